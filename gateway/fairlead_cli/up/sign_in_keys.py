@@ -1,4 +1,4 @@
-"""Keys of `fairlead up` by which its user signs in at servers: `l`, and a digit if several servers want it.
+"""Key of `fairlead up` by which its user signs in at servers: `l`, once for each server that wants it.
 
 No I/O of its own: `SignInKeys` gets the links and the browser from its maker.
 """
@@ -13,12 +13,10 @@ from fairlead_cli.up.board import plain_name
 from fairlead_mcp.oauth.errors import GrantFailed
 
 SIGN_IN_KEY: Final = "l"
-MAX_CHOICES: Final = 9
-"""Servers that can be chosen by one digit."""
 
 
 class SignInKeys:
-    """Keys of one terminal. `wanting` returns the servers at which nobody has signed in, in the order of the screen.
+    """Key of one terminal. `wanting` returns the servers at which nobody has signed in, in the order of the screen.
 
     `link` returns the page for a server, and may raise GrantFailed; `opens` opens it in a browser, and returns False if
     there is none.
@@ -36,52 +34,35 @@ class SignInKeys:
         self._link = link
         self._opens = opens
         self._changed = changed
-        self._choices: tuple[ServerKey, ...] = ()
-        """Servers of which the next key chooses one."""
+        self._opened: set[ServerKey] = set()
+        """Servers whose pages were opened since all of those that want a sign-in had theirs."""
         self._shown: tuple[ServerKey, str, str] | None = None
-        """Server that was chosen last, what to do there, and what the key does if no other wants a sign-in."""
+        """Server whose page was opened last, what to do there, and what the key does if no other wants a sign-in."""
 
     @property
     def hint(self) -> str:
-        """Line about these keys; empty if no server wants its user to sign in. Reading it forgets what has ended."""
+        """Line about the key; empty if no server wants its user to sign in. Reading it forgets what has ended."""
         wanting = self._wanting()
         self._forget_ended(wanting)
-        numbered = [
-            f"{number} {plain_name(key)}"
-            for number, key in enumerate(self._choices, 1)
-            if key in wanting  # the others keep their numbers, as the user may be about to press one
-        ]
-        if numbered:
-            return f"sign in at: {', '.join(numbered)}"
         if self._shown is None:
             return _wish(wanting)
-        chosen, text, again = self._shown
-        others = [key for key in wanting if key != chosen]
+        shown, text, again = self._shown
+        others = [key for key in wanting if key != shown]
         return "; ".join(part for part in (text, _wish(others) if others else again) if part)
 
     async def press(self, key: str) -> bool:
-        """Act on a key; False if it is not one of these keys."""
-        choices, self._choices = self._choices, ()
+        """Act on a key; False if it is not the key. It opens the page of the next server that wants a sign-in."""
         wanting = self._wanting()
         self._forget_ended(wanting)
-        if choices and key.isdigit() and 0 < int(key) <= len(choices):
-            if (chosen := choices[int(key) - 1]) in wanting:
-                await self._open(chosen)
-            else:
-                self._changed()
-            return True
         if key != SIGN_IN_KEY or not wanting:
-            if choices:
-                self._changed()
             return False
-        if len(wanting) == 1:
-            await self._open(wanting[0])
-        else:
-            self._choices = tuple(wanting[:MAX_CHOICES])
-            self._changed()
+        if self._opened.issuperset(wanting):
+            self._opened.clear()
+        await self._open(next(server for server in wanting if server not in self._opened))
         return True
 
     async def _open(self, server: ServerKey) -> None:
+        self._opened.add(server)
         try:
             url = await self._link(server)
         except GrantFailed as error:
@@ -93,7 +74,8 @@ class SignInKeys:
         self._changed()
 
     def _forget_ended(self, wanting: Sequence[ServerKey]) -> None:
-        """Forget the chosen server once it wants no sign-in any more: a later wish of it is for another page."""
+        """Forget servers that want no sign-in any more: a later wish of theirs is for another page."""
+        self._opened.intersection_update(wanting)
         if self._shown is not None and self._shown[0] not in wanting:
             self._shown = None
 

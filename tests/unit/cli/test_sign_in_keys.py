@@ -44,23 +44,18 @@ async def test_key_opens_the_page_of_one_server() -> None:
     assert not await terminal.keys.press("l")
 
 
-async def test_digit_chooses_one_of_several_servers() -> None:
+async def test_each_press_opens_the_page_of_the_next_of_several_servers() -> None:
     terminal = Terminal(LINEAR, NOTION)
     assert terminal.keys.hint == "linear, team/notion want you to sign in: press l"
     await terminal.keys.press("l")
-    assert terminal.opened == []
-    assert terminal.keys.hint == "sign in at: 1 linear, 2 team/notion"
-    assert await terminal.keys.press("2")
-    assert terminal.opened == ["http://127.0.0.1/sign-in/team/notion"]
-
-
-async def test_any_other_key_ends_the_choice() -> None:
-    terminal = Terminal(LINEAR, NOTION)
-    for key in ("3", "0", "x"):
-        await terminal.keys.press("l")
-        assert not await terminal.keys.press(key)
-        assert "press l" in terminal.keys.hint
-    assert terminal.opened == []
+    page = "linear: sign in at the page in the browser"
+    assert terminal.keys.hint == f"{page}; team/notion wants you to sign in: press l"
+    await terminal.keys.press("l")
+    assert [url.rpartition("/")[2] for url in terminal.opened] == ["linear", "notion"]
+    assert terminal.keys.hint.endswith("; linear wants you to sign in: press l")
+    await terminal.keys.press("l")
+    assert terminal.opened[2] == terminal.opened[0], "again from the first, when all had theirs"
+    assert not await terminal.keys.press("x")
 
 
 async def test_without_a_browser_the_page_is_shown() -> None:
@@ -86,28 +81,19 @@ async def test_page_of_a_sign_in_that_was_made_is_not_offered_again_after_a_logo
     assert terminal.keys.hint == "linear, team/notion want you to sign in: press l"
 
 
-async def test_other_servers_are_named_beside_the_page_of_one() -> None:
+async def test_page_of_one_is_opened_again_when_the_others_have_ended() -> None:
     terminal = Terminal(LINEAR, NOTION)
     await terminal.keys.press("l")
-    await terminal.keys.press("1")
-    page = "linear: sign in at the page in the browser"
-    assert terminal.keys.hint == f"{page}; team/notion wants you to sign in: press l"
     terminal.wanting.remove(NOTION)
-    assert terminal.keys.hint == f"{page}; l opens it again"
+    assert terminal.keys.hint == "linear: sign in at the page in the browser; l opens it again"
+    await terminal.keys.press("l")
+    assert len(terminal.opened) == 2
 
 
-async def test_server_that_wants_no_sign_in_any_more_leaves_the_choice_and_the_others_keep_their_digits() -> None:
+async def test_server_that_has_ended_leaves_the_key_to_the_others() -> None:
     terminal = Terminal(LINEAR, NOTION)
     await terminal.keys.press("l")
     terminal.wanting.remove(LINEAR)
-    assert terminal.keys.hint == "sign in at: 2 team/notion"
-    assert await terminal.keys.press("1")
-    assert terminal.opened == []
     assert terminal.keys.hint == "team/notion wants you to sign in: press l"
-
-
-async def test_choice_ends_with_the_last_server_of_it() -> None:
-    terminal = Terminal(LINEAR, NOTION)
     await terminal.keys.press("l")
-    terminal.wanting.clear()
-    assert terminal.keys.hint == ""
+    assert terminal.opened[-1].endswith("notion")
