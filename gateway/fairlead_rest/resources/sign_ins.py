@@ -109,19 +109,19 @@ def router(context: RestContext) -> APIRouter:
         ),
     )
     async def enter(request: Request, server: str) -> Response:
+        entered = decode(await context.read(request), EnteredKey)
         identity, key = named(request, server)
-        await _enter_key(context.sign_ins, identity, key, await context.read(request))
+        await _enter_key(context.sign_ins, identity, key, entered)
         context.guard.record_grant_made(request.scope, identity, key, "key")
         return answer(await document(identity, key))
 
     return routes
 
 
-async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, body: bytes) -> None:
-    """Store the key in a body. Raises Problem, which does not quote it."""
+async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, entered: EnteredKey) -> None:
+    """Store a key. Raises Problem, which does not quote it."""
     if sign_ins.key_of(server) is None:
         raise Problem(INVALID_ARGUMENTS, f"persons sign in at {server} by a link, and enter no key: ask without a key")
-    entered = decode(body, EnteredKey)
     try:
         await sign_ins.enter_key(identity, server, entered.key)
     except UnusableKey as error:

@@ -54,6 +54,7 @@ POSTS = [
     "/v1/servers/demo/approve",
     "/v1/servers/demo/sign-in",
 ]
+PUTS = ["/v1/servers/demo/sign-in"]
 DELETES = ["/v1/context", "/v1/keys/0071cb3c749f", "/v1/accounts/default/demo"]
 
 
@@ -69,6 +70,10 @@ async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_pa
             assert "unknown query parameter 'colour'" in answer.message["detail"], path
         for path in POSTS:
             answer = await post(gateway, f"{path}?colour=red", {})
+            assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
+            assert "unknown query parameter 'colour'" in answer.message["detail"], path
+        for path in PUTS:
+            answer = await ask(gateway, Ask(verb="PUT", target=f"{path}?colour=red", body=b"{}"))
             assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
             assert "unknown query parameter 'colour'" in answer.message["detail"], path
         for path in ("/healthz", "/readyz"):
@@ -93,7 +98,7 @@ async def test_no_resource_is_forgotten(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         document = (await get(gateway, "/openapi.json")).message
     operations = {(verb, path) for path, item in document["paths"].items() if path.startswith("/v1") for verb in item}
-    assert len(operations) == len(GETS) + len(POSTS) + len(DELETES), operations
+    assert len(operations) == len(GETS) + len(POSTS) + len(PUTS) + len(DELETES), operations
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gatewayworld import catalog, running
-from restworld import MESSAGES, get, post, problem
+from gatewayworld import Answer, Ask, Reachable, ask, catalog, running
+from restworld import MESSAGES, get, problem
 from toolservers import modern_server, tool
 
 MESSAGE = MESSAGES["mcp"]([("1", "demo__add", {"a": 1})])
@@ -25,9 +25,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/convert/messages": {"from": "mcp", "to": "anthropic", "message": MESSAGE},
     "/v1/keys": {"name": "editor"},
     "/v1/servers/{server}/approve": {"hash": "0" * 64},
+    "/v1/servers/{server}/sign-in": {"key": "k"},
 }
-STATUSES = {"/v1/tier": 404, "/v1/keys": 403, "/v1/servers/{server}/approve": 409}
-"""Where a good body is not answered by 200: there are no tiers, nobody may make keys, and nothing is held back."""
+VERBS = {"/v1/servers/{server}/sign-in": "PUT"}
+STATUSES = {"/v1/tier": 404, "/v1/keys": 403, "/v1/servers/{server}/approve": 409, "/v1/servers/{server}/sign-in": 404}
+"""Where a good body is not answered by 200: there are no tiers, nobody may make keys, nothing is held back, and the
+server wants no keys.
+"""
 LARGE = " " * 70_000  # white space is free: these bodies are looked through in another process
 
 
@@ -39,6 +43,13 @@ def ways(text: str) -> Iterator[str]:
         yield text.replace('"name": ', '"name": "other", "name": ', 1)
 
 
+async def send(gateway: Reachable, route: str, text: str) -> Answer:
+    """Send a body to a route of the server `demo`."""
+    headers = {"content-type": "application/json"}
+    target = route.replace("{server}", "demo")
+    return await ask(gateway, Ask(verb=VERBS.get(route, "POST"), target=target, body=text.encode(), headers=headers))
+
+
 @pytest.mark.parametrize("processes", [0, 1])
 async def test_a_body_with_a_member_twice_is_a_problem_on_every_route(tmp_path: Path, processes: int) -> None:
     async with (
@@ -46,14 +57,13 @@ async def test_a_body_with_a_member_twice_is_a_problem_on_every_route(tmp_path: 
         running(tmp_path, catalog("demo", server.url, ["add"]), rest_processes=processes) as gateway,
     ):
         for route, body in BODIES.items():
-            path = route.replace("{server}", "demo")
             text = json.dumps(body)
             for space in ("", LARGE):
-                fine = await post(gateway, path, (space + text).encode())
-                assert fine.status == STATUSES.get(route, 200), (path, fine.body[:300])
+                fine = await send(gateway, route, space + text)
+                assert fine.status == STATUSES.get(route, 200), (route, fine.body[:300])
                 called = len(server.seen)
                 for twice in ways(text):
-                    answer = await post(gateway, path, (space + twice).encode())
+                    answer = await send(gateway, route, space + twice)
                     assert problem(answer) == (400, "INVALID_ARGUMENTS"), twice
                     assert "an object has a member twice" in answer.message["detail"], twice
                 assert len(server.seen) == called
