@@ -21,6 +21,7 @@ from fairlead_kube.client import Kube
 from fairlead_operator.kube.preflight import check_cluster
 from gatewayworld import ask, calling
 from operatorworld import GROUP, QUICK, World, configuration_of, running, simulated_network
+from petstore import DOCUMENT
 from rights import Accounts, Grant, granted, refused, used
 from togetherworld import serving, shows
 from toolservers import modern_server, tool
@@ -105,13 +106,17 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
         ):
             world.create("remote", {"url": server.url, "auth": bearer("key"), "pin": True})
             world.create("unlabelled", {"url": server.url, "auth": bearer("other")})
+            document = {"metadata": {"name": "petstore"}, "data": {"openapi.json": json.dumps(DOCUMENT)}}
+            assert world.request("POST", world.path("configmaps"), document)[0] == 201
+            world.create("pets", {"openapi": {"configMapRef": {"name": "petstore"}, "include": ["listPets"]}})
             named = {"egress": {"rules": [{"domainNames": ["api.example.com"], "ports": [443]}]}}
             world.create("pods", {"image": {"name": "registry.example/demo:1"}, "replicas": 2, "network": named})
             await world.until("remote Ready", lambda: world.is_("remote", "Ready", "True"))
+            await world.until("pets Ready", lambda: world.is_("pets", "Ready", "True"))
             await world.until("refused", lambda: world.is_("unlabelled", "ResolvedRefs", "False", "SecretNotLabelled"))
             await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
             await world.until("a probe", lambda: world.is_("pods", "NetworkPolicyEnforced", "True"))
-            await until_async("the tool", shows(gateway, "remote__add"))
+            await until_async("the tool", shows(gateway, "remote__add", "pets__listPets"))
             answer = await ask(gateway, calling("remote__add", {}))
             assert "isError" not in answer.message["result"]
             await world.until("the size of a tier", lambda: sizes(world) != {None})
