@@ -43,6 +43,7 @@ TRANSPORTS: Final[Mapping[str, str]] = {
     "sse": "HTTP+SSE",
     "stdio-child": "stdio, a process of the gateway",
     "stdio-tcp": "stdio, in a pod",
+    "openapi": "an HTTP API, by its OpenAPI document",
     "local": "inside the gateway",
 }
 """Texts by the tag of an endpoint in the catalog."""
