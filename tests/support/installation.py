@@ -104,10 +104,13 @@ class Installation:
         return run(program("helm"), *words, "--namespace", NAMESPACE)
 
     def upgrade(self, *values: str) -> None:
-        """Install, or upgrade with other values, and wait until its pods are ready."""
+        """Install, or upgrade with other values, and wait until its pods are ready and those before have ended."""
         words = [word for value in (*self.values, *values) for word in ("--set", value)]
         words += ["--values", str(IMAGES), "--install", "--create-namespace", "--wait", "--timeout", "240s"]
         self.helm("upgrade", RELEASE, str(CHART), *words)
+        for part in ("operator", "gateway"):  # helm does not wait for the end of the pods that are replaced
+            name = f"deployment/{RELEASE}-{part}"
+            kubectl("rollout", "status", name, "-n", NAMESPACE, "--timeout=240s", seconds=250)
 
     def uninstall(self) -> None:
         """And wait until its pods have ended."""
