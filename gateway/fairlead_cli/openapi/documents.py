@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.proxies import proxy_mounts
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 
-MAX_BYTES: Final = 32 << 20
 FETCH_SECONDS: Final = 60.0
 _MAX_REDIRECTS: Final = 5
 _ACCEPT: Final = "application/vnd.oai.openapi+json, application/json, application/yaml, */*;q=0.5"
@@ -30,10 +30,10 @@ def read_source(source: str) -> FetchedDocument:
         return _fetch(source)
     try:
         if source == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+            data = sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
         else:
             with Path(source).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = file.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise Failure(f"cannot read {source}: {error.strerror or error}", code=USAGE_ERROR) from error
     _check_size(source, data)
@@ -41,8 +41,8 @@ def read_source(source: str) -> FetchedDocument:
 
 
 def _check_size(source: str, data: bytes | bytearray) -> None:
-    if len(data) > MAX_BYTES:
-        raise Failure(f"{source} has more than {MAX_BYTES >> 20} MiB", code=USAGE_ERROR)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise Failure(f"{source} has more than {MAX_DOCUMENT_BYTES >> 20} MiB", code=USAGE_ERROR)
 
 
 def _fetch(url: str) -> FetchedDocument:

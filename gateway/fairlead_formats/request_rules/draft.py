@@ -16,7 +16,8 @@ _HOLDS_SCHEMAS: Final = MODERN | {"dependencies"}
 _OF_OTHER_DRAFTS: Final = ("nullable", "additionalItems")
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Whether a value may be that of one of `COUNTS`: a whole number of at least 0."""
     return (type(value) is int and value >= 0) or (type(value) is float and value >= 0 and value.is_integer())
 
 
@@ -24,7 +25,7 @@ def _is_map(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(part, dict | bool) for part in value.values())
 
 
-_COUNTS: Final = (
+COUNTS: Final = (
     "minLength",
     "maxLength",
     "minItems",
@@ -34,12 +35,13 @@ _COUNTS: Final = (
     "minContains",
     "maxContains",
 )
+"""Keywords whose values are counts."""
 _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **{keyword: check for keyword, check in SHAPES.items() if keyword not in _OF_OTHER_DRAFTS},
     "enum": lambda value: isinstance(value, list),
     "items": lambda value: isinstance(value, dict | bool),
     **dict.fromkeys(("$defs", "definitions"), _is_map),
-    **dict.fromkeys(_COUNTS, _is_count),
+    **dict.fromkeys(COUNTS, is_count),
 }
 """Whether the draft's meta-schema takes a value, by keyword. All values of other keywords are valid."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.request_rules.draft import COUNTS, is_count
 from fairlead_mcp.schemas import Schema
 
 MAX_EXAMPLE_BYTES: Final = 256
@@ -22,10 +23,6 @@ _ANNOTATIONS: Final[tuple[str, ...]] = ("title", "description", "default", "depr
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
 
 
 def _is_text(value: Any) -> bool:
@@ -56,19 +53,7 @@ _VALUES: Final[dict[str, Callable[[Any], bool]]] = {
     "maximum": _is_number,
     "exclusiveMinimum": _is_number,
     "exclusiveMaximum": _is_number,
-    **dict.fromkeys(
-        (
-            "minLength",
-            "maxLength",
-            "minItems",
-            "maxItems",
-            "minProperties",
-            "maxProperties",
-            "minContains",
-            "maxContains",
-        ),
-        _is_count,
-    ),
+    **dict.fromkeys(COUNTS, is_count),
     "enum": lambda value: isinstance(value, list) and bool(value),
     "examples": lambda value: isinstance(value, list),
     "required": _is_name_list,
@@ -127,7 +112,7 @@ def _normalize(schema: Schema, made: Schema) -> None:
         if schema.get(exclusive) is True and bound in made:
             made[exclusive] = made.pop(bound)
     for keyword, value in made.items():
-        if _VALUES[keyword] is _is_count:
+        if _VALUES[keyword] is is_count:
             made[keyword] = int(value)
     if "required" in made:
         made["required"] = list(dict.fromkeys(made["required"]))

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-MAX_BYTES: Final = 32 << 20
+MAX_DOCUMENT_BYTES: Final = 32 << 20
 MAX_DEPTH: Final = 100
 """Levels of nesting."""
 MAX_VALUES: Final = 8_000_000
@@ -75,8 +75,8 @@ for _tag in ("timestamp", "binary"):
 
 def read_document(data: bytes) -> dict[str, Any]:
     """Parse a document of OpenAPI 3.0 or 3.1. Raises DocumentRefused."""
-    if len(data) > MAX_BYTES:
-        raise DocumentRefused(f"the document has more than {MAX_BYTES >> 20} MiB")
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise DocumentRefused(f"the document has more than {MAX_DOCUMENT_BYTES >> 20} MiB")
     document = _parse(data)
     if not isinstance(document, dict):
         raise DocumentRefused("the document is not an object with `openapi`, `info` and `paths`")

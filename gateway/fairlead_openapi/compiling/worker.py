@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_mcp.limited_process import ProcessLimits, WorkFailed, run_limited
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
-from fairlead_openapi.compiling.reading import MAX_BYTES, DocumentRefused
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES, DocumentRefused
 from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
 
 LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=64 << 20)
@@ -27,8 +27,8 @@ class _CompilationOutcome(msgspec.Struct, frozen=True):
 
 async def compile_in_worker(data: bytes, options: CompileOptions, limits: ProcessLimits = LIMITS) -> CompiledDocument:
     """Compile a document in a child process. Raises DocumentRefused, also where the limits are exceeded."""
-    if len(data) > MAX_BYTES:
-        raise DocumentRefused(f"the document has more than {MAX_BYTES >> 20} MiB")
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise DocumentRefused(f"the document has more than {MAX_DOCUMENT_BYTES >> 20} MiB")
     head = msgspec.json.encode(options)
     given = (len(head).to_bytes(_LENGTH_BYTES, "big"), head, data)
     try:

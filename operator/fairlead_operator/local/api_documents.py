@@ -7,9 +7,10 @@ from pathlib import Path
 
 from fairlead_api.documents.base import sha256
 from fairlead_api.meta import ServerKey
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 from fairlead_operator.local.inventory import Inventory
 from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, FilePlace
-from fairlead_operator.openapi.document_content import MAX_DOCUMENT_BYTES, DocumentUnusable, chosen_key, unpacked
+from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
 
 
 class LocalDocuments:

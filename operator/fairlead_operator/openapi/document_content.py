@@ -8,10 +8,9 @@ from typing import Final
 
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.errors import McpError
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 from fairlead_operator.openapi.api_source import ConfigMapPlace
 
-MAX_DOCUMENT_BYTES: Final = 32 << 20
-"""Limit on a document, also after decompression."""
 _GZIP: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
 """`wbits` of zlib that expects the header of gzip (RFC 1952)."""

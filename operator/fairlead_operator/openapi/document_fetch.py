@@ -19,7 +19,7 @@ from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import looks_like_html, plain_address
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.oauth.token_access import MakeTls, load_tls
-from fairlead_operator.openapi.document_content import MAX_DOCUMENT_BYTES
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 
 FETCH_SECONDS: Final = 30.0
 """Time limit of all requests for a document."""

@@ -220,16 +220,23 @@ async def test_a_key_is_not_sent_to_another_address_or_a_new_server_of_the_name(
         assert not other.seen
 
 
-async def test_a_logout_deletes_the_key_and_is_in_force_at_every_gateway(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    store = {"grants_directory": tmp_path / "grants"}
+@asynccontextmanager
+async def two_gateways(folder: Path) -> AsyncIterator[tuple[Gateway, Gateway]]:
+    """Two gateways of one person, which share their grants."""
+    folders = [folder / name for name in ("first", "second")]
+    for each in folders:
+        each.mkdir()
+    store = {"grants_directory": folder / "grants"}
     async with (
         key_server(KEYS) as server,
         laptop(folders[0], key_catalog(server.url), **store) as first,
         laptop(folders[1], key_catalog(server.url), **store) as second,
     ):
+        yield first, second
+
+
+async def test_a_logout_deletes_the_key_and_is_in_force_at_every_gateway(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path) as (first, second):
         await entered(first, "alice-key-1")
         assert await whoami(first, call_of()) == await whoami(second, call_of()) == "alice"
         ended = await ask(first, Ask(verb="DELETE", target="/v1/accounts/default/keyed"))
@@ -243,15 +250,7 @@ async def test_a_logout_deletes_the_key_and_is_in_force_at_every_gateway(tmp_pat
 
 
 async def test_a_key_that_is_replaced_is_replaced_at_every_gateway(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    store = {"grants_directory": tmp_path / "grants"}
-    async with (
-        key_server(KEYS) as server,
-        laptop(folders[0], key_catalog(server.url), **store) as first,
-        laptop(folders[1], key_catalog(server.url), **store) as second,
-    ):
+    async with two_gateways(tmp_path) as (first, second):
         await entered(first, "alice-key-1")
         assert await whoami(second, call_of()) == "alice"
         await entered(first, "alice-key-2")

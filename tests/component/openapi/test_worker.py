@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
-from fairlead_openapi.compiling.reading import MAX_BYTES, DocumentRefused
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES, DocumentRefused
 from fairlead_openapi.compiling.worker import LIMITS, compile_in_worker
 from openapidocuments import document, get
 from waiting import eventually
@@ -38,7 +38,7 @@ async def test_a_worker_refuses_a_document_with_the_same_sentence() -> None:
 async def test_a_document_that_is_too_large_starts_no_worker() -> None:
     before = children()
     with pytest.raises(DocumentRefused, match="has more than 32 MiB"):
-        await compile_in_worker(bytes(MAX_BYTES + 1), CompileOptions())
+        await compile_in_worker(bytes(MAX_DOCUMENT_BYTES + 1), CompileOptions())
     assert children() == before
 
 

@@ -54,6 +54,6 @@ def test_a_server_for_a_newer_python_is_told_with_the_option_of_uvx() -> None:
 
 
 def test_an_index_that_uv_cannot_reach_is_told_with_the_way_to_start_from_the_cache() -> None:
-    words = "Failed to fetch: `https://pypi.org/simple/a-server/`: dns error"
+    words = "Failed to fetch: `https://index.example/simple/a-server/`: dns error"
     assert "UV_OFFLINE=true in env starts it without the network" in advise(words)
     assert not is_permanent(words)

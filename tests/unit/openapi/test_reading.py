@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_openapi.compiling.reading import MAX_BYTES, MAX_DEPTH, DocumentRefused, read_document
+from fairlead_openapi.compiling.reading import MAX_DEPTH, MAX_DOCUMENT_BYTES, DocumentRefused, read_document
 
 
 def read_yaml(text: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_a_document_that_is_nested_deeply_is_refused(data: bytes, depth: int) ->
 
 
 def test_a_document_of_more_than_32_mib_is_refused() -> None:
-    assert refusal(b" " * (MAX_BYTES + 1)) == "the document has more than 32 MiB"
+    assert refusal(b" " * (MAX_DOCUMENT_BYTES + 1)) == "the document has more than 32 MiB"
 
 
 def test_swagger_2_is_refused_with_what_to_do() -> None:

@@ -47,12 +47,14 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     },
     "cycle": {
         "allOf": [{"$ref": "#/$defs/Loop"}],
-        "$defs": {"Loop": {"required": ["b"], "anyOf": [{"required": ["a"]}, {"$ref": "#/$defs/Next"}]},
-                  "Next": {"required": ["c"]}},
+        "$defs": {
+            "Loop": {"required": ["b"], "anyOf": [{"required": ["a"]}, {"$ref": "#/$defs/Next"}]},
+            "Next": {"required": ["c"]},
+        },
     },
     "counts": {"minProperties": 2, "maxProperties": 2},
     "propertyNames": {"propertyNames": {"enum": ["a", "b", "c"]}},
-}  # fmt: skip
+}
 PLANS: dict[str, ArgumentPlan] = {
     "renamed": ArgumentPlan(renamed={"a": "first", "c": "count"}),
     "swapped": ArgumentPlan(renamed={"a": "b", "b": "a"}),
@@ -134,8 +136,10 @@ def test_nested_values_keep_their_names_also_where_they_refer_to_the_root() -> N
 
 
 def test_a_definition_that_nested_values_use_too_stays_as_it_is_for_them() -> None:
-    part = {"$ref": "#/$defs/Node", "$defs": {"Node": {"properties": {"a": STRING, "next": {"$ref": "#/$defs/Node"}},
-                                                       "required": ["a"]}}}  # fmt: skip
+    part = {
+        "$ref": "#/$defs/Node",
+        "$defs": {"Node": {"properties": {"a": STRING, "next": {"$ref": "#/$defs/Node"}}, "required": ["a"]}},
+    }
     shaped = ShapedSchema({"type": "object", **part}, ArgumentPlan(renamed={"a": "first"})).schema
     valid = jsonschema_rs.validator_for(shaped).is_valid
     assert valid({"first": "x", "next": {"a": "y"}})
@@ -148,8 +152,11 @@ def test_descriptions_and_defaults_are_shown_and_the_rest_of_an_argument_stays()
     plan = ArgumentPlan(renamed={"c": "count"}, descriptions={"c": "How many"}, filled={"c": 5})
     shaped = ShapedSchema(root, plan).schema
     assert shaped["properties"]["count"] == {
-        "type": "integer", "x-mcp-header": "Count", "description": "How many", "default": 5
-    }  # fmt: skip
+        "type": "integer",
+        "x-mcp-header": "Count",
+        "description": "How many",
+        "default": 5,
+    }
     assert shaped["required"] == ["a"]
 
 
