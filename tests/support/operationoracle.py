@@ -144,7 +144,8 @@ def _value(draw: st.DrawFn, location: str, style: str, *, explode: bool) -> tupl
         name = draw(st.sampled_from(sorted(SCALARS)))
         value = draw(SCALARS[name])
         if location == "path" and name == "string":
-            value = value.replace("?", "!").replace("#", "!")  # the oracle takes a decoded path
+            # the oracle takes a decoded path and splits it as a URL: query, fragment, and what follows a last ";"
+            value = value.translate(str.maketrans("?#;", "!!!"))
         if location == "header" and name == "string":
             value = draw(st.text("abc019 &=;#", max_size=8)).strip() or "x"
         return {"type": name}, value
