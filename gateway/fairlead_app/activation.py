@@ -13,6 +13,7 @@ from collections.abc import Collection, Generator
 from typing import Final
 
 from fairlead_api.documents.rules import Policy, Tier
+from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_app.shared_parts import SERVER_INFO, SharedParts
 from fairlead_gateway.calls.path.dispatch import CALL
@@ -31,6 +32,7 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.yielding import in_turns, let_go
+from fairlead_tools.validation.schema_cache import ToolCheck
 
 log = logging.getLogger("fairlead_gateway")
 
@@ -129,9 +131,14 @@ class Activation:
             tool,
             self._shared.metrics.recorder(CALL, tool.name, str(key)),
             self._outbox.samples.meter(key, tool.name, tool.hash),
-            check=self._shared.checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
+            check=self._check(key, tool) if checked else None,
             upstream=hedged_upstream(self._registry, reach.server, tool),
         )
+
+    def _check(self, server: ServerKey, tool: Tool) -> ToolCheck:
+        """The check of a tool by what clients see of it; equal definitions of servers may have different shapes."""
+        known_hash = tool.hash if tool.shape is None else ""
+        return self._shared.checks.of(str(server), tool.name, tool.definition, known_hash)
 
     def _set_tier_limits(self, tiers: Collection[Tier]) -> None:
         self._outbox.samples.set_late_ms(fastest_limit(tiers))

@@ -12,14 +12,14 @@ import pytest
 from msgspec import Raw
 
 from askers import session_of
-from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency
+from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency, definition_hash
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.meta import ServerKey
 from fairlead_operator.local.documents import DirectoryCredentialStore
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
 from rawserver import RawServer, Request, raw_server
 from restworld import get
-from shapedtools import shaped
+from shapedtools import OVERRIDE, SEARCH, shaped
 from tasks_gateway import about, created
 from taskserver import CAPABILITIES, TaskServer, text_result
 from toolservers import legacy_server, modern_server
@@ -124,6 +124,22 @@ async def test_arguments_that_go_around_the_shape_are_refused(
     assert refusal(answer)["code"] == "INVALID_ARGUMENTS"
     assert why in refusal(answer)["message"]
     assert server.seen == []
+
+
+async def test_servers_with_one_definition_and_different_shapes_are_each_checked_by_their_own(
+    tmp_path: Path, server: RawServer
+) -> None:
+    def serving(name: str, override: dict[str, Any]) -> Catalog:
+        entry = msgspec.structs.replace(shaped(override), hash=definition_hash(json.dumps(SEARCH).encode()))
+        return catalog(name, server.url, [entry])
+
+    async with running(tmp_path, serving("bare", {}), serving("demo", OVERRIDE)) as gateway:
+        bare = await ask(gateway, calling("bare__search_v2", {"q": "x", "tenant": "acme"}, era=LEGACY))
+        found = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
+        publish(tmp_path / "documents", serving("bare", {"arguments": {"q": {"as": "words"}}}))
+        await served(gateway, 2)
+        renamed = await ask(gateway, calling("bare__search_v2", {"words": "y", "tenant": "acme"}, era=LEGACY))
+    assert [json.loads(text_of(answer))["q"] for answer in (bare, found, renamed)] == ["x", "x", "y"]
 
 
 @pytest.mark.parametrize(("tenant", "allowed"), [("acme", True), ("other", False)])
