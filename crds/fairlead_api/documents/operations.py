@@ -113,9 +113,12 @@ class ApiReport(DocumentStruct, kw_only=True, frozen=True):
 
 
 def join_operation(definition: bytes | Raw, operation: Operation) -> Raw:
-    """The definition of a tool with its operation in `_meta`. `definition` is a JSON object without `_meta`."""
+    """The definition of a tool with its operation in `_meta`. `definition` is a JSON object without `_meta`.
+
+    Members of mappings are sorted, as in a catalog, so that an operation read from one has the same bytes and hash.
+    """
     members = msgspec.json.decode(bytes(definition), type=dict[str, Raw])
-    members["_meta"] = Raw(msgspec.json.encode({OPERATION_MEMBER: operation}))
+    members["_meta"] = Raw(msgspec.json.encode({OPERATION_MEMBER: operation}, order="deterministic"))
     return Raw(msgspec.json.encode(members))
 
 

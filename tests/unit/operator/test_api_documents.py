@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fairlead_api.documents.catalog import OpenApiEndpoint
+from fairlead_api.documents.catalog import Catalog, OpenApiEndpoint
+from fairlead_api.documents.codec import decode, encode
+from fairlead_api.documents.pins import held_hash, pinnable_definitions
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_cli.up.openapi import is_document, server_name
@@ -20,6 +22,7 @@ from fairlead_mcp.http.dial import resolve_by_dns
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
 from fairlead_openapi.compiling.report import CompiledDocument
 from fairlead_openapi.compiling.worker import compile_in_worker
+from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.kube.platform import endpoint_of
 from fairlead_operator.openapi import api_listings, document_content, document_fetch
 from fairlead_operator.openapi.api_listings import READ_AT_ONCE, REFUSED_SECONDS, ApiListings
@@ -84,6 +87,22 @@ def test_a_tool_with_a_value_of_a_secret_is_offered_only_at_the_origin_of_the_ba
         assert source is not None
         listing = listing_of(compiled, "0" * 64, source)
         assert any(b"listPets" in bytes(tool) for tool in listing.tools) is listed
+
+
+def test_the_definitions_of_a_published_catalog_have_the_hashes_of_the_listing_they_come_from() -> None:
+    properties = {name: {"type": "string"} for name in ("title", "author", "isbn")}
+    content = {"multipart/form-data": {"schema": {"type": "object", "properties": properties}}}
+    create = {"operationId": "create", "requestBody": {"content": content}, "responses": {"201": {"description": "a"}}}
+    compiled = compile_document(json.dumps(document(books={"post": create})).encode(), CompileOptions())
+    spec = {"openapi": {"url": "https://a/openapi.json", "baseURL": "https://b/v1"}}
+    server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": spec})
+    source = ApiSource.of(server)
+    assert source is not None
+    reached = Reached(OpenApiEndpoint(url="https://b/v1"), None, "api")
+    catalog, _ = build_catalog(server, listing_of(compiled, "0" * 64, source), reached)
+    published = decode(encode(catalog))
+    assert isinstance(published, Catalog)
+    assert held_hash(pinnable_definitions(published)) == held_hash(pinnable_definitions(catalog))
 
 
 async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> None:
