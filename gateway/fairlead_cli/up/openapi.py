@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import ValidationError
 
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_cli.failure import USAGE_ERROR, Failure
+from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 from fairlead_operator.local.inventory import DeclaredServer
 
-HEAD_BYTES: Final = 64 << 10
-"""Bytes at the beginning of a file that tell whether it is an OpenAPI document."""
-_DOCUMENT: Final = re.compile(rb"""^\s*\{?\s*["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""", re.MULTILINE)
-_COMPACT: Final = re.compile(rb"""^\s*\{[^{}]*"(?:openapi|swagger)":\s*"\d""")
+_IN_YAML: Final = re.compile(rb"""^["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""", re.MULTILINE)
+"""The version, as a member of the document and not of an object in it: a manifest may hold a whole document."""
+_IN_BROKEN_JSON: Final = re.compile(rb"""\s*\{[^{}]*["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""")
 _ENDINGS: Final = (".json", ".yaml", ".yml", ".openapi", ".swagger")
 _UNUSUAL: Final = re.compile(r"[^a-z0-9]+")
 NAME_CHARACTERS: Final = 40
+
+
+class _Versions(msgspec.Struct):
+    """Members of an OpenAPI document that say its version."""
+
+    openapi: Any = None
+    swagger: Any = None
 
 
 def is_url(word: str) -> bool:
@@ -30,15 +39,21 @@ def is_url(word: str) -> bool:
 
 
 def is_document(word: str) -> bool:
-    """Whether an argument is an OpenAPI document: a URL, or a file that begins like one."""
+    """Whether an argument is an OpenAPI document: a URL, or a file with the version of one."""
     if is_url(word):
         return True
     try:
         with Path(word).open("rb") as file:
-            head = file.read(HEAD_BYTES)
+            data = file.read(MAX_DOCUMENT_BYTES).removeprefix(codecs.BOM_UTF8)
     except OSError:
         return False
-    return _DOCUMENT.search(head) is not None or _COMPACT.match(head) is not None
+    if not data.lstrip().startswith(b"{"):
+        return _IN_YAML.search(data) is not None
+    try:
+        versions = msgspec.json.decode(data, type=_Versions)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _IN_BROKEN_JSON.match(data) is not None
+    return isinstance(versions.openapi, str) or isinstance(versions.swagger, str)
 
 
 def api_servers(documents: Iterable[str]) -> list[DeclaredServer]:

@@ -179,11 +179,16 @@ def test_a_server_is_named_after_its_document(document: str, name: str) -> None:
         (json.dumps(DOCUMENT, indent=2), True),
         ("# ours\nopenapi: 3.0.3\npaths: {}\n", True),
         ("swagger: '2.0'\n", True),
+        ("\ufeff" + json.dumps(DOCUMENT), True),
+        (json.dumps(dict(reversed(DOCUMENT.items()))), True),
+        ("components: {}\n" + "# filler\n" * 10_000 + "openapi: 3.0.3\n", True),
+        ('{"openapi": "3.1.0", "info": {', True),
         ('{"mcpServers": {"time": {"command": "uvx"}}}', False),
+        ("kind: ConfigMap\ndata:\n  pets.yaml: |\n    openapi: 3.0.3\n", False),
         ("apiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nspec:\n  openapi:\n    url: https://a/\n", False),
     ],
 )
-def test_a_document_is_told_from_other_files_by_its_beginning(tmp_path: Path, text: str, expected: bool) -> None:
+def test_a_document_is_told_from_other_files_by_its_version(tmp_path: Path, text: str, expected: bool) -> None:
     (tmp_path / "file").write_text(text)
     assert is_document(str(tmp_path / "file")) is expected
 
