@@ -142,6 +142,20 @@ async def test_servers_with_one_definition_and_different_shapes_are_each_checked
     assert [json.loads(text_of(answer))["q"] for answer in (bare, found, renamed)] == ["x", "x", "y"]
 
 
+async def test_a_selected_list_is_not_held_against_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def answer(_: Request) -> dict[str, Any]:
+        return {"content": [], "structuredContent": {"items": [1, 2]}, "isError": False}
+
+    tool = shaped({**OVERRIDE, "result": {"select": "items"}})
+    async with (
+        legacy_server(call=answer) as server,
+        running(tmp_path, catalog("demo", server.url, [tool], version=LEGACY)) as gateway,
+    ):
+        found = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
+    assert text_of(found) == "[1,2]"
+    assert not [line for line in caplog.messages if "violate" in line]
+
+
 @pytest.mark.parametrize(("tenant", "allowed"), [("acme", True), ("other", False)])
 async def test_policies_speak_the_servers_names(
     tmp_path: Path, server: RawServer, tenant: str, *, allowed: bool

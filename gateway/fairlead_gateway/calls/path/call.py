@@ -277,7 +277,7 @@ class ToolCall(ClientCall):
             result = shown
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
-        if outcome.mended:
+        if outcome.mended and (route.shape is None or route.shape.selection is None):  # else the part is at fault
             self.context.mended.log_once(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
