@@ -33,5 +33,5 @@ class ReconcileFindings:
             self.workload.verdict.ok is True
             and self.workload.down is None
             and self.credential.verdict.ok is not False
-            and (self.discovery is None or self.discovery.failure is None or self.discovery.failure.is_silence)
+            and (self.discovery is None or not self.discovery.has_lost_server)
         )

@@ -158,6 +158,14 @@ class DiscoveryState:
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     """The running discovery."""
 
+    @property
+    def has_lost_server(self) -> bool:
+        """Whether the last discovery shows that the server does not answer calls. That of an HTTP API only reads the
+        API's document, which may be at another host.
+        """
+        failed = self.failure is not None and not self.failure.is_silence
+        return failed and (self.target.api is None or self.listing is None)
+
 
 @dataclass(frozen=True)
 class DiscoveryOptions:

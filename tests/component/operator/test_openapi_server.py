@@ -84,6 +84,21 @@ async def test_a_document_at_a_url_is_asked_for_by_its_tag_and_followed_when_it_
         await world.until("the new operation", lambda: "getOwners" in tools(world))
 
 
+async def test_tools_are_still_called_while_their_document_cannot_be_read(world: World) -> None:
+    host = DocumentHost(DOCUMENT)
+    async with running(world) as operator:
+        async with raw_server(host.handle) as server:
+            url = f"http://127.0.0.1:{server.port}/openapi.json"
+            world.create("pets", {"openapi": {"url": url, **BASE}})
+            await ready(world)
+        refresh(operator, world)
+        await world.until("told", lambda: world.is_("pets", "Verified", "False", "ConnectionRefused"))
+        catalog = world.catalog("pets")
+        assert catalog is not None
+        assert catalog.online
+        assert "getPet" in tools(world)
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
