@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure, needs
 from fairlead_cli.openapi.documents import FetchedDocument, read_source
 from fairlead_cli.openapi.savings import savings_lines
+from fairlead_cli.openapi.wanted_credentials import credential_lines
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.waiting import spinner
 
@@ -71,4 +72,7 @@ def _summary(compiled: CompiledDocument) -> Iterator[str]:
     if compiled.base_url:
         yield f"calls go to {compiled.base_url}"
     yield from compiled.notes
+    if not compiled.base_url:
+        yield "write the URL of the API into a manifest, as openapi.baseURL"
+    yield from credential_lines(compiled)
     yield from savings_lines(compiled)

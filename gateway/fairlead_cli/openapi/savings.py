@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,8 @@ def savings_lines(compiled: CompiledDocument) -> Iterator[str]:
     total = sum(costs.values())
     yield f"{len(costs):,} definitions take about {total:,} tokens of every request to a model; it takes less"
     for tag, names in _largest_tags(compiled):
-        yield f"  with --include {tag}: {_saving(sum(costs[name] for name in names), total)} ({len(names):,} tools)"
+        cost = sum(costs[name] for name in names)
+        yield f"  with --include {shlex.quote(tag)}: {_saving(cost, total)} ({len(names):,} tools)"
     search = total * DEFAULT_LIMIT // len(costs)
     yield f"  with a search before the request (GET /v1/search): {_saving(search, total)} ({DEFAULT_LIMIT} tools)"
     router = sum(map(_tokens, DEFINITIONS))

@@ -59,6 +59,46 @@ def test_the_report_names_each_operation_and_why_it_is_left_out(file: Path) -> N
     ]
     assert "Example, OpenAPI 3.1.0, 2 operations: 1 become tools, 0 tools with losses, 1 are left out" in result.stderr
     assert "the document gives no base URL: the server's URL '/v2' is relative" in result.stderr
+    assert "write the URL of the API into a manifest, as openapi.baseURL" in result.stderr
+
+
+def test_the_report_says_which_field_of_a_manifest_gives_each_credential(tmp_path: Path) -> None:
+    schemes = {
+        "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+        "app": {"type": "apiKey", "in": "query", "name": "app"},
+        "token": {"type": "http", "scheme": "Bearer"},
+        "basic": {"type": "http", "scheme": "basic"},
+        "oauth": {"type": "oauth2", "flows": {}},
+    }
+    needs = [{"key": [], "app": []}, {"token": []}, {"basic": []}, {"oauth": []}, {"lost": []}]
+    paths = {
+        "/pets": {"get": {"operationId": "read", "responses": OK}},
+        "/open": {"get": {"operationId": "open", "security": [], "responses": OK}},
+        "/maybe": {"get": {"operationId": "maybe", "security": [{}, {"key": []}], "responses": OK}},
+    }
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(document(paths, security=needs, components={"securitySchemes": schemes})))
+    told = check(str(path)).stderr
+    assert "1 of 3 tools need a credential, which a manifest gives" in told
+    for line in (
+        "key: API key in the header X-Key: auth.header, or",
+        "app: API key in the query app: openapi.credentials.app.query",
+        "token: bearer token: auth.bearer, or",
+        'basic: HTTP basic: auth.header with name: Authorization; the value begins with "Basic "',
+        "oauth: OAuth token: auth.userConsent or",
+        "lost: not in components.securitySchemes",
+    ):
+        assert f"  {line}" in told
+
+
+def test_the_ways_to_show_fewer_tools_can_be_pasted(tmp_path: Path) -> None:
+    paths = {
+        f"/{n}": {"get": {"operationId": f"get{n}", "tags": [["Server Actions", "Rest"][n % 2]], "responses": OK}}
+        for n in range(42)
+    }
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(document(paths)))
+    assert "  with --include 'Server Actions': about" in check(str(path)).stderr
 
 
 def test_the_report_is_json_for_programs_and_fine_without_what_is_excluded(file: Path) -> None:
