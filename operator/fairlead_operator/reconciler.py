@@ -43,6 +43,7 @@ from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.off_loop import unpacked
 from fairlead_operator.openapi.api_source import ApiSource
+from fairlead_operator.openapi.unmatched_patterns import pattern_verdict
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
 from fairlead_operator.ports import (
@@ -297,7 +298,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            combine(override_verdict(server, self._remarks.get(server.key)), self.floors.verdict(server)),
+            self._partial(server),
             conflicted,
             *workload.side_verdicts,
         )
@@ -395,6 +396,12 @@ class Reconciler:
         if findings.discovery.listing is not None:
             return of_listing
         return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
+
+    def _partial(self, server: McpServer) -> ConditionVerdict | None:
+        """The verdict PartiallyInvalid; None if each part of the spec has an effect."""
+        remarks = self._remarks.get(server.key)
+        of_names = combine(pattern_verdict(server, remarks), override_verdict(server, remarks))
+        return combine(of_names, self.floors.verdict(server))
 
     def _authorization(self, server: McpServer) -> ConditionVerdict | None:
         """The verdict Authorized; None for a server whose calls need no grants."""

@@ -35,6 +35,7 @@ class Cause(StrEnum):
     DEFAULT_TAKEN = "DefaultTaken"
     RULE_INVALID = "RuleInvalid"
     NOTHING_SELECTED = "NothingSelected"
+    PATTERNS_MATCH_NOTHING = "PatternsMatchNothing"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
     CONFLICTED = "Conflicted"
     WRITES_UNDONE = "WritesUndone"
@@ -240,7 +241,11 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.WRITES_UNDONE,
             Cause.NAME_TAKEN,
         ),
-        Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
+        Reason.NOTHING_MATCHED: (
+            Cause.NOTHING_SELECTED,
+            Cause.PATTERNS_MATCH_NOTHING,
+            Cause.RULES_MATCH_NOTHING,
+        ),
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER,
             Cause.UNKNOWN_TOOL,

@@ -60,6 +60,13 @@ _PARTIALLY_INVALID: Final = {
         "The policy's selector matches no McpServer of its namespace.",
         "Correct spec.servers, or label a server; a policy written ahead of its servers is fine.",
     ),
+    Cause.PATTERNS_MATCH_NOTHING: CauseExplanation(
+        "True",
+        "spec.openapi.include or exclude has patterns that no operation of the document matches, so these patterns "
+        "have no effect. All other patterns are applied.",
+        "Correct the patterns, which are about operation ids, tags and METHOD /path, in upper and lower case as the "
+        "document has them; fairlead openapi check lists the operations.",
+    ),
     Cause.RULES_MATCH_NOTHING: CauseExplanation(
         "True",
         "Some rules match no tool; status.unmatchedRules names them.",

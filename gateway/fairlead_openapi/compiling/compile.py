@@ -76,6 +76,7 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
     tools: list[CompiledTool] = []
     reports = [_report(source, name, compiler, context, tools) for source, name in selected]
     url, notes = _base_url(document, options.url)
+    unmatched = tuple(selection.unmatched())
     info = document.get("info")
     about: dict[str, Any] = info if isinstance(info, dict) else {}
     return CompiledDocument(
@@ -86,7 +87,8 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
         tools=tuple(tools),
         reports=tuple(reports),
         unselected=len(operations) - len(selected),
-        notes=(*notes, *(f"no operation matches {pattern!r}" for pattern in selection.unmatched())),
+        unmatched=unmatched,
+        notes=(*notes, *(f"no operation matches {pattern!r}" for pattern in unmatched)),
         schemes=context.schemes,
     )
 

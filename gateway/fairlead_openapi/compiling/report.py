@@ -86,6 +86,8 @@ class CompiledDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the selected operations, in the document's order."""
     unselected: int
     """Number of operations that `include` and `exclude` leave out."""
+    unmatched: tuple[str, ...] = ()
+    """Patterns of `include` and `exclude` that no operation matches, sorted."""
     notes: tuple[str, ...]
     """Remarks on the document, as sentences without a full stop."""
     schemes: dict[str, SecurityScheme]

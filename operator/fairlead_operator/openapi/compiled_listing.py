@@ -44,6 +44,7 @@ def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> Ra
             with_loss=len(losses),
             left_out=len(remarks),
             remarks=tuple((remarks + losses)[:MAX_REMARKS]),
+            unmatched=compiled.unmatched[:MAX_REMARKS],
         ),
     )
 

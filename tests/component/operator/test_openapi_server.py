@@ -119,6 +119,20 @@ async def test_a_document_of_which_no_tools_can_be_made_is_told_with_the_remedy(
         assert words in world.condition("pets", "Verified")["message"]
 
 
+async def test_patterns_that_match_no_operation_are_told(world: World) -> None:
+    config_map(world, data={"openapi.json": json.dumps(DOCUMENT)})
+    include = ["getPet", "listpets", "GET /nosuch"]
+    async with running(world):
+        api = {"configMapRef": {"name": "petstore"}, "include": include, "exclude": ["reading*"]}
+        world.create("pets", {"openapi": api})
+        await world.until("told", lambda: world.is_("pets", "PartiallyInvalid", "True", "PatternsMatchNothing"))
+        told = world.condition("pets", "PartiallyInvalid")["message"]
+        assert "no operation of the document matches 'GET /nosuch', 'listpets'; 0 operations are selected" in told
+        world.patch_server("pets", {"spec": {"openapi": {"include": ["getPet"], "exclude": []}}})
+        await world.until("corrected", lambda: set(tools(world)) == {"getPet"})
+        await world.until("no complaint", lambda: not world.is_("pets", "PartiallyInvalid", "True"))
+
+
 async def test_a_missing_config_map_is_told_and_noticed_when_it_is_there(world: World) -> None:
     async with running(world):
         world.create("pets", {"openapi": {"configMapRef": {"name": "petstore"}}})
