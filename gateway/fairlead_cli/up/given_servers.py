@@ -28,7 +28,8 @@ class WithServers:
             first = servers.setdefault(given.key, given)
             if first is not given:
                 message = (
-                    f"this server is left out, because {first.origin} declares a server with the name {given.key.name}"
+                    f"this server is left out, because {first.origin} declares a server with the name "
+                    f"{given.key.name}; a manifest gives it another name (metadata.name)"
                 )
                 problems.append(ManifestProblem(given.origin, 0, "", message))
         return replace(scan, contents=replace(scan.contents, servers=servers), problems=tuple(problems))

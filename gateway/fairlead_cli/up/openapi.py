@@ -71,13 +71,13 @@ def _api_server(document: str) -> DeclaredServer:
 
 
 def server_name(document: str) -> str:
-    """Name of the server of a document: that of the file, or of the host where the file has a general name."""
+    """Name of the server of a document: that of the file, or of the host and port where the file has a general name."""
     parts = urlsplit(document) if is_url(document) else None
     stem = Path(document if parts is None else parts.path).name.lower()
     while stem.endswith(_ENDINGS):
         stem = stem.rpartition(".")[0]
     name = _UNUSUAL.sub("-", stem).strip("-")
     if parts is not None and name in ("", "openapi", "swagger", "v3", "spec", "api-docs"):
-        name = _UNUSUAL.sub("-", (parts.hostname or "").lower()).strip("-")
+        name = _UNUSUAL.sub("-", parts.netloc.rpartition("@")[2].lower()).strip("-")
     name = name[:NAME_CHARACTERS].strip("-") or "api"
     return name if name[0].isalpha() else f"api-{name}"[:NAME_CHARACTERS].strip("-")

@@ -62,19 +62,20 @@ def entry_for(
     `removes`: whether the server's tools are removed while it is down. `mask` removes the server's credential from
     texts that the server wrote. `conflicted`: verdict that another server has the prefix, added to any other problem.
     """
-    state, ready = state_of(status), status.condition(ConditionType.READY)
-    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
-        if conflicted is None:
+    state, shown = state_of(status), status.condition(ConditionType.READY)
+    if state == READY and (shown is None or shown.reason == Reason.AS_EXPECTED):
+        partial = status.condition(ConditionType.PARTIALLY_INVALID)
+        shown = partial if partial is not None and partial.status == "True" else None
+        if shown is None and conflicted is None:
             return None
-        ready = None
-    cause, message = (None, "") if ready is None else cause_of(ready)
+    cause, message = (None, "") if shown is None else cause_of(shown)
     return ServerEntry(
         namespace=key.namespace,
         name=key.name,
         prefix=prefix,
         state=state,
         removed=removes and state in (FAILED, STOPPED),
-        reason="" if ready is None else ready.reason,
+        reason="" if shown is None else shown.reason,
         cause=str(cause or ""),
         message=mask.text(message)[:MESSAGE_CHARS],
         conflict=_conflict(status, conflicted)[:MESSAGE_CHARS],

@@ -162,6 +162,8 @@ async def test_a_redirect_to_such_an_address_is_not_followed() -> None:
     ("document", "name"),
     [
         ("https://api.example.com/v3/openapi.json", "api-example-com"),
+        ("http://localhost:3000/openapi.json", "localhost-3000"),
+        ("http://me@[::1]:3000/", "api-1-3000"),
         ("https://example.com/specs/GitHub_v3.yaml", "github-v3"),
         ("./petstore.openapi.json", "petstore"),
         ("specs/2checkout.yaml", "api-2checkout"),
