@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import quote
 
@@ -19,14 +19,15 @@ from fairlead_cli.calling.tools import definition_of, list_tools, schema_of, unk
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import why_hidden
-from fairlead_cli.output import Output, printable
+from fairlead_cli.output import Output, printable, remark
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import Server, lines_about, may_have_tool, servers_of, wait_for
 from fairlead_cli.wording import with_advice
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
-from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
+from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, META_WARNING, STARTING
+from fairlead_tools.selection import META_SELECTION
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """Matches the error messages of servers for an unknown tool."""
@@ -48,6 +49,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     failed = isinstance(decoded, dict) and decoded.get("isError") is True
     if output is Output.table and not failed:
         print(text_of(decoded))
+        for line in remarks_of(decoded):
+            remark("call", line)
     if failed:
         refusal = _with_reason(refusal_of(decoded), destination, tool)
         wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
@@ -197,6 +200,16 @@ def refusal_of(result: Any) -> str | None:
     return f"{text} (try again in {after / 1000:g} s)" if isinstance(after, int) else text
 
 
+def remarks_of(result: Any) -> Iterator[str]:
+    """Sentences of the gateway about a result that does not fit the tool's `outputSchema` or `result.select`."""
+    meta = result.get("_meta") if isinstance(result, dict) else None
+    members = meta if isinstance(meta, dict) else {}
+    for name, member in ((META_WARNING, "message"), (META_SELECTION, "failed")):
+        told = members.get(name)
+        if isinstance(told, dict) and isinstance(told.get(member), str):
+            yield told[member] if name == META_WARNING else f"this is the whole result: {told[member]}"
+
+
 def text_of(result: Any) -> str:
     """A result of `tools/call` as text: its text content, and a placeholder for other content."""
     if not isinstance(result, dict):
@@ -228,7 +241,10 @@ def _part(item: Any) -> str:
     resource = item.get("resource")
     if kind == "resource" and isinstance(resource, dict):
         text = resource.get("text")
-        return text if isinstance(text, str) else f"({resource.get('uri', 'resource')})"
+        if isinstance(text, str):
+            return text
+        size = f"{_decoded_length(str(resource.get('blob', '')))} bytes"
+        return f"({resource.get('uri', 'resource')}, {resource.get('mimeType', 'unknown type')}, {size})"
     return json.dumps(item, ensure_ascii=False)
 
 

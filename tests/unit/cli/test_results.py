@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.calling.call import refusal_of, text_of
+from fairlead_cli.calling.call import refusal_of, remarks_of, text_of
 from fairlead_cli.calling.tools import description, hints
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
@@ -22,7 +22,7 @@ from fairlead_cli.output import first_line
         ({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}, "(image, image/png, 3 bytes)"),
         ({"content": [{"type": "resource_link", "name": "n", "uri": "file:///x"}]}, "(n: file:///x)"),
         ({"content": [{"type": "resource", "resource": {"uri": "u", "text": "inside"}}]}, "inside"),
-        ({"content": [{"type": "resource", "resource": {"uri": "u", "blob": "AA"}}]}, "(u)"),
+        ({"content": [{"type": "resource", "resource": {"uri": "u", "blob": "AA"}}]}, "(u, unknown type, 1 bytes)"),
         ({"content": [{"type": "news", "x": 1}]}, '{"type": "news", "x": 1}'),
         ({"content": ["odd"]}, '"odd"'),
         ({"structuredContent": {"a": 1}, "content": []}, '{\n  "a": 1\n}'),
@@ -33,6 +33,17 @@ from fairlead_cli.output import first_line
 )
 def test_a_result_is_shown_as_text(result: Any, text: str) -> None:
     assert text_of(result) == text
+
+
+def test_a_result_that_is_not_what_was_promised_has_remarks() -> None:
+    warning = {"code": "OUTPUT_SCHEMA_MISMATCH", "message": "id: expected integer"}
+    meta = {"fairlead.dev/warning": warning, "fairlead.dev/selection": {"failed": "nothing is selected"}}
+    assert list(remarks_of({"_meta": meta})) == [
+        "id: expected integer",
+        "this is the whole result: nothing is selected",
+    ]
+    assert list(remarks_of({"_meta": {"fairlead.dev/warning": 5}})) == list(remarks_of({"_meta": 5})) == []
+    assert list(remarks_of([1])) == []
 
 
 @pytest.mark.parametrize(
