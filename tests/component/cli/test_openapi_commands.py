@@ -70,7 +70,13 @@ def test_the_report_says_which_field_of_a_manifest_gives_each_credential(tmp_pat
         "basic": {"type": "http", "scheme": "basic"},
         "oauth": {"type": "oauth2", "flows": {}},
     }
-    needs = [{"key": [], "app": []}, {"token": []}, {"basic": []}, {"oauth": []}, {"lost": []}]
+    needs: list[dict[str, list[str]]] = [
+        {"key": [], "app": []},
+        {"token": []},
+        {"basic": []},
+        {"oauth": []},
+        {"lost": []},
+    ]
     paths = {
         "/pets": {"get": {"operationId": "read", "responses": OK}},
         "/open": {"get": {"operationId": "open", "security": [], "responses": OK}},

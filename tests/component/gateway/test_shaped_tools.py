@@ -135,11 +135,11 @@ async def test_servers_with_one_definition_and_different_shapes_are_each_checked
 
     async with running(tmp_path, serving("bare", {}), serving("demo", OVERRIDE)) as gateway:
         bare = await ask(gateway, calling("bare__search_v2", {"q": "x", "tenant": "acme"}, era=LEGACY))
-        found = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
+        shaped_answer = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
         publish(tmp_path / "documents", serving("bare", {"arguments": {"q": {"as": "words"}}}))
         await served(gateway, 2)
         renamed = await ask(gateway, calling("bare__search_v2", {"words": "y", "tenant": "acme"}, era=LEGACY))
-    assert [json.loads(text_of(answer))["q"] for answer in (bare, found, renamed)] == ["x", "x", "y"]
+    assert [json.loads(text_of(answer))["q"] for answer in (bare, shaped_answer, renamed)] == ["x", "x", "y"]
 
 
 async def test_a_selected_list_is_not_held_against_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -151,8 +151,8 @@ async def test_a_selected_list_is_not_held_against_the_server(tmp_path: Path, ca
         legacy_server(call=answer) as server,
         running(tmp_path, catalog("demo", server.url, [tool], version=LEGACY)) as gateway,
     ):
-        found = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
-    assert text_of(found) == "[1,2]"
+        answer_in_part = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
+    assert text_of(answer_in_part) == "[1,2]"
     assert not [line for line in caplog.messages if "violate" in line]
 
 

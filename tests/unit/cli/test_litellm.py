@@ -77,6 +77,8 @@ def test_the_proxy_stands_beside_the_servers_of_a_file_and_gives_way_to_its_name
     assert second is not None
     assert second.contents.servers[KEY].server.spec.command == ["own-server"]
     assert [str(problem) for problem in second.problems] == [
-        f"--litellm: this server is left out, because {file}:1 declares a server with the name litellm; "
-        "a manifest gives it another name (metadata.name)"
+        (
+            f"--litellm: this server is left out, because {file}:1 declares a server with the name litellm; "
+            "a manifest gives it another name (metadata.name)"
+        )
     ]
