@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -23,6 +24,7 @@ from fairlead_api.load import RefusedServer
 from fairlead_api.meta import ServerKey
 from fairlead_api.remedies import remedy
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, sentence
+from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.condition_types import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.masking import Mask
@@ -64,8 +66,7 @@ def entry_for(
     """
     state, shown = state_of(status), status.condition(ConditionType.READY)
     if state == READY and (shown is None or shown.reason == Reason.AS_EXPECTED):
-        partial = status.condition(ConditionType.PARTIALLY_INVALID)
-        shown = partial if partial is not None and partial.status == "True" else None
+        shown = next(_to_mend(status), None)
         if shown is None and conflicted is None:
             return None
     cause, message = (None, "") if shown is None else cause_of(shown)
@@ -81,6 +82,16 @@ def entry_for(
         conflict=_conflict(status, conflicted)[:MESSAGE_CHARS],
         refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
     )
+
+
+def _to_mend(status: McpServerStatus) -> Iterator[Condition]:
+    """Conditions of a ready server that ask for something: a part of its spec has no effect, or definitions are held
+    back.
+    """
+    for kind, asking in ((ConditionType.PARTIALLY_INVALID, "True"), (ConditionType.APPROVED, "False")):
+        condition = status.condition(kind)
+        if condition is not None and condition.status == asking:
+            yield condition
 
 
 def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:

@@ -131,14 +131,19 @@ def test_a_server_that_is_simply_ready_needs_no_entry_and_one_with_something_to_
     )
 
 
-def test_a_ready_server_of_whose_spec_a_part_has_no_effect_has_an_entry_that_says_so() -> None:
+@pytest.mark.parametrize(
+    ("condition", "asking", "cause"),
+    [("PartiallyInvalid", "True", "PatternsMatchNothing"), ("Approved", "False", "ChangesHeldBack")],
+)
+def test_a_ready_server_that_asks_for_something_has_an_entry_that_says_so(
+    condition: str, asking: str, cause: str
+) -> None:
     shown = status("True", "Verified")
-    partial = status("True", "PatternsMatchNothing", "no operation matches 'nosuch*'").conditions[0]
-    conditions = [*shown.conditions, partial.model_copy(update={"type": "PartiallyInvalid"})]
-    entry = entry_for(KEY, "demo", shown.model_copy(update={"conditions": conditions}))
+    other = status(asking, cause, "look at it").conditions[0].model_copy(update={"type": condition})
+    entry = entry_for(KEY, "demo", shown.model_copy(update={"conditions": [*shown.conditions, other]}))
     assert entry is not None
-    assert (entry.state, entry.reason, entry.cause) == ("ready", "NothingMatched", "PatternsMatchNothing")
-    assert "'nosuch*'" in entry.message
+    assert (entry.state, entry.cause) == ("ready", cause)
+    assert "look at it" in entry.message
 
 
 def test_messages_of_a_server_are_bounded_in_the_document() -> None:
