@@ -218,7 +218,7 @@ class SessionContext:
         if self.shortening is None:
             return mark(result, "results of this size are selected in a process, which this gateway does not have")
         try:
-            return await self.shortening.do(SELECT, selection_work(selection, result))
+            return b"".join((await self.shortening.do(SELECT, selection_work(selection, result))).parts)
         except NotDone as error:
             return mark(result, str(error))
 
