@@ -38,6 +38,7 @@ from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
 from fairlead_operator.discovery.overrides import override_verdict
 from fairlead_operator.discovery.refused_listing import explain_refusal
+from fairlead_operator.discovery.security_schemes import scheme_verdict
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
@@ -297,7 +298,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            combine(override_verdict(server, self._remarks.get(server.key)), self.floors.verdict(server)),
+            self._partially_invalid(server, catalog),
             conflicted,
             *workload.side_verdicts,
         )
@@ -326,6 +327,10 @@ class Reconciler:
         if authorized is not None and isinstance(outcome, Done):
             return outcome.no_later_than(self.failed_grants.seconds_until_due(server.key))
         return outcome
+
+    def _partially_invalid(self, server: McpServer, catalog: Catalog | None) -> ConditionVerdict | None:
+        unlisted = override_verdict(server, self._remarks.get(server.key))
+        return combine(combine(unlisted, scheme_verdict(server, catalog)), self.floors.verdict(server))
 
     async def _reject_spec(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
         self._discoverer.stop(server.key, accepted.message)

@@ -110,6 +110,8 @@ class ApiReport(DocumentStruct, kw_only=True, frozen=True):
     """Number of selected operations that did not become tools."""
     remarks: tuple[OperationRemark, ...] = ()
     """The first MAX_REMARKS of the operations that are left out, then of the tools with loss."""
+    schemes: tuple[str, ...] | None = None
+    """Sorted names of the document's security schemes; None if they are not known, or too many."""
 
 
 def join_operation(definition: bytes | Raw, operation: Operation) -> Raw:
