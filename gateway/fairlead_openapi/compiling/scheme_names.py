@@ -16,8 +16,7 @@ _SHOWN: Final = 10
 
 
 def scheme_names(document: CompiledDocument) -> tuple[str, ...] | None:
-    """Sorted names of the schemes that a document declares or its operations require; None if they exceed the limits.
-    """
+    """Sorted names of the schemes that a document declares or its operations require; None if they exceed a limit."""
     names = {*document.schemes}
     for tool in document.tools:
         for alternative in tool.operation.security:

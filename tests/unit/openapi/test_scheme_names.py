@@ -19,7 +19,7 @@ KEY = {"type": "apiKey", "in": "header", "name": "X-Key"}
 
 
 def names_of(schemes: dict[str, Any], *required: str) -> tuple[str, ...] | None:
-    paths = {"/a": get(security=[dict.fromkeys(required, [])] if required else [])}
+    paths = {"/a": get(security=[{name: [] for name in required}] if required else [])}
     return scheme_names(compiled(document(paths, components={"securitySchemes": schemes})))
 
 
@@ -73,6 +73,6 @@ def test_the_condition_of_a_server_names_credentials_that_are_never_sent() -> No
 
 
 @pytest.mark.parametrize("report", [None, ApiReport(digest="d", operations=1)])
-def test_nothing_is_said_about_schemes_before_the_document_is_known(report: ApiReport | None) -> None:
+def test_schemes_are_not_judged_before_the_document_is_known(report: ApiReport | None) -> None:
     assert scheme_verdict(server("stuff"), catalog_of(report)) is None
     assert scheme_verdict(server("stuff"), None) is None
