@@ -74,7 +74,12 @@ class McpPath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def server_registry(
-    shared: SharedParts, servers: ServerAccess, outbox: Outbox, links: SignInLinks, complete: CompleteElicitation
+    shared: SharedParts,
+    servers: ServerAccess,
+    outbox: Outbox,
+    links: SignInLinks,
+    router_tools: RouterTools,
+    complete: CompleteElicitation,
 ) -> Registry:
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
@@ -99,6 +104,7 @@ def server_registry(
         local=lambda limit: LocalUpstream(
             servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock
         ),
+        make_result=router_tools.api_result,
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,
         forget_grants=outbox.failing_grants.forget,

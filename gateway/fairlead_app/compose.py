@@ -94,14 +94,16 @@ def compose(
     )
     listings = granted_listings(shared, lambda: registry, outbox, lambda: path.endpoint.selection.snapshot)
     sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
+    router_tools = RouterTools(lambda: tools)
     registry = server_registry(
         shared,
         servers,
         outbox,
         sign_ins,
+        router_tools,
         lambda session, params: path.endpoint.streams.complete_elicitation(session, params),  # noqa: PLW0108 - see `path`
     )
-    path = call_path(shared, registry, RouterTools(lambda: tools), sign_ins)
+    path = call_path(shared, registry, router_tools, sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
     sources = AdminSources(
         moves=activation.moves,

@@ -101,10 +101,20 @@ class FutureSink(ResponseSink):
 
 
 class TaskCall:
-    """`Pending` of a request that a coroutine executes, for upstreams that are not based on callbacks."""
+    """`Pending` of a request that a coroutine executes, for upstreams that are not based on callbacks.
 
-    def __init__(self, work: Coroutine[Any, Any, Raw], sink: ResponseSink, name: str) -> None:
+    `members` are those of the result that `work` returns, if they are known.
+    """
+
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, Raw],
+        sink: ResponseSink,
+        name: str,
+        members: ResultMembers | None = None,
+    ) -> None:
         self._sink: ResponseSink | None = sink
+        self._members = members
         self._task = asyncio.get_running_loop().create_task(self._run(work), name=name)
         self._task.add_done_callback(lambda _: work.close())  # a task that is cancelled at once never starts `work`
 
@@ -124,7 +134,7 @@ class TaskCall:
                 self._sink.take_error(error)
         else:
             if self._sink is not None:
-                self._sink.take_result(result)
+                self._sink.take_result(result, self._members)
 
 
 class RelayUpstream(Upstream):

@@ -10,7 +10,7 @@ are therefore part of the API: new ones may be added, existing ones are never re
         Timeout                 the deadline passed
         TooLarge                an answer exceeded a limit; the connection was closed
         PoolFull                too many requests were waiting already; nothing was sent
-        HeldUp                  the answer was not read to its end, as this side had no memory for it
+        HeldUp                  the answer was not read to its end, as this side had no memory or process for it
       ArgumentsRefused          the arguments cannot be written into a request; nothing was sent
       ProtocolError             the server's answer violates the protocol
         BadHttp                 not HTTP
@@ -121,7 +121,7 @@ class PoolFull(TransportError):
 
 
 class HeldUp(TransportError):
-    """The answer was not read to its end before the deadline, because this side had no memory for the rest."""
+    """The answer was not read to its end before the deadline, because this side had no memory or process for it."""
 
     reason = "HeldUp"
 

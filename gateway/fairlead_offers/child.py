@@ -35,6 +35,7 @@ from fairlead_offers.conversion.jobs import (
     repeats,
 )
 from fairlead_offers.job import BULK, LENGTH, ConvertedBody
+from fairlead_offers.results.api_results import API_RESULT, api_result
 from fairlead_offers.results.kept_results import READ, read
 from fairlead_offers.results.selected_results import SELECT, select_part
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
@@ -54,6 +55,7 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     READ.name: read,
     SHORTEN.name: shorten,
     SELECT.name: select_part,
+    API_RESULT.name: api_result,
 }
 
 AUTOGROUP: Final = Path("/proc/self/autogroup")

@@ -38,6 +38,7 @@ from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
 from fairlead_operator.discovery.overrides import override_verdict
 from fairlead_operator.discovery.refused_listing import explain_refusal
+from fairlead_operator.discovery.security_schemes import scheme_verdict
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
@@ -298,7 +299,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            self._partial(server),
+            self._partially_invalid(server, catalog),
             conflicted,
             *workload.side_verdicts,
         )
@@ -327,6 +328,12 @@ class Reconciler:
         if authorized is not None and isinstance(outcome, Done):
             return outcome.no_later_than(self.failed_grants.seconds_until_due(server.key))
         return outcome
+
+    def _partially_invalid(self, server: McpServer, catalog: Catalog | None) -> ConditionVerdict | None:
+        """The verdict PartiallyInvalid; None if each part of the spec has an effect."""
+        remarks = self._remarks.get(server.key)
+        of_names = combine(pattern_verdict(server, remarks), override_verdict(server, remarks))
+        return combine(combine(of_names, scheme_verdict(server, catalog)), self.floors.verdict(server))
 
     async def _reject_spec(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
         self._discoverer.stop(server.key, accepted.message)
@@ -396,12 +403,6 @@ class Reconciler:
         if findings.discovery.listing is not None:
             return of_listing
         return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
-
-    def _partial(self, server: McpServer) -> ConditionVerdict | None:
-        """The verdict PartiallyInvalid; None if each part of the spec has an effect."""
-        remarks = self._remarks.get(server.key)
-        of_names = combine(pattern_verdict(server, remarks), override_verdict(server, remarks))
-        return combine(of_names, self.floors.verdict(server))
 
     def _authorization(self, server: McpServer) -> ConditionVerdict | None:
         """The verdict Authorized; None for a server whose calls need no grants."""

@@ -19,10 +19,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead_api.documents.catalog import OpenApiEndpoint
+from fairlead_api.documents.operations import Operation
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from gap_recorder import Gaps
 from gatewayprocess import Process, started
 from gatewayworld import Answer, Ask, ask, calling, catalog, entry, publish
+from petapi import operation_tool
 from rawserver import Reply, Request
 from restworld import get
 from toolservers import answer_modern, raw_server, serve_asgi, tool
@@ -69,19 +72,21 @@ class Attack:
     result: Filled | None = None
     """Result of the MCP server's tool."""
     answer: Filled | None = None
-    """Answer of the model."""
+    """Answer of the model or of the HTTP API."""
     status: int = 200
     kind: str = "application/json"
+    most_ms: float = MOST_MS
+    """Longest gap that is allowed."""
 
 
-async def shortest_gap_ms(gaps: Gaps, attempt: Callable[[], Awaitable[object]]) -> float:
+async def shortest_gap_ms(gaps: Gaps, attempt: Callable[[], Awaitable[object]], most_ms: float = MOST_MS) -> float:
     """Make an attack until its longest gap is allowed, TRIES times at most: the shortest of these gaps."""
     shortest = math.inf
     for _ in range(TRIES):
         gaps.reset()
         await attempt()
         shortest = min(shortest, gaps.longest_ms())
-        if shortest <= MOST_MS:
+        if shortest <= most_ms:
             break
     return shortest
 
@@ -99,7 +104,7 @@ class GapWorld:
         """The longest time for which others wait for the loop because of the attack."""
         self.behind.attack = attack
         try:
-            return await shortest_gap_ms(self.gaps, partial(self._once, attack))
+            return await shortest_gap_ms(self.gaps, partial(self._once, attack), attack.most_ms)
         finally:
             self.behind.attack = None
 
@@ -122,12 +127,12 @@ class GapWorld:
 
 @dataclass
 class _Behind:
-    """Model and MCP server that answer with the bytes of the attack."""
+    """Model, HTTP API and MCP server that answer with the bytes of the attack."""
 
     attack: Attack | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """The model, as an ASGI application."""
+        """The model and the HTTP API, as an ASGI application."""
         if scope["type"] != "http":
             return
         while (await receive()).get("more_body"):
@@ -154,7 +159,9 @@ class _Behind:
 
 @contextlib.asynccontextmanager
 async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
-    """A gateway that lets everybody in, with models of each API and tools with a policy, a schema, and neither."""
+    """A gateway that lets everybody in, with models of each API, tools with a policy, a schema, and neither, and
+    operations of an HTTP API with a schema and without one.
+    """
     behind = _Behind()
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(serve_asgi(behind))
@@ -165,13 +172,21 @@ async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
         typed = {"inputSchema": {**anything, "properties": {"x": listed}}, "outputSchema": anything}
         definitions.append(entry({**tool("typed"), **typed}))
         rule = Rule(action="Allow", tools=("constrained",), arguments={"properties": {"x": {"type": "array"}}})
-        policy = Policy(
-            namespace="default", name="p", every=True, rules=(rule, Rule(action="Allow", tools=("free", "typed")))
-        )
+        others = Rule(action="Allow", tools=("free", "typed", "structured", "plain"))
+        policy = Policy(namespace="default", name="p", every=True, rules=(rule, others))
         documents = folder / "documents"
         routes = folder / "models.yaml"
-        publish(documents, catalog("demo", server.url, definitions, trust_annotations=True), Rules(policies=(policy,)))
         base = f"http://127.0.0.1:{port}"
+        operations = [
+            operation_tool("structured", Operation(method="GET", path="/a", structured=True), output=anything),
+            operation_tool("plain", Operation(method="GET", path="/a")),
+        ]
+        publish(
+            documents,
+            catalog("demo", server.url, definitions, trust_annotations=True),
+            catalog("api", OpenApiEndpoint(url=base), operations),
+            Rules(policies=(policy,)),
+        )
         providers = {
             name: {**members, "baseUrl": base if "kind" in members else f"{base}/v1"}
             for name, members in _PATTERNS.items()
@@ -196,4 +211,5 @@ async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
         stack.callback(reading.cancel)
         await ask(process, calling("demo__free"))
         await get(process, "/v1/tiers")  # REST is made with its first request
+        await ask(process, calling("api__plain"))
         yield GapWorld(process, gaps, behind)

@@ -112,6 +112,8 @@ class ApiReport(DocumentStruct, kw_only=True, frozen=True):
     """The first MAX_REMARKS of the operations that are left out, then of the tools with loss."""
     unmatched: tuple[str, ...] = ()
     """Patterns of `include` and `exclude` that no operation matches, at most MAX_REMARKS."""
+    schemes: tuple[str, ...] | None = None
+    """Sorted names of the document's security schemes; None if they are not known, or too many."""
 
 
 def join_operation(definition: bytes | Raw, operation: Operation) -> Raw:

@@ -41,6 +41,7 @@ class Cause(StrEnum):
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
     UNKNOWN_TOOL = "UnknownTool"
+    UNKNOWN_SECURITY_SCHEME = "UnknownSecurityScheme"
 
     # ResolvedRefs
     RESOLVED_REFS = "ResolvedRefs"
@@ -249,6 +250,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER,
             Cause.UNKNOWN_TOOL,
+            Cause.UNKNOWN_SECURITY_SCHEME,
             Cause.SECRET_NOT_FOUND,
             Cause.SECRET_KEY_MISSING,
             Cause.SECRET_VALUE_INVALID,

@@ -55,6 +55,12 @@ _PARTIALLY_INVALID: Final = {
         "no effect. All other overrides are applied.",
         "Correct the names in spec.tools, without prefix, unless the server lists these tools later.",
     ),
+    Cause.UNKNOWN_SECURITY_SCHEME: CauseExplanation(
+        "True",
+        "spec.openapi.credentials names security schemes that the OpenAPI document does not have, so these credentials "
+        "are never sent. All other credentials are.",
+        "Correct the names in spec.openapi.credentials: they are those of components.securitySchemes.",
+    ),
     Cause.NOTHING_SELECTED: CauseExplanation(
         "True",
         "The policy's selector matches no McpServer of its namespace.",

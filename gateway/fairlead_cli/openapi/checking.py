@@ -15,15 +15,22 @@ from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.waiting import spinner
 
 if TYPE_CHECKING:
+    from fairlead_api.v1alpha1.mcpserver.openapi import OpenApiSource
     from fairlead_openapi.compiling.report import CompiledDocument, OperationReport
 
 _VERB: Final = "openapi check"
 
 
-def run_check(source: str, include: tuple[str, ...], exclude: tuple[str, ...], output: Output) -> None:
-    """Print the report of a document. Exits with 1 if an operation cannot be a tool. Raises Failure."""
+def run_check(
+    source: str, include: tuple[str, ...], exclude: tuple[str, ...], output: Output, api: OpenApiSource | None
+) -> None:
+    """Print the report of a document, which is for the API of an McpServer if `api` is given. Exits with 1 if an
+    operation cannot be a tool, or a credential is for no scheme of the document. Raises Failure.
+    """
     with needs("up"):
         from fairlead_openapi.compiling.report import to_jsonable
+    if api is not None:
+        include, exclude = (*api.include, *include), (*api.exclude, *exclude)
     with spinner(f"reading {source}"):
         document = read_source(source)
     with spinner(f"compiling {source}"):
@@ -34,9 +41,19 @@ def run_check(source: str, include: tuple[str, ...], exclude: tuple[str, ...], o
         print_table(("OPERATION", "TOOL", "OUTCOME", "REMARKS"), map(_row, compiled.reports))
         for line in _summary(compiled):
             remark(_VERB, line)
-    if compiled.counts()["left out"]:
+    unknown = "" if api is None else _unknown_schemes(compiled, api)
+    if unknown:
+        remark(_VERB, unknown)
+    if unknown or compiled.counts()["left out"]:
         sys.stdout.flush()
         sys.exit(FAILED)
+
+
+def _unknown_schemes(compiled: CompiledDocument, api: OpenApiSource) -> str:
+    from fairlead_openapi.compiling.scheme_names import explain_unknown, scheme_names
+
+    names = scheme_names(compiled)
+    return "" if names is None else explain_unknown(api.credentials, names)
 
 
 def _compile(
@@ -71,6 +88,8 @@ def _summary(compiled: CompiledDocument) -> Iterator[str]:
     )
     if compiled.base_url:
         yield f"calls go to {compiled.base_url}"
+    if compiled.schemes:
+        yield f"security schemes: {', '.join(f'{name} ({scheme.words})' for name, scheme in compiled.schemes.items())}"
     yield from compiled.notes
     if not compiled.base_url:
         yield "write the URL of the API into a manifest, as openapi.baseURL"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,11 +32,19 @@ def check(
         list[str] | None,
         typer.Option(metavar="GLOB", help="No operations that match, whatever --include says."),
     ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="McpServer that the document is for: its include and exclude apply, and the security schemes that its "
+            "credentials are for have to be in the document.",
+        ),
+    ] = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Report what becomes of each operation of an OpenAPI document: a tool, a tool with losses, or none, and why.
 
-    Exits with 1 if an operation cannot be a tool.
+    Exits with 1 if an operation cannot be a tool, or a credential is for no scheme of the document.
 
     Examples:
 
@@ -43,8 +52,12 @@ def check(
 
         fairlead openapi check https://api.example.com/openapi.json --include 'GET *' --exclude admin
 
+        fairlead openapi check openapi.yaml --manifest server.yaml
+
         fairlead openapi check openapi.yaml --json
     """
     from fairlead_cli.openapi.checking import run_check
+    from fairlead_cli.openapi.manifests import read_api
 
-    run_check(document, tuple(include or ()), tuple(exclude or ()), output)
+    api = None if manifest is None else read_api(manifest)
+    run_check(document, tuple(include or ()), tuple(exclude or ()), output, api)

@@ -188,6 +188,9 @@ class ResponseSink:
         """Take note that the process takes requests, and the request is sent now; returns the request's deadline."""
         return deadline
 
+    def answer_arrived(self) -> None:
+        """Take note that the server has answered well, and the result is still to be made of its answer."""
+
     def pause(self) -> None:
         """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""
 
@@ -236,6 +239,9 @@ class RelaySink(ResponseSink):
 
     def process_started(self, deadline: float) -> float:
         return self.sink.process_started(deadline)
+
+    def answer_arrived(self) -> None:
+        self.sink.answer_arrived()
 
     def pause(self) -> None:
         self.sink.pause()

@@ -8,24 +8,64 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.limits.fair_rotation import WORKS_FOR
+from fairlead_gateway.sending import TaskCall
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
-from fairlead_mcp.errors import ConnectFailed, McpError, TooLarge
-from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.errors import ConnectFailed, HeldUp, McpError, TooLarge
+from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.messages import ResultMembers
 
 PING_METHOD = b"OPTIONS"
 """Method of pings: any answer shows that the API is alive, and none changes anything (RFC 9110 section 9.2.1)."""
+
+
+class ApiResult(NamedTuple):
+    """A result that was made of an answer. With its members it need not be decoded again."""
+
+    raw: Raw
+    members: ResultMembers | None
+
+
+class LargeAnswer(NamedTuple):
+    """An answer whose result is made outside of the event loop."""
+
+    size: int
+    """Bytes of the body."""
+    make: Callable[[], Coroutine[Any, Any, Raw]]
+    """Makes the result. Raises McpError."""
+    members: ResultMembers
+
+
+class CompleteAnswer(Carrier):
+    """Source of an answer that has arrived, so that nothing is left to pause."""
+
+    peer = None
+
+    def pause_reading(self) -> None:
+        """No-op."""
+
+    def resume_reading(self) -> None:
+        """No-op."""
+
+    def close(self, error: Exception | None = None) -> None:
+        """No-op."""
+
+
+_COMPLETE: Final = CompleteAnswer()
+_PONG: Final = ApiResult(Raw(b"{}"), None)
 
 
 class ApiCall(Call):
@@ -37,7 +77,7 @@ class ApiCall(Call):
     __slots__ = (
         "_collected",
         "_idempotent",
-        "_method",
+        "_making",
         "_moved",
         "_origin",
         "_read",
@@ -54,7 +94,7 @@ class ApiCall(Call):
         request: UpstreamRequest,
         sink: ResponseSink,
         data: bytes,
-        read: Callable[[Answer], Raw],
+        read: Callable[[Answer], ApiResult | LargeAnswer],
     ) -> None:
         super().__init__(data, request.deadline, request.max_bytes, counter=request.counter)
         self._origin = origin
@@ -67,8 +107,10 @@ class ApiCall(Call):
         """Data of the events of an answer that is an event stream."""
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
+        self._making: TaskCall | None = None
+        """The making of the result of a large answer."""
         self.over = False
-        """Whether the call has ended: by a result, an error or `cancel`."""
+        """Whether the exchange has ended: by an answer, an error or `cancel`."""
         self.pod: ServerPod | None = None
         self.pool: Pool | None = None
         """Pool that the request was submitted to."""
@@ -83,14 +125,19 @@ class ApiCall(Call):
         if answer.streamed and self._collected:
             answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._collected))
         try:
-            result = self._read(answer) if self._size <= self.max_bytes else Raw()
-            if max(self._size, len(bytes(result))) > self.max_bytes:
-                raise TooLarge(f"the result exceeds {self.max_bytes} bytes")
+            self._check_size(self._size)
+            result = self._read(answer)
+            if isinstance(result, ApiResult):
+                self._check_size(len(result.raw))
         except McpError as error:
             self._fail(error)
+            return
+        self.over = True
+        if isinstance(result, ApiResult):
+            self._sink.take_result(result.raw, result.members)
         else:
-            self.over = True
-            self._sink.take_result(result)
+            self._sink.answer_arrived()
+            self._making = TaskCall(self._make(result), self._sink, "make a result", result.members)
 
     def take_error(self, error: Exception) -> None:
         if isinstance(error, ConnectFailed) and self._origin.send_to_other_pod(self):
@@ -104,7 +151,9 @@ class ApiCall(Call):
         return self._size > self.max_bytes
 
     def cancel(self) -> None:
-        if not self.over:
+        if self._making is not None:
+            self._making.cancel()
+        elif not self.over:
             self.over = True
             if self.pool is not None:
                 self.pool.cancel(self)
@@ -117,6 +166,31 @@ class ApiCall(Call):
         self._moved = self._moved or sent
         pool.cancel(self)
         return True
+
+    async def _make(self, answer: LargeAnswer) -> Raw:
+        """Make the result of a large answer, which counts towards the memory budget meanwhile. Raises McpError."""
+        WORKS_FOR.set(self._sink.agent)
+        arrival = None if self.counter is None else self.counter.arrival(_COMPLETE)
+        assert self.pool is not None, "an answer comes from a pool"
+        try:
+            if arrival is not None:
+                arrival.grow(answer.size)
+            async with asyncio.timeout(self.deadline - self.pool.clock()):
+                result = await answer.make()
+        except TimeoutError as error:
+            raise HeldUp(
+                f"the API answered with {answer.size:,} bytes, of which no result was made before the call's deadline"
+            ) from error
+        finally:
+            if arrival is not None:
+                arrival.close()
+        self._check_size(len(result))
+        await asyncio.sleep(0)  # both the result's copy and its translation take milliseconds
+        return result
+
+    def _check_size(self, size: int) -> None:
+        if size > self.max_bytes:
+            raise TooLarge(f"the result exceeds {self.max_bytes} bytes")
 
     def _fail(self, error: Exception) -> None:
         if not self.over:
@@ -156,7 +230,7 @@ class ApiOrigin:
 
     def ping(self, request: UpstreamRequest, sink: ResponseSink) -> ApiCall:
         """Send a request that any live server answers; every answer makes an empty result."""
-        call = ApiCall(self, request, sink, self._ping_data, lambda _: Raw(b"{}"))
+        call = ApiCall(self, request, sink, self._ping_data, lambda _: _PONG)
         self.submit(call)
         return call
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from msgspec import Raw
 
@@ -21,14 +22,16 @@ from fairlead_api.documents.operations import Operation
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import ANSWERED
-from fairlead_gateway.upstream.api_origin import ApiCall, ApiOrigin
+from fairlead_gateway.upstream.api_origin import ApiCall, ApiOrigin, ApiResult, LargeAnswer
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, RpcError
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
 from fairlead_mcp.masking import Mask
-from fairlead_openapi.calling.answers import error_result, is_fault_of_call, result_of
+from fairlead_mcp.messages import ResultMembers
+from fairlead_mcp.read_bounds import LONG_BYTES
+from fairlead_openapi.calling.answers import AnswerForm, content_of, error_result, is_fault_of_call, result_of
 from fairlead_openapi.calling.credentials import credential_for
 from fairlead_openapi.calling.requests import HttpRequest, build_request
 from fairlead_openapi.calling.values import arguments_of
@@ -43,6 +46,12 @@ _ELSEWHERE: Final = (
     "the operation is at another origin than the server's URL, {origin}, to which the server's credential is not sent"
 )
 _NOTHING: Final = SentCredential()
+_OF_RESULT: Final = ResultMembers(content=[])
+_OF_ERROR: Final = ResultMembers(is_error=True, content=[])
+MakeResult: TypeAlias = Callable[[AnswerForm, bytes, int], Coroutine[Any, Any, Raw]]
+"""Makes the result of a large answer outside of the event loop, from its form, its body and the limit on the bytes of
+the result. Raises HeldUp, TooLarge.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +64,7 @@ class ApiAccess:
     """Trust of `https` at the endpoint's own origin."""
     system_tls: ssl.SSLContext
     """Trust of `https` at other origins."""
+    make_result: MakeResult
     resolve: Resolve = resolve_by_dns
 
 
@@ -134,16 +144,21 @@ class OpenApiUpstream(Upstream):
         path = operation.path if has_secrets else built.target.partition(b"?")[0].decode()
         mask = self._mask.adding(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask
 
-        def read(answer: Answer) -> Raw:
+        def read(answer: Answer) -> ApiResult | LargeAnswer:
             try:
-                return result_of(operation, path, answer)
+                form, body = content_of(operation, path, answer)
             except HttpRefused as error:
                 if not own and error.status in (401, 403):
-                    return error_result(f"{error}; {_ELSEWHERE.format(origin=operation.base_url)}")
+                    elsewhere = _ELSEWHERE.format(origin=operation.base_url)
+                    return ApiResult(error_result(f"{error}; {elsewhere}"), _OF_ERROR)
                 refusal = mask.error(error)
                 if is_fault_of_call(refusal):
-                    return error_result(str(refusal))
+                    return ApiResult(error_result(str(refusal)), _OF_ERROR)
                 raise
+            if len(body) <= LONG_BYTES:
+                return ApiResult(result_of(form, body), _OF_RESULT)
+            make = partial(self._access.make_result, form, body, request.max_bytes)
+            return LargeAnswer(len(body), make, _OF_RESULT)
 
         call = ApiCall(origin, request, sink, self._data(origin, built, request, token), read)
         origin.submit(call)

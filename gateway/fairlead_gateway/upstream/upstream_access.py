@@ -11,6 +11,7 @@ from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.sign_in import SignInLinks
+from fairlead_gateway.upstream.openapi import MakeResult
 from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
 from fairlead_mcp import eras
 from fairlead_mcp.host import ChildHost
@@ -34,6 +35,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     shared_children: bool
     local: Callable[[int], Upstream]
     """Creates the upstream of the gateway's own tools, for the given number of concurrent calls."""
+    make_result: MakeResult
+    """Makes the results of large answers of HTTP APIs."""
     keep_tokens: Callable[[bool], None] = lambda _: None
     """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
     observe_grant: Callable[[ServerKey, Identity, GrantFailed | None, float], None] = lambda *_: None

@@ -87,6 +87,7 @@ class UpstreamFactory:
         self._shares = shares
         self._numbers = itertools.count(1)
         self._local = access.local
+        self._make_result = access.make_result
         self._resolve = access.resolve
         self._system_tls: ssl.SSLContext | None = None
 
@@ -199,6 +200,7 @@ class UpstreamFactory:
             headers=self._via,
             tls=await self.tls(endpoint.ca_bundle),
             system_tls=await self.tls(None),
+            make_result=self._make_result,
             resolve=self._resolve(key),
         )
         return OpenApiUpstream(endpoint, config.operations, access, limit=config.traits.limit)

@@ -15,9 +15,11 @@ from msgspec import Meta, Raw
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder, server_of
 from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
 from fairlead_gateway.result_stores.store import ContextUnavailable, SessionEntry
+from fairlead_mcp.errors import HeldUp, TooLarge
 from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, NOT_FOUND, RATE_LIMITED, Problem
+from fairlead_offers.results.api_results import API_RESULT, api_result_work
 from fairlead_offers.results.compressor_port import Compressor
 from fairlead_offers.results.kept_results import (
     ANSWER_TOKENS,
@@ -34,6 +36,7 @@ from fairlead_offers.results.shortened_results import SHORTEN, shorten
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
+from fairlead_openapi.calling.answers import AnswerForm, result_of
 from fairlead_search.passages import Lines, Passage
 from fairlead_search.result_compression import CompressionFailed, source_texts
 from fairlead_tools.selection import ResultSelection, mark
@@ -135,7 +138,7 @@ class SessionContext:
         self._compressor = compressor
         self._worker = worker
         self._reading = ProcessPool(1) if process else None
-        self._shortening = ProcessPool(1) if process else None
+        self.shortening = ProcessPool(1) if process else None
         """A process of its own, so that calls that wait for a shortened result do not wait for vectors."""
         self._encoding_s = ENCODING_S if process and encodes else 0.0
 
@@ -198,9 +201,9 @@ class SessionContext:
         them to another process takes longer.
         """
         work = _encode(long)
-        if self._shortening is not None and len(work) > SMALL_RESULT:
+        if self.shortening is not None and len(work) > SMALL_RESULT:
             try:
-                return await self._shortening.do(SHORTEN, work)
+                return await self.shortening.do(SHORTEN, work)
             except NotDone as error:
                 log.warning(
                     "The process that shortens results failed (%s); the gateway process shortened the result itself",
@@ -212,12 +215,30 @@ class SessionContext:
         """The result with its selected part, made in the process; without a process, or if it fails, the whole result
         with a mark.
         """
-        if self._shortening is None:
+        if self.shortening is None:
             return mark(result, "results of this size are selected in a process, which this gateway does not have")
         try:
-            return await self._shortening.do(SELECT, selection_work(selection, result))
+            return b"".join((await self.shortening.do(SELECT, selection_work(selection, result))).parts)
         except NotDone as error:
             return mark(result, str(error))
+
+    async def api_result(self, form: AnswerForm, body: bytes, max_bytes: int) -> Raw:
+        """The result of an HTTP API's answer, made in the process; without a process, in the thread.
+
+        Raises HeldUp if it cannot be made, and TooLarge for more than `max_bytes`.
+        """
+        try:
+            if self.shortening is None:
+                return await self._worker.do(lambda: result_of(form, body))
+            made = await self.shortening.do(API_RESULT, api_result_work(form, body, max_bytes))
+        except (NotDone, Problem) as error:
+            raise HeldUp(
+                f"the API carried out the operation and answered with {len(body):,} bytes, of which no result could be "
+                f"made: {error}"
+            ) from error
+        if isinstance(made, str):
+            raise TooLarge(made)
+        return Raw(b"".join(made.parts))
 
     async def _read(self, reading: Reading) -> ReadPassages:
         if self._reading is not None:
@@ -234,7 +255,7 @@ class SessionContext:
 
     async def aclose(self) -> None:
         """End the processes."""
-        for pool in (self._reading, self._shortening):
+        for pool in (self._reading, self.shortening):
             if pool is not None:
                 await pool.aclose()
 

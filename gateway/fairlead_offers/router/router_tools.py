@@ -29,6 +29,7 @@ from fairlead_offers.router.found_tools import (
 )
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
+from fairlead_openapi.calling.answers import AnswerForm
 from fairlead_tools import refusals
 from fairlead_tools.refusal import Refusal
 from fairlead_tools.selection import ResultSelection
@@ -96,6 +97,10 @@ class RouterTools(MetaTools, Shortener):
 
     async def select(self, selection: ResultSelection, result: bytes) -> bytes:
         return await self._services().results.select(selection, result)
+
+    async def api_result(self, form: AnswerForm, body: bytes, max_bytes: int) -> Raw:
+        """Implements `upstream.openapi.MakeResult`."""
+        return await self._services().results.api_result(form, body, max_bytes)
 
 
 def _result(content: bytes) -> bytes:

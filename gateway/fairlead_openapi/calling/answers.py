@@ -1,4 +1,4 @@
-"""Results of `tools/call` from the answers of an API. No I/O.
+"""Results of `tools/call` from the answers of an API, in two steps: `content_of`, and `result_of`. No I/O.
 
 | answer | result |
 |---|---|
@@ -23,10 +23,11 @@ from msgspec import Raw
 
 from fairlead_api.documents.operations import Operation
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.errors import HttpRefused
+from fairlead_mcp.errors import HttpRefused, TooLarge
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.reading import looks_like_html, plain_address
-from fairlead_mcp.jsonrpc import CUT
+from fairlead_mcp.jsonrpc import CUT, MAX_RESULT_VALUES
+from fairlead_mcp.value_count import too_many_values
 from fairlead_openapi.calling.bodies import base_type, is_json
 from fairlead_openapi.calling.values import compact
 
@@ -58,24 +59,47 @@ _CHARSET: Final = re.compile(
 _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
-def result_of(operation: Operation, path: str, answer: Answer) -> Raw:
-    """Make the result of a call. `path` names a blob. Raises HttpRefused."""
+class AnswerForm(msgspec.Struct, frozen=True):
+    """Form of the result of an answer."""
+
+    content_type: str
+    path: str = ""
+    """Path of the request, which names a blob."""
+    structured: bool = False
+    """Whether the result has `structuredContent`."""
+    wrapped: bool = False
+    """Whether `structuredContent` that is not an object is wrapped in one."""
+
+
+_SENTENCE: Final = AnswerForm("text/plain")
+
+
+def content_of(operation: Operation, path: str, answer: Answer) -> tuple[AnswerForm, bytes]:
+    """The form and the body from which `result_of` makes the result of a call. Takes microseconds for any body.
+
+    `path` is that of the request. Raises HttpRefused.
+    """
     if not 200 <= answer.status < 300:
         raise _refusal(answer)
     if not answer.body:
-        return _result(_text_block(_nothing(answer)))
+        return _SENTENCE, _nothing(answer).encode()
     content_type = answer.content_type.decode("latin-1")
-    base = base_type(content_type)
+    return AnswerForm(content_type, path, operation.structured, operation.wrapped), answer.body
+
+
+def result_of(form: AnswerForm, body: bytes) -> Raw:
+    """Make the result of a call, in up to 12 ms per MiB of the body. Raises TooLarge for too many JSON values."""
+    base = base_type(form.content_type)
     if is_json(base):
-        return _json_result(operation, answer.body, content_type)
+        return _json_result(form, body)
     if base in _TEXTS or base.startswith("text/") or base.endswith(("+xml", "+yaml")):  # no model takes SVG as an image
-        return _result(_text_block(_text(answer.body, content_type)))
+        return _result(_text_block(_text(body, form.content_type)))
     if not base:
         try:
-            return _result(_text_block(answer.body.decode()))
+            return _result(_text_block(body.decode()))
         except UnicodeDecodeError:
             pass
-    return _result(_binary_block(path, base, answer.body))
+    return _result(_binary_block(form.path, base, body))
 
 
 def error_result(text: str) -> Raw:
@@ -88,18 +112,20 @@ def is_fault_of_call(error: HttpRefused) -> bool:
     return 400 <= error.status < 500 and error.status not in (401, 403, 408, 421, 425, 429)
 
 
-def _json_result(operation: Operation, body: bytes, content_type: str) -> Raw:
+def _json_result(form: AnswerForm, body: bytes) -> Raw:
     try:
         body.decode()
         value = compact(body.removeprefix(codecs.BOM_UTF8))
     except _UNREADABLE:  # not JSON in spite of its type
-        return _result(_text_block(_text(body, content_type)))
+        return _result(_text_block(_text(body, form.content_type)))
     block = _text_block(value.decode())
-    if not operation.structured:
+    if not form.structured:
         return _result(block)
+    if too_many_values(value, MAX_RESULT_VALUES):
+        raise TooLarge(f"the API's answer has more than {MAX_RESULT_VALUES:,} JSON values: ask for less at once")
     if value.startswith(b"{"):
         return _result(block, value)
-    return _result(block, b'{"result":%b}' % value) if operation.wrapped else _result(block)
+    return _result(block, b'{"result":%b}' % value) if form.wrapped else _result(block)
 
 
 def _result(block: bytes, structured: bytes = b"") -> Raw:

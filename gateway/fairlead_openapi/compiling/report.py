@@ -61,6 +61,13 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     scheme: str = ""
     """HTTP authentication scheme in lower case, such as `bearer`."""
 
+    @property
+    def words(self) -> str:
+        """Where the credential goes, such as `apiKey in header X-Key`."""
+        if self.type == "apiKey":
+            return f"apiKey in {self.location} {self.name}"
+        return f"{self.type} {self.scheme}".rstrip()
+
 
 class CompiledTool(msgspec.Struct, frozen=True):
     """A tool definition of MCP, and the request that a call of it makes."""
@@ -109,6 +116,7 @@ def to_jsonable(document: CompiledDocument) -> Any:
         "baseUrl": document.base_url,
         "counts": {**document.counts(), "not selected": document.unselected},
         "notes": list(document.notes),
+        "securitySchemes": {name: msgspec.to_builtins(scheme) for name, scheme in document.schemes.items()},
         "operations": [
             {"outcome": report.outcome, **msgspec.json.decode(msgspec.json.encode(report))}
             for report in document.reports

@@ -28,6 +28,10 @@ LARGE: Final = 8 << 10
 """Size in bytes above which a definition takes milliseconds to compile. A larger definition is compiled before its
 snapshot is served, so that no call waits.
 """
+MAX_RESULT_BYTES: Final = 4 << 20
+"""Maximum number of bytes of a result that is checked; finding `structuredContent` in a larger one takes more than
+5 ms.
+"""
 MAX_REPORTED: Final = 4096
 """Maximum number of definitions that are remembered so that their unusable parts are not logged again."""
 
@@ -91,6 +95,9 @@ class ToolCheck:
             self._checks.compile(self)
         checker = self._output
         if checker is None:
+            return None
+        if len(result) > MAX_RESULT_BYTES:
+            checker.unchecked += 1
             return None
         try:
             outcome = _decode_outcome(result)

@@ -283,9 +283,11 @@ class Resolver:
                 values.setdefault(each.tool, {})[each.argument] = argument_value(secret, server.spec, url)
                 versions.append(f"{each.tool} {each.argument} {secret.version}")
             for name, scheme in scheme_credentials(server.spec).items():
-                secret = await self._read(server, scheme.secret_ref)
-                schemes[name] = sent_credential(scheme, secret, url)
-                versions.append(f"{name} {scheme.model_dump_json()} {secret.version}")
+                source = scheme.secret_ref
+                scheme_secret = None if source is None else await self._read(server, source)
+                schemes[name] = sent_credential(scheme, scheme_secret, url)
+                version = "" if scheme_secret is None else scheme_secret.version
+                versions.append(f"{name} {scheme.model_dump_json()} {version}")
         except _RefusedReference as refused:
             return ResolvedCredential(refused.verdict)
         except UnusableSecret as error:

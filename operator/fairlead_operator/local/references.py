@@ -94,11 +94,12 @@ def _arguments(declared: DeclaredServer, contents: Contents) -> dict[str, dict[s
 
 def _schemes(declared: DeclaredServer, contents: Contents) -> dict[str, SentCredential]:
     """The credentials of security schemes. Raises Unresolved, UnusableSecret."""
-    url = declared.server.spec.remote_url or ""
-    return {
-        name: sent_credential(scheme, _referenced(declared, contents, scheme.secret_ref), url)
-        for name, scheme in scheme_credentials(declared.server.spec).items()
-    }
+    url, schemes = declared.server.spec.remote_url or "", {}
+    for name, scheme in scheme_credentials(declared.server.spec).items():
+        source = scheme.secret_ref
+        secret = None if source is None else _referenced(declared, contents, source)
+        schemes[name] = sent_credential(scheme, secret, url)
+    return schemes
 
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from fairlead_api.documents.operations import MAX_REMARK, MAX_REMARKS, ApiReport
 from fairlead_mcp.eras import MODERN_VERSION
 from fairlead_mcp.server_listing import RawListing
 from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
+from fairlead_openapi.compiling.scheme_names import scheme_names
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.openapi.document_content import DocumentUnusable
 
@@ -45,6 +46,7 @@ def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> Ra
             left_out=len(remarks),
             remarks=tuple((remarks + losses)[:MAX_REMARKS]),
             unmatched=compiled.unmatched[:MAX_REMARKS],
+            schemes=scheme_names(compiled),
         ),
     )
 

@@ -22,8 +22,14 @@ def scheme_credentials(spec: McpServerSpec) -> Mapping[str, SchemeCredential]:
     return {} if spec.openapi is None else spec.openapi.credentials
 
 
-def sent_credential(credential: SchemeCredential, secret: ReferencedSecret, url: str) -> SentCredential:
-    """The parts of requests at `url` that satisfy a scheme. Raises UnusableSecret."""
+def sent_credential(credential: SchemeCredential, secret: ReferencedSecret | None, url: str) -> SentCredential:
+    """The parts of requests at `url` that satisfy a scheme, besides those of `spec.auth`.
+
+    `secret` is None if the credential has no `secret_ref`: then `spec.auth` satisfies the scheme alone. Raises
+    UnusableSecret.
+    """
+    if secret is None:
+        return SentCredential()
     text = secret_text(secret, url).strip()
     if credential.query is not None:
         return SentCredential(query={credential.query.name: text})

@@ -115,6 +115,29 @@ def test_the_report_is_json_for_programs_and_fine_without_what_is_excluded(file:
     assert report["operations"][0]["tool"] == "read"
 
 
+def test_a_document_is_checked_for_the_server_of_a_manifest(tmp_path: Path) -> None:
+    schemes = {"staff": {"type": "http", "scheme": "Bearer"}, "key": {"type": "apiKey", "in": "query", "name": "k"}}
+    file, manifest = tmp_path / "api.json", tmp_path / "server.json"
+    file.write_text(json.dumps(document(PATHS, components={"securitySchemes": schemes})))
+
+    def checked(*credentials: str) -> subprocess.CompletedProcess[str]:
+        bearer = {"bearer": {"secretRef": {"name": "api"}}}
+        source = {"file": "api.json", "baseURL": "https://a.example", "exclude": ["bad"]}
+        spec = {"openapi": {**source, "credentials": dict.fromkeys(credentials, bearer)}}
+        kind = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "api"}}
+        manifest.write_text(json.dumps({**kind, "spec": spec}))
+        return check(str(file), "--manifest", str(manifest))
+
+    fine, wrong = checked("staff"), checked("Staf")
+    assert (fine.returncode, wrong.returncode) == (0, 1)
+    assert "1 operations, of 2" in fine.stderr
+    assert "security schemes: staff (http bearer), key (apiKey in query k)" in fine.stderr
+    assert "does not have (Staf: did you mean staff?)" in wrong.stderr
+    manifest.write_text("{}")
+    assert check(str(file), "--manifest", str(manifest)).returncode == 2
+    assert check(str(file), "--manifest", str(tmp_path / "missing.yaml")).returncode == 2
+
+
 def test_standard_input_is_read(file: Path) -> None:
     assert check("-", "--include", "GET *", given=file.read_bytes()).returncode == 0
 

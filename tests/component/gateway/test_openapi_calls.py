@@ -13,7 +13,7 @@ import pytest
 
 from consentservers import FormBrowser, consent_server
 from consentworld import called, consent_catalog, laptop, link_of
-from fairlead_api.documents.catalog import DeclaredLatency, OpenApiEndpoint
+from fairlead_api.documents.catalog import DeclaredLatency, OpenApiEndpoint, SentCredential
 from fairlead_api.documents.operations import Operation, OperationBody, OperationParameter
 from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, limits, publish, running, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
@@ -142,6 +142,24 @@ async def test_arguments_without_a_place_in_the_request_are_refused(tmp_path: Pa
     assert "no argument colour" in text_of(answer)
     assert "id is missing" in text_of(missing)
     assert server.seen == []
+
+
+async def test_a_token_of_the_caller_is_sent_beside_the_credential_of_another_scheme(tmp_path: Path) -> None:
+    operation = Operation(method="GET", path="/x", security=(("key", "person"),))
+    schemes = {"key": SentCredential(query={"api_key": "hush"}), "person": SentCredential()}
+    async with token_endpoint() as provider, pet_api() as (_, server):
+        members = msgspec.to_builtins(msgspec.structs.replace(provider.credential(), schemes=schemes))
+        document = msgspec.structs.replace(
+            oauth_catalog(provider, "pets", api_url(server), [operation_tool("x", operation)]),
+            endpoint=OpenApiEndpoint(url=api_url(server)),
+            credential=stored_credential(tmp_path, **members),
+        )
+        async with exchanging(tmp_path, provider, document) as gateway:
+            answer = await ask(gateway, of(provider, "alice", calling("pets__x")))
+    assert "isError" not in result_in(answer)
+    (request,) = server.seen
+    assert request.path == "/v1/x?api_key=hush"
+    assert request.headers["authorization"].startswith("Bearer ")
 
 
 async def test_the_credential_of_each_operations_schemes_is_sent(tmp_path: Path) -> None:

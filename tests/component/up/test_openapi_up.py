@@ -83,7 +83,8 @@ async def test_the_credentials_of_security_schemes_are_sent_to_the_hosts_of_thei
         hosts = {"fairlead.dev/hosts": f"http://127.0.0.1:{server.port}"}
         metadata = {"name": "api", "labels": {"fairlead.dev/credential": "true"}, "annotations": hosts}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": VALUES}
-        openapi = {"file": "api.json", "baseURL": base_url(server), "credentials": CREDENTIALS}
+        credentials = {**CREDENTIALS, "Staf": CREDENTIALS["staff"]}
+        openapi = {"file": "api.json", "baseURL": base_url(server), "credentials": credentials}
         manifests = [secret]
         for name, source in (("api", openapi), ("elsewhere", {**openapi, "baseURL": "http://127.0.0.2:9"})):
             kind = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}}
@@ -91,9 +92,11 @@ async def test_the_credentials_of_security_schemes_are_sent_to_the_hosts_of_thei
         for number, manifest in enumerate(manifests):
             (tmp_path / f"{number}.yaml").write_text(json.dumps(manifest))
         async with fairlead_up(*[tmp_path / f"{number}.yaml" for number in range(3)], cwd=tmp_path) as up:
-            await up.ready("default/api")
+            shown = await up.server("default/api", "ready")
             await until_listed(up.url, "api")
             async with Client(up.url) as client:
                 await client.call_tool("api__both", {})
             assert await tool_names(up.url) == {"api__both", "api__either", "api__open"}
+        assert shown["cause"] == "UnknownSecurityScheme"
+        assert "(Staf: did you mean staff?)" in shown["message"]
         assert sent_to(server, "both") == {name: VALUES[name] for name in ("application", "staff")}

@@ -11,9 +11,10 @@ import pytest
 
 from fairlead_api.documents.operations import Operation
 from fairlead_mcp import content
-from fairlead_mcp.errors import HttpRefused
+from fairlead_mcp.errors import HttpRefused, TooLarge
 from fairlead_mcp.http.answer import Answer, Carrier
-from fairlead_openapi.calling.answers import MAX_REFUSAL_CHARS, is_fault_of_call, result_of
+from fairlead_mcp.jsonrpc import MAX_RESULT_VALUES
+from fairlead_openapi.calling.answers import MAX_REFUSAL_CHARS, content_of, is_fault_of_call, result_of
 
 PLAIN = Operation(method="GET", path="/p")
 STRUCTURED = Operation(method="GET", path="/p", structured=True)
@@ -26,7 +27,7 @@ def answer(body: bytes, kind: str = "application/json", status: int = 200, **hea
 
 
 def result(given: Answer, operation: Operation = PLAIN) -> Any:
-    made = json.loads(bytes(result_of(operation, "/v1/p", given)))
+    made = json.loads(bytes(result_of(*content_of(operation, "/v1/p", given))))
     for block in made["content"]:
         msgspec.convert(block, content.Block)
     return made
@@ -38,7 +39,7 @@ def text(given: Answer, operation: Operation = PLAIN) -> str:
 
 def refusal(given: Answer) -> HttpRefused:
     with pytest.raises(HttpRefused) as caught:
-        result_of(PLAIN, "/p", given)
+        content_of(PLAIN, "/p", given)
     return caught.value
 
 
@@ -53,7 +54,7 @@ def refusal(given: Answer) -> HttpRefused:
     ],
 )
 def test_json_is_structured_where_the_tool_has_a_schema(body: bytes, operation: Operation, structured: bytes) -> None:
-    raw = bytes(result_of(operation, "/p", answer(body)))
+    raw = bytes(result_of(*content_of(operation, "/p", answer(body))))
     assert raw.endswith(b',"structuredContent":%b}' % structured)
     assert b"\n" not in raw
     assert "structuredContent" not in result(answer(body))
@@ -61,6 +62,13 @@ def test_json_is_structured_where_the_tool_has_a_schema(body: bytes, operation: 
 
 def test_structured_content_is_an_object_so_that_lists_are_wrapped_or_left_out() -> None:
     assert "structuredContent" not in result(answer(b"[1]"), STRUCTURED)
+
+
+def test_structured_content_of_more_values_than_a_client_takes_is_refused() -> None:
+    many = answer(b"[" + b"1," * (MAX_RESULT_VALUES + 1) + b"1]")
+    with pytest.raises(TooLarge, match="more than 1,000,000 JSON values"):
+        result(many, WRAPPED)
+    assert len(text(many)) > 2 * MAX_RESULT_VALUES
 
 
 @pytest.mark.parametrize("body", [b'{"a":', b"{'a':1}", b'{"a":"\xff"}', b"[" * 100_000, b'{"a":NaN}'])

@@ -56,6 +56,12 @@ def test_a_value_that_cannot_be_sent_for_a_scheme_is_refused_without_quoting_it(
     assert "key token of Secret api" in str(refused.value)
 
 
+def test_a_scheme_that_the_servers_auth_is_for_needs_no_secret_and_nothing_more() -> None:
+    credential = SchemeCredential.model_validate({"auth": True})
+    assert credential.secret_ref is None
+    assert sent_credential(credential, None, URL) == SentCredential()
+
+
 def test_a_secret_of_other_hosts_is_sent_for_no_scheme() -> None:
     with pytest.raises(UnusableSecret, match=r"other\.example\.com only") as refused:
         sent({"query": {"name": "key", **REF}}, b"hush", "other.example.com")

@@ -1,4 +1,4 @@
-"""Credentials of the security schemes of an OpenAPI document, each from a Secret. This module has no I/O."""
+"""Credentials of the security schemes of an OpenAPI document, each from a Secret or `spec.auth`. No I/O."""
 
 from __future__ import annotations
 
@@ -51,18 +51,27 @@ class SchemeCredential(Model):
     """A value in the query, for `apiKey` in `query`."""
     cookie: CookieAuth | None = None
     """A value in a cookie, for `apiKey` in `cookie`."""
+    auth: bool = False
+    """`true`: `spec.auth` is the credential of this scheme, so that operations that need it together with others get
+    all of them. Grants and keys of persons have this one place: only `spec.auth` obtains them."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
-            cel="[has(self.bearer), has(self.header), has(self.query), has(self.cookie)].filter(x, x).size() == 1",
-            message="credentials: set exactly one of bearer, header, query, cookie for each security scheme",
-            holds=lambda scheme: (scheme.bearer, scheme.header, scheme.query, scheme.cookie).count(None) == 3,
+            cel="[has(self.bearer), has(self.header), has(self.query), has(self.cookie), has(self.auth) && self.auth]"
+            ".filter(x, x).size() == 1",
+            message="credentials: set exactly one of bearer, header, query, cookie, auth for each security scheme; "
+            "clientCredentials, tokenExchange, userConsent and userKey go into spec.auth, and auth: true names the "
+            "scheme that they are for",
+            holds=lambda scheme: [*scheme.members, scheme.auth or None].count(None) == 4,
         ),
     )
 
     @property
-    def secret_ref(self) -> CredentialSource:
-        """The Secret with the value."""
-        member = self.bearer or self.header or self.query or self.cookie
-        assert member is not None  # a guard holds it
-        return member.secret_ref
+    def members(self) -> tuple[BearerAuth | HeaderAuth | QueryAuth | CookieAuth | None, ...]:
+        """The members with a value from a Secret, of which at most one is set."""
+        return self.bearer, self.header, self.query, self.cookie
+
+    @property
+    def secret_ref(self) -> CredentialSource | None:
+        """The Secret with the value; None for a scheme that `spec.auth` is for."""
+        return next((member.secret_ref for member in self.members if member is not None), None)

@@ -367,6 +367,17 @@ SPEC: Final = (
         path=".auth",
     ),
     ValidationRule(
+        cel="!has(self.openapi) || !has(self.openapi.credentials) || has(self.auth) || self.openapi.credentials"
+        ".all(name, !has(self.openapi.credentials[name].auth) || !self.openapi.credentials[name].auth)",
+        message="openapi.credentials has a security scheme with auth: true, which needs spec.auth",
+        holds=lambda spec: (
+            spec.openapi is None
+            or spec.auth is not None
+            or not any(scheme.auth for scheme in spec.openapi.credentials.values())
+        ),
+        path=".openapi.credentials",
+    ),
+    ValidationRule(
         cel="!has(self.openapi) || !has(self.session) || self.session == 'Shared'",
         message="session PerClient is about sessions of MCP, which the HTTP API of an openapi document does not have",
         holds=lambda spec: spec.openapi is None or spec.session == "Shared",

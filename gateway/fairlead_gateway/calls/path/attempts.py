@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
-from fairlead_api.reports import NEUTRAL
+from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.watched_calls import CALL_ENDED
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
@@ -285,6 +285,13 @@ class Attempts(ResponseSink):
         self._start_began = NEVER
         self._begin_attempt(now)
         return max(deadline, self.deadline)
+
+    def answer_arrived(self) -> None:
+        self.answered_at = self.context.clock()
+        self.measure(OK)  # the rest is the gateway's time, which neither counts for the server nor takes its place
+        if self._ticket:
+            self._ticket = QUEUED
+            self.route.guard.leave_well()
 
     def pause(self) -> None:
         self._owner.pause()

@@ -24,6 +24,8 @@ from fairlead_mcp.server_tasks import RESULT_TYPE
 
 CALL: Final = "tools/call"
 COMPLETE: Final = b'"complete"'
+_COPIED: Final = 64 << 10
+"""Bytes from which a copy of a result takes longer than a view of it."""
 INPUT_REQUIRED: Final = "input_required"
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 
@@ -182,9 +184,13 @@ def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
 
 def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
     """Add `resultType` and `_meta` to a result that has neither, without parsing it (the common case)."""
+    name = eras.META_SERVER_INFO.encode()
+    if len(raw) > _COPIED:
+        comma = b"," if b'"' in raw else b""
+        added = b'%b"resultType":"complete","_meta":{"%b":%b}}' % (comma, name, server_info)
+        return b"".join((memoryview(raw)[: raw.rindex(b"}")], added))
     body = raw.rstrip()[:-1]
     comma = b"" if body.strip() == b"{" else b","
-    name = eras.META_SERVER_INFO.encode()
     return b'%b%b"resultType":"complete","_meta":{"%b":%b}}' % (body, comma, name, server_info)
 
 

@@ -1,0 +1,45 @@
+"""Names of security schemes: those of a document, and those that credentials are for. No I/O."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fairlead_openapi.compiling.report import CompiledDocument
+
+MAX_NAMES: Final = 100
+"""Maximum number of a document's schemes whose names are kept."""
+MAX_LENGTH: Final = 256
+"""Maximum characters of a name that is kept."""
+_SHOWN: Final = 10
+
+
+def scheme_names(document: CompiledDocument) -> tuple[str, ...] | None:
+    """Sorted names of the schemes that a document declares or its operations require; None if they exceed a limit."""
+    names = {*document.schemes}
+    for tool in document.tools:
+        for alternative in tool.operation.security:
+            names.update(alternative)
+    if len(names) > MAX_NAMES or any(len(name) > MAX_LENGTH for name in names):
+        return None
+    return tuple(sorted(names))
+
+
+def explain_unknown(credentials: Iterable[str], schemes: Sequence[str]) -> str:
+    """A clause about the credentials that are for none of a document's `schemes`; empty if there are none."""
+    unknown = sorted({*credentials} - {*schemes})
+    if not unknown:
+        return ""
+    named = ", ".join(name + _meant(name, schemes) for name in unknown)
+    more = f" and {len(schemes) - _SHOWN} more" if len(schemes) > _SHOWN else ""
+    return (
+        f"openapi.credentials names security schemes that the document does not have ({named}), so these credentials "
+        f"are never sent; the document has {', '.join(schemes[:_SHOWN]) or 'no schemes'}{more}"
+    )
+
+
+def _meant(name: str, schemes: Sequence[str]) -> str:
+    by_letters = {scheme.lower(): scheme for scheme in schemes}
+    near = difflib.get_close_matches(name.lower(), by_letters, n=1)
+    return f": did you mean {by_letters[near[0]]}?" if near else ""
