@@ -211,6 +211,8 @@ class ProgramRun:
     def on_exit(self, how: str) -> None:
         program = self._program
         program.printed.add("run", how)
+        if self._connection.negotiated is None:
+            program.printed.drop_repetition()
         words = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
         ended = f"{program.name} {how}"
         error = f"{ended}: {advise(words)}" if words else ended

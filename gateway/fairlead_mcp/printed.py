@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from fairlead_mcp.diagnosis import diagnosis
+from fairlead_mcp.refusals import without_numbers
 
 MOST_BYTES: Final = 128 << 10
 """Limit for the stored text of one server, in bytes."""
@@ -73,6 +74,26 @@ class PrintedLines:
         self._size += _cost(text)
         while self._size > self._most:
             self._size -= _cost(self._lines.popleft().text)
+
+    def drop_repetition(self) -> None:
+        """Drop the output of the run before the last if the last run printed the same, numbers aside.
+
+        The line of that run's end says so. Without this, a server that cannot start fills the buffer with copies.
+        """
+        before, last = self._printed_by(self.run - 1), self._printed_by(self.run)
+        if not last or len(before) != len(last):
+            return
+        if any(without_numbers(a.text) != without_numbers(b.text) for a, b in zip(before, last, strict=True)):
+            return
+        kept = [line for line in self._lines if line.run != self.run - 1 or line.stream == "run"]
+        ends = max((index for index, line in enumerate(kept) if line.run == self.run - 1), default=None)
+        if ends is not None:
+            kept[ends] = kept[ends]._replace(text=f"{kept[ends].text}, having printed the same as run {self.run}")
+        self._lines = deque(kept)
+        self._size = sum(_cost(line.text) for line in kept)
+
+    def _printed_by(self, run: int) -> list[PrintedLine]:
+        return [line for line in self._lines if line.run == run and line.stream != "run"]
 
     def after(self, number: int = 0) -> tuple[PrintedLine, ...]:
         """Return the stored lines with a number greater than `number`, oldest first."""

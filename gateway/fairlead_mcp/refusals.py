@@ -43,6 +43,8 @@ _OLDER_MCP: Final = re.compile(
     r"No module named 'mcp\.|cannot import name '\w+' from 'mcp\b|'(?:Server|FastMCP)' object has no attribute '"
 )
 """Python's errors when a server for version 1 of the package `mcp` runs with version 2 or later."""
+_MIGRATION: Final = ". This is mcp 2.x"
+"""Begin of the part of such an error that is for the server's authors."""
 _LOWEST_PYTHON: Final = re.compile(r"current Python version \([\d.]+\) does not satisfy Python ?>=(\d+\.\d+)")
 """uv's error when the interpreter that it has found is older than the package allows. Group 1: the lowest version."""
 _UNREACHED_PYPI: Final = re.compile(r"Failed to fetch: `?https?://\S+/simple/")
@@ -70,8 +72,11 @@ def is_permanent(words: str) -> bool:
 
 
 def advise(words: str) -> str:
-    """Append advice to the last output of a program, if the failure is a frequent one."""
+    """Append advice to the last output of a program, if the failure is a frequent one. Advice for the authors of the
+    program is left out.
+    """
     advice = _advice_for(words)
+    words = words.partition(_MIGRATION)[0]
     return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
 
 

@@ -40,6 +40,33 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     await host.aclose()
 
 
+async def test_a_start_that_fails_as_the_one_before_is_in_the_log_once() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    for number in range(3):
+        for line in ("Error: no API key", f"    at main (/x.js:{number})"):
+            launcher.launched[number].events.on_stderr(line)
+        launcher.launched[number].die()
+        child.retry()
+        await asyncio.sleep(1)
+    launcher.launched[3].events.on_stderr("Error: no network")
+    launcher.launched[3].die()
+    await asyncio.sleep(0.1)
+    printed = child.program.printed
+    assert [(line.run, line.text) for line in printed.after() if "started" not in line.text] == [
+        (1, "exited with code 1, having printed the same as run 2"),
+        (2, "exited with code 1, having printed the same as run 3"),
+        (3, "Error: no API key"),
+        (3, "    at main (/x.js:2)"),
+        (3, "exited with code 1"),
+        (4, "Error: no network"),
+        (4, "exited with code 1"),
+    ]
+    await host.aclose()
+
+
 async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
