@@ -59,7 +59,9 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
         if isinstance(listed := content.get(member), list):
             yield ConfiguredList((member,), listed, common, dialect="continue")
         elif isinstance(listed, Mapping):
-            yield ConfiguredList((member,), _allowed_by_gemini(listed, content.get("mcp")), common)
+            settings = content.get("mcp")
+            dialect = "gemini" if isinstance(settings, Mapping) and _MCP_OF_GEMINI & settings.keys() else ""
+            yield ConfiguredList((member,), _allowed_by_gemini(listed, settings), common, dialect=dialect)
     yield from _claude_projects(content)
     if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
         yield ConfiguredList(("servers",), listed, common)
@@ -153,6 +155,8 @@ def _are_servers(listed: Entry) -> bool:
 
 
 _URLS: Final = ("serverUrl", "httpUrl")
+_MCP_OF_GEMINI: Final = frozenset({"allowed", "excluded", "serverCommand"})
+"""Members of `mcp` in the settings of Gemini CLI, which has `mcpServers` beside it."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
 _OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServers"
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})

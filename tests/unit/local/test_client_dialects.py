@@ -233,6 +233,12 @@ def test_a_list_without_a_member_is_one_where_it_was_named_or_is_called_like_one
     assert [key.name for key in named.contents.servers] == ["one"]
 
 
+def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:
+    listed = {"a": {"command": "x", "env": {"A": "$TOKEN"}}}
+    (declared,) = read({"mcpServers": listed, "mcp": {"allowed": ["a"]}}, "/repo/settings.json", TOKEN="t0p").servers
+    assert declared.credential.env == {"A": "t0p"}
+
+
 @pytest.mark.parametrize(
     ("settings", "started"),
     [
