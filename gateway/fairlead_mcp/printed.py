@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from fairlead_mcp.diagnosis import diagnosis
-from fairlead_mcp.refusals import without_numbers
+from fairlead_mcp.refusals import without_migration, without_numbers
 
 MOST_BYTES: Final = 128 << 10
 """Limit for the stored text of one server, in bytes."""
@@ -113,9 +113,10 @@ class PrintedLines:
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
         lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]
         cause = diagnosis(line.text for line in lines if line.stream == "stderr")
-        return cause or diagnosis(
+        cause = cause or diagnosis(
             line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))
         )
+        return without_migration(cause)
 
 
 def _cost(text: str) -> int:

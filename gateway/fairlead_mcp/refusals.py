@@ -63,6 +63,11 @@ def is_same_failure(text: str, other: str) -> bool:
     return without_numbers(text) == without_numbers(other)
 
 
+def without_migration(words: str) -> str:
+    """Remove from the error of a server for version 1 of the package `mcp` what the package says to its authors."""
+    return words.partition(_MIGRATION)[0] if _OLDER_MCP.search(words) else words
+
+
 def is_permanent(words: str) -> bool:
     """Whether a start that failed with this output of uv, npx or the program would fail again.
 
@@ -72,11 +77,8 @@ def is_permanent(words: str) -> bool:
 
 
 def advise(words: str) -> str:
-    """Append advice to the last output of a program, if the failure is a frequent one. Advice for the authors of the
-    program is left out.
-    """
+    """Append advice to the last output of a program, if the failure is a frequent one."""
     advice = _advice_for(words)
-    words = words.partition(_MIGRATION)[0]
     return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
 
 

@@ -40,6 +40,20 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     await host.aclose()
 
 
+async def test_the_reason_of_a_server_for_an_older_mcp_has_no_advice_for_its_authors() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    cause = "ModuleNotFoundError: No module named 'mcp.server.fastmcp'"
+    launcher.launched[0].events.on_stderr(f"{cause}. This is mcp 2.x; see the migration guide at https://x/")
+    launcher.launched[0].die()
+    await asyncio.sleep(0.1)
+    assert child.program.printed.find_failure_line() == cause
+    assert str(child.failure).startswith(f"a exited with code 1: {cause}; the server needs version 1 of")
+    await host.aclose()
+
+
 async def test_a_start_that_fails_as_the_one_before_is_in_the_log_once() -> None:
     launcher = FakeLauncher(mute)
     host = host_of(launcher)

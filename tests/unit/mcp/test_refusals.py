@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_mcp.refusals import advise, is_permanent
+from fairlead_mcp.refusals import advise, is_permanent, without_migration
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,8 @@ def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_
 def test_words_for_the_authors_of_a_server_are_left_out() -> None:
     cause = "ModuleNotFoundError: No module named 'mcp.server.fastmcp'"
     words = f"{cause}. This is mcp 2.x, where FastMCP was renamed to MCPServer; see the migration guide at https://x/"
-    assert advise(words) == advise(cause)
+    assert without_migration(words) == cause
+    assert without_migration("This is mcp 2.x") == "This is mcp 2.x"
 
 
 @pytest.mark.parametrize(
