@@ -88,7 +88,9 @@ _OF_CLIENTS: Final = frozenset(
         "title",
         "trust",
         "watchPaths",
-        # Zed, goose, Codex, opencode, Crush
+        # Zed, goose, Codex, opencode, Crush, Hermes
+        "connect_timeout",
+        "sampling",
         "available_tools",
         "bundled",
         "default_tools_approval_mode",
@@ -110,6 +112,19 @@ _OF_CLIENTS: Final = frozenset(
         "fromGalleryId",
         "official",
         "start_on_launch",
+        # Cherry Studio, Perplexity
+        "configSample",
+        "disabledAutoApproveTools",
+        "installSource",
+        "installedAt",
+        "isTrusted",
+        "longRunning",
+        "reference",
+        "registryUrl",
+        "searchKey",
+        "shouldConfig",
+        "trustedAt",
+        "useBuiltInNode",
         # Gemini CLI, LibreChat, Continue, proxies, marketplaces
         "authProviderType",
         "author",

@@ -233,6 +233,29 @@ def test_a_list_without_a_member_is_one_where_it_was_named_or_is_called_like_one
     assert [key.name for key in named.contents.servers] == ["one"]
 
 
+def test_a_value_that_crush_would_take_from_a_command_is_refused() -> None:
+    listed = {"a": {"type": "http", "url": "http://x/mcp", "headers": {"Authorization": "Bearer $(op read x)"}}}
+    (problem,) = read({"mcp": listed}).problems
+    assert problem.message == "runs a command: put its output into an environment variable, and write ${NAME}"
+
+
+def test_the_manifest_of_an_extension_of_gemini_cli_names_its_own_folder() -> None:
+    command, _ = only({"command": "node", "args": ["${extensionPath}${/}x.js"]}, "/ext/boat/gemini-extension.json")
+    assert command == ["node", "/ext/boat/x.js"]
+
+
+def test_a_server_inside_of_cherry_studio_is_remarked_on_and_costs_no_other() -> None:
+    configuration = read({"mcpServers": {"in": {"type": "inMemory", "isActive": True}, "b": {"command": "y"}}})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
+    (remark,) = configuration.remarks
+    assert (remark.is_note, "is built into Cherry Studio" in remark.message) == (True, True)
+
+
+def test_a_toml_file_without_servers_is_not_taken_for_yaml() -> None:
+    (problem,) = read("[core]\nworkspace_base = 'x'\n", "/etc/config.toml").problems
+    assert problem.message.startswith("declares no server: a client configuration begins with")
+
+
 def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:
     listed = {"a": {"command": "x", "env": {"A": "$TOKEN"}}}
     (declared,) = read({"mcpServers": listed, "mcp": {"allowed": ["a"]}}, "/repo/settings.json", TOKEN="t0p").servers
