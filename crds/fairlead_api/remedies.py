@@ -146,6 +146,7 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             'the existing credential. To sign in instead, use "type": "http" with the server\'s URL for it, often with '
             "/mcp in place of /sse.",
         },
+        (Cause.RPC_ERROR, "stdio"): {"local": _LOG, "client-configuration": _LOG},
         (Cause.RPC_ERROR, "sse"): {
             "cluster": f"{_PERHAPS_NEWER}, correct spec.remote.transport or spec.image.transport.",
             "local": f"{_PERHAPS_NEWER}, correct spec.remote.transport.",

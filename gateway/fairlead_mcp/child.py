@@ -135,7 +135,8 @@ class Program(StreamOpener):
         elif isinstance(error, ConnectionLost):
             reason = "StartFailed"
             what = what.replace(_EXITED_WELL, f"{_EXITED_WELL} {BEFORE_ANSWERING}", 1)
-        failure = ConnectFailed(with_name(self.name, what, " "), reason=reason)
+        joint = ": " if what.startswith("the server ") else " "
+        failure = ConnectFailed(with_name(self.name, what, joint), reason=reason)
         failure.__cause__ = error
         return failure
 

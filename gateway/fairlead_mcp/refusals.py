@@ -79,6 +79,8 @@ def is_permanent(words: str) -> bool:
 def advise(words: str) -> str:
     """Append advice to the last output of a program, if the failure is a frequent one."""
     advice = _advice_for(words)
+    if lowest := _LOWEST_PYTHON.search(words):
+        words = words[: lowest.end()]  # uv goes on with the versions of the package
     return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
 
 

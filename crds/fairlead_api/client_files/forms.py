@@ -55,30 +55,54 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
 
 
 def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
-    for member in ("mcpServers", "amp.mcpServers"):
-        if isinstance(listed := content.get(member), list):
+    yield from _lists_of_most_clients(content)
+    yield from _claude_projects(content)
+    if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
+        yield ConfiguredList(("servers",), listed, common)
+    yield from _lists_under_mcp(content.get("mcp"))
+    yield from _nested_in_vscode(content)
+    for member, are_servers, normalize, dialect in _MEMBERS:
+        listed = content.get(member)
+        if isinstance(listed, Mapping) and are_servers(listed):
+            yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize, dialect=dialect)
+    yield from _lists_of_named(content)
+    yield from _continue_experiments(content.get("experimental"))
+
+
+def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
+    """`mcpServers`, also of a VS Code extension (`amp.mcpServers`) and of the powers of Kiro."""
+    for member, listed in content.items():
+        if member != "mcpServers" and not str(member).endswith(".mcpServers"):
+            continue
+        if isinstance(listed, list):
             yield ConfiguredList((member,), listed, common, dialect="continue")
         elif isinstance(listed, Mapping):
             settings = content.get("mcp")
             dialect = "gemini" if isinstance(settings, Mapping) and _MCP_OF_GEMINI & settings.keys() else ""
             yield ConfiguredList((member,), _allowed_by_gemini(listed, settings), common, dialect=dialect)
-    yield from _claude_projects(content)
-    if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
-        yield ConfiguredList(("servers",), listed, common)
-    mcp = content.get("mcp")
-    if isinstance(mcp, Mapping) and isinstance(mcp.get("servers"), Mapping):  # settings of VS Code
+    powers = content.get("powers")
+    if isinstance(powers, Mapping) and isinstance(listed := powers.get("mcpServers"), Mapping):
+        yield ConfiguredList(("powers", "mcpServers"), listed, common)
+
+
+def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
+    """The server list in the member `mcp` of VS Code's settings, of Crush or of opencode."""
+    if not isinstance(mcp, Mapping):
+        return
+    if isinstance(mcp.get("servers"), Mapping):
         yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
-    elif isinstance(mcp, Mapping) and _are_crush(mcp):
+    elif _are_crush(mcp):
         yield ConfiguredList(("mcp",), mcp, _crush, dialect="crush")
-    elif isinstance(mcp, Mapping) and _are_opencode(mcp):
+    elif _are_opencode(mcp):
         yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
-    yield from _nested_in_vscode(content)
+
+
+def _lists_of_named(content: Entry) -> Iterator[ConfiguredList]:
+    """Lists of servers that each have a name: of Mistral Vibe, and of a recipe of goose."""
     if isinstance(listed := content.get("mcp_servers"), list):
         yield ConfiguredList(("mcp_servers",), listed, _vibe)
-    for member, are_servers, normalize, dialect in _MEMBERS:
-        if isinstance(listed := content.get(member), Mapping) and are_servers(listed):
-            yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize, dialect=dialect)
-    yield from _continue_experiments(content.get("experimental"))
+    if isinstance(listed := content.get("extensions"), list) and _are_goose(dict(enumerate(listed))):
+        yield ConfiguredList(("extensions",), listed, _goose, dialect="goose")
 
 
 def _nested_in_vscode(content: Entry) -> Iterator[ConfiguredList]:
@@ -206,6 +230,7 @@ def common(entry: Any) -> NormalizedEntry:
     If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
     is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
     becomes `headers`, Warp's `working_directory` becomes `cwd`, and Cherry Studio's `baseUrl` becomes `url`.
+    FastMCP's `auth` is a token, or says that somebody signs in, as nothing needs to say here.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
@@ -229,6 +254,12 @@ def common(entry: Any) -> NormalizedEntry:
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping) and "headers" not in entry:
         content = {**(content or entry), "headers": options["headers"]}
         original_keys["headers"] = "requestOptions"
+    if isinstance(auth := entry.get("auth"), str):
+        content = dict(entry if content is None else content)
+        del content["auth"]
+        if auth != "oauth":
+            content.setdefault("apiKey", auth)
+            original_keys["apiKey"] = "auth"
     if "working_directory" in entry and "cwd" not in entry:
         content = dict(entry if content is None else content)
         content["cwd"] = content.pop("working_directory")

@@ -112,7 +112,8 @@ _OF_CLIENTS: Final = frozenset(
         "fromGalleryId",
         "official",
         "start_on_launch",
-        # Cherry Studio, Perplexity
+        # FastMCP, Cherry Studio, Perplexity
+        "keep_alive",
         "configSample",
         "disabledAutoApproveTools",
         "installSource",
@@ -158,6 +159,8 @@ _OF_CLIENTS: Final = frozenset(
     }
 )
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "exclude_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
+    "include_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
     "headersHelper": "is a program that makes headers, which Fairlead does not run: write the headers into headers",
 }
 """Keys that only clients read, and whose absence changes what a server answers."""

@@ -34,7 +34,9 @@ EDITOR_VARIABLES: Final = frozenset(
     }
 )
 """Names that an editor resolves, but that are not environment variables."""
-_OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
+_OF_EDITORS: Final = frozenset(
+    {".claude-plugin", ".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"}
+)
 """Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
 """Folders within those of `_OF_EDITORS` that may hold the configuration files, such as `.kiro/settings`."""

@@ -256,6 +256,40 @@ def test_a_toml_file_without_servers_is_not_taken_for_yaml() -> None:
     assert problem.message.startswith("declares no server: a client configuration begins with")
 
 
+@pytest.mark.parametrize(("auth", "headers"), [("oauth", {}), ("t0k", {"Authorization": "Bearer t0k"})])
+def test_the_auth_of_fastmcp_is_a_token_or_asks_for_a_sign_in(auth: str, headers: dict[str, str]) -> None:
+    assert only({"url": "http://x/mcp", "auth": auth})[1].headers == headers
+
+
+def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
+    configuration = read({"mcpServers": {"a": {"command": "x", "include_tags": ["b"], "keep_alive": False}}})
+    (remark,) = configuration.remarks
+    assert (len(configuration.servers), remark.field) == (1, "mcpServers.a.include_tags")
+
+
+@pytest.mark.parametrize(
+    ("content", "file"),
+    [
+        ({"mcpServers": {}, "powers": {"mcpServers": {"a": {"command": "x"}}}}, ".kiro/settings/mcp.json"),
+        ({"zencoder.mcpServers": {"a": {"command": "x"}}, "editor.tabSize": 2}, "settings.json"),
+        ({"settings": {"mcp": {"servers": {"a": {"command": "x"}}}}}, "boat.code-workspace"),
+        ({"title": "t", "extensions": [{"type": "stdio", "name": "a", "cmd": "x"}]}, "recipe.yaml"),
+        ({"mcpServers": {"a": {"command": "${CLAUDE_PLUGIN_ROOT}/x"}}}, ".claude-plugin/plugin.json"),
+    ],
+    ids=[
+        "powers of Kiro",
+        "an extension of VS Code",
+        "a workspace of VS Code",
+        "a recipe of goose",
+        "a plugin of Claude",
+    ],
+)
+def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:
+    (declared,) = read(content, f"/repo/{file}").servers
+    assert declared.server.metadata.name == "a"
+    assert declared.server.spec.command in (["x"], ["/repo/x"])
+
+
 def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:
     listed = {"a": {"command": "x", "env": {"A": "$TOKEN"}}}
     (declared,) = read({"mcpServers": listed, "mcp": {"allowed": ["a"]}}, "/repo/settings.json", TOKEN="t0p").servers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.child import Child
-from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
@@ -91,6 +91,14 @@ async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher.launched[0].die("was killed by SIGKILL")
     await asyncio.sleep(0.1)
     assert str(child.failure) == "a was killed by SIGKILL"
+    await host.aclose()
+
+
+async def test_a_refused_handshake_is_a_sentence_of_its_own_behind_the_name() -> None:
+    host = host_of(FakeLauncher(mute))
+    child = host.get("a", SPEC)
+    failure = child.program.explain(HandshakeRefused(-32000, "no backend"), 120)
+    assert str(failure).startswith("a: the server refused the connection (initialize): no backend (error -32000)")
     await host.aclose()
 
 

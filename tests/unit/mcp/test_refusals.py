@@ -55,9 +55,7 @@ def test_failures_that_may_pass_by_themselves_are_not_permanent(words: str) -> N
 def test_a_server_for_a_newer_python_is_told_with_the_option_of_uvx() -> None:
     words = "Because the current Python version (3.11.7) does not satisfy Python>=3.12 and all of x depend on it"
     advice = "; with uvx, put --python 3.12 in front of the server's name"
-    assert advise(words) == words + advice
-    listed = "Because the current Python version (3.11.7) does not satisfy Python>=3.12 and all of"
-    assert advise(f"{listed}:") == listed + advice
+    assert advise(words) == words.removesuffix(" and all of x depend on it") + advice
 
 
 def test_an_index_that_uv_cannot_reach_is_told_with_the_way_to_start_from_the_cache() -> None:
