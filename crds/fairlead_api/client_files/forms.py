@@ -101,7 +101,9 @@ def _lists_of_named(content: Entry) -> Iterator[ConfiguredList]:
     """Lists of servers that each have a name: of Mistral Vibe, and of a recipe of goose."""
     if isinstance(listed := content.get("mcp_servers"), list):
         yield ConfiguredList(("mcp_servers",), listed, _vibe)
-    if isinstance(listed := content.get("extensions"), list) and _are_goose(dict(enumerate(listed))):
+    if isinstance(listed := content.get("extensions"), list) and _are_goose(
+        {str(at): entry for at, entry in enumerate(listed)}
+    ):
         yield ConfiguredList(("extensions",), listed, _goose, dialect="goose")
 
 
