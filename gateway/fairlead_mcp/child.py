@@ -234,7 +234,9 @@ class ProgramRun:
         if written >= before + FETCHED_BYTES:
             self.watch_silence(SILENT_SECONDS, written)
             return
-        logger.warning("%s", silence(self._program.name, SILENT_SECONDS))
+        # a server that has failed before is shown with what it said then
+        level = logging.WARNING if self._program.printed.run == 1 else logging.DEBUG
+        logger.log(level, "%s", silence(self._program.name, SILENT_SECONDS))
         self._program.report(silent=True, step=self._program.step)
 
     def _end_watch(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from fairlead_mcp.diagnosis import diagnosis
-from fairlead_mcp.refusals import without_migration, without_numbers
+from fairlead_mcp.refusals import shortened, without_numbers
 
 MOST_BYTES: Final = 128 << 10
 """Limit for the stored text of one server, in bytes."""
@@ -85,12 +85,12 @@ class PrintedLines:
             return
         if any(without_numbers(a.text) != without_numbers(b.text) for a, b in zip(before, last, strict=True)):
             return
-        kept = [line for line in self._lines if line.run != self.run - 1 or line.stream == "run"]
-        ends = max((index for index, line in enumerate(kept) if line.run == self.run - 1), default=None)
-        if ends is not None:
-            kept[ends] = kept[ends]._replace(text=f"{kept[ends].text}, having printed the same as run {self.run}")
-        self._lines = deque(kept)
-        self._size = sum(_cost(line.text) for line in kept)
+        lines = [line for line in self._lines if line.run != self.run - 1 or line.stream == "run"]
+        end = max((index for index, line in enumerate(lines) if line.run == self.run - 1), default=None)
+        if end is not None:
+            lines[end] = lines[end]._replace(text=f"{lines[end].text}, having printed the same as run {self.run}")
+        self._lines = deque(lines)
+        self._size = sum(_cost(line.text) for line in lines)
 
     def _printed_by(self, run: int) -> list[PrintedLine]:
         return [line for line in self._lines if line.run == run and line.stream != "run"]
@@ -116,7 +116,7 @@ class PrintedLines:
         cause = cause or diagnosis(
             line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))
         )
-        return without_migration(cause)
+        return shortened(cause)
 
 
 def _cost(text: str) -> int:

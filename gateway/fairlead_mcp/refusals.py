@@ -63,8 +63,12 @@ def is_same_failure(text: str, other: str) -> bool:
     return without_numbers(text) == without_numbers(other)
 
 
-def without_migration(words: str) -> str:
-    """Remove from the error of a server for version 1 of the package `mcp` what the package says to its authors."""
+def shortened(words: str) -> str:
+    """Remove what follows the cause in errors with advice: what the package `mcp` says to the authors of a server for
+    its version 1, and the versions of a package that uv goes through for an older Python.
+    """
+    if lowest := _LOWEST_PYTHON.search(words):
+        return words[: lowest.end()]
     return words.partition(_MIGRATION)[0] if _OLDER_MCP.search(words) else words
 
 
@@ -79,8 +83,6 @@ def is_permanent(words: str) -> bool:
 def advise(words: str) -> str:
     """Append advice to the last output of a program, if the failure is a frequent one."""
     advice = _advice_for(words)
-    if lowest := _LOWEST_PYTHON.search(words):
-        words = words[: lowest.end()]  # uv goes on with the versions of the package
     return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
 
 

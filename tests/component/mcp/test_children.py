@@ -165,7 +165,7 @@ async def test_noise_on_stdout_is_skipped_and_logged_as_text(caplog: pytest.LogC
     assert "odd sent a line that is not MCP: 'Starting server...'" in caplog.messages
 
 
-async def test_noise_of_a_process_for_one_client_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_for_one_client_warns_of_no_noise_on_stdout(caplog: pytest.LogCaptureFixture) -> None:
     host = ChildHost()
     await host.get("odd", script(ODD_STDIO, "noise"), Offering(b"{}", decline)).ready(soon())
     await host.aclose()
