@@ -64,8 +64,8 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.PREFIX_TAKEN: 'Rename one of the two servers, or set "fairlead": {"prefix": …} to a free prefix.',
         Cause.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
         Cause.UNKNOWN_TIER: "Correct minTier in fairlead.tools, or create the tier.",
-        Cause.UNKNOWN_TOOL: "Correct the names in fairlead.tools, without prefix, unless the server lists these tools "
-        "later.",
+        Cause.UNKNOWN_TOOL: "Correct the names in the entry's lists of tools or in fairlead.tools, without prefix, "
+        "unless the server lists these tools later.",
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct command; arguments go into args, one by one.",
         Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has its output.",
         Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise fairlead.limits.concurrency.",
@@ -146,6 +146,7 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             'the existing credential. To sign in instead, use "type": "http" with the server\'s URL for it, often with '
             "/mcp in place of /sse.",
         },
+        (Cause.RPC_ERROR, "stdio"): {"local": _LOG, "client-configuration": _LOG},
         (Cause.RPC_ERROR, "sse"): {
             "cluster": f"{_PERHAPS_NEWER}, correct spec.remote.transport or spec.image.transport.",
             "local": f"{_PERHAPS_NEWER}, correct spec.remote.transport.",

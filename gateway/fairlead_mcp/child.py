@@ -135,7 +135,8 @@ class Program(StreamOpener):
         elif isinstance(error, ConnectionLost):
             reason = "StartFailed"
             what = what.replace(_EXITED_WELL, f"{_EXITED_WELL} {BEFORE_ANSWERING}", 1)
-        failure = ConnectFailed(with_name(self.name, what, " "), reason=reason)
+        joint = ": " if what.startswith("the server ") else " "
+        failure = ConnectFailed(with_name(self.name, what, joint), reason=reason)
         failure.__cause__ = error
         return failure
 
@@ -211,6 +212,8 @@ class ProgramRun:
     def on_exit(self, how: str) -> None:
         program = self._program
         program.printed.add("run", how)
+        if self._connection.negotiated is None:
+            program.printed.drop_repetition()
         words = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
         ended = f"{program.name} {how}"
         error = f"{ended}: {advise(words)}" if words else ended
@@ -231,7 +234,9 @@ class ProgramRun:
         if written >= before + FETCHED_BYTES:
             self.watch_silence(SILENT_SECONDS, written)
             return
-        logger.warning("%s", silence(self._program.name, SILENT_SECONDS))
+        # a server that has failed before is shown with what it said then
+        level = logging.WARNING if self._program.printed.run == 1 else logging.DEBUG
+        logger.log(level, "%s", silence(self._program.name, SILENT_SECONDS))
         self._program.report(silent=True, step=self._program.step)
 
     def _end_watch(self) -> None:

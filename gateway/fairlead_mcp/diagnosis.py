@@ -99,6 +99,7 @@ _ROWS: Final = (
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
     # any program: first what is not an error
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
+    _row(LineRank.NOISE, r"^See (?:also |the |https?://)"),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
     _row(
         LineRank.FAILURE, r"^(?:[^\s:]+: )?(?:fatal |critical )?(?:error|fatal|critical)\b[^:]{0,60}: ", re.IGNORECASE

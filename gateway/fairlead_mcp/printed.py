@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from fairlead_mcp.diagnosis import diagnosis
+from fairlead_mcp.refusals import shortened, without_numbers
 
 MOST_BYTES: Final = 128 << 10
 """Limit for the stored text of one server, in bytes."""
@@ -74,6 +75,26 @@ class PrintedLines:
         while self._size > self._most:
             self._size -= _cost(self._lines.popleft().text)
 
+    def drop_repetition(self) -> None:
+        """Drop the output of the run before the last if the last run printed the same, numbers aside.
+
+        The line of that run's end says so. Without this, a server that cannot start fills the buffer with copies.
+        """
+        before, last = self._printed_by(self.run - 1), self._printed_by(self.run)
+        if not last or len(before) != len(last):
+            return
+        if any(without_numbers(a.text) != without_numbers(b.text) for a, b in zip(before, last, strict=True)):
+            return
+        lines = [line for line in self._lines if line.run != self.run - 1 or line.stream == "run"]
+        end = max((index for index, line in enumerate(lines) if line.run == self.run - 1), default=None)
+        if end is not None:
+            lines[end] = lines[end]._replace(text=f"{lines[end].text}, having printed the same as run {self.run}")
+        self._lines = deque(lines)
+        self._size = sum(_cost(line.text) for line in lines)
+
+    def _printed_by(self, run: int) -> list[PrintedLine]:
+        return [line for line in self._lines if line.run == run and line.stream != "run"]
+
     def after(self, number: int = 0) -> tuple[PrintedLine, ...]:
         """Return the stored lines with a number greater than `number`, oldest first."""
         return tuple(line for line in self._lines if line.number > number)
@@ -92,9 +113,10 @@ class PrintedLines:
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
         lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]
         cause = diagnosis(line.text for line in lines if line.stream == "stderr")
-        return cause or diagnosis(
+        cause = cause or diagnosis(
             line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))
         )
+        return shortened(cause)
 
 
 def _cost(text: str) -> int:

@@ -43,6 +43,8 @@ _OLDER_MCP: Final = re.compile(
     r"No module named 'mcp\.|cannot import name '\w+' from 'mcp\b|'(?:Server|FastMCP)' object has no attribute '"
 )
 """Python's errors when a server for version 1 of the package `mcp` runs with version 2 or later."""
+_MIGRATION: Final = ". This is mcp 2.x"
+"""Begin of the part of such an error that is for the server's authors."""
 _LOWEST_PYTHON: Final = re.compile(r"current Python version \([\d.]+\) does not satisfy Python ?>=(\d+\.\d+)")
 """uv's error when the interpreter that it has found is older than the package allows. Group 1: the lowest version."""
 _UNREACHED_PYPI: Final = re.compile(r"Failed to fetch: `?https?://\S+/simple/")
@@ -59,6 +61,15 @@ def without_numbers(text: str) -> str:
 def is_same_failure(text: str, other: str) -> bool:
     """Whether two messages differ only in numbers, so that they report the same failure."""
     return without_numbers(text) == without_numbers(other)
+
+
+def shortened(words: str) -> str:
+    """Remove what follows the cause in errors with advice: what the package `mcp` says to the authors of a server for
+    its version 1, and the versions of a package that uv goes through for an older Python.
+    """
+    if lowest := _LOWEST_PYTHON.search(words):
+        return words[: lowest.end()]
+    return words.partition(_MIGRATION)[0] if _OLDER_MCP.search(words) else words
 
 
 def is_permanent(words: str) -> bool:

@@ -147,6 +147,7 @@ class StreamConnection:
         self.born = 0.0
         """Time of the handshake."""
         offering = client.side.offering
+        self._is_for_one_client = offering is not None
         self.stream = Multiplexer(
             self._write,
             on_notification=client.side.on_notification,
@@ -174,7 +175,9 @@ class StreamConnection:
             self._skipped += 1
             if self._skipped <= _LOGGED_LINES:
                 shown = line[:_LOGGED_BYTES].decode("utf-8", "replace")
-                logger.warning("%s sent a line that is not MCP: %r", self._client.name, shown)
+                # what a server prints for each client has been a warning for the stream that all clients share
+                level = logging.DEBUG if self._is_for_one_client else logging.WARNING
+                logger.log(level, "%s sent a line that is not MCP: %r", self._client.name, shown)
         return understood
 
     def on_refused(self, line: bytes, error: McpError) -> None:

@@ -87,6 +87,7 @@ def compose(
         ),
         environment=options.environment or world.platform.environment,
         figures_every=options.controller.figures,
+        documents_every=options.controller.documents,
         clocks=clocks,
     )
     prober = Prober(world.connector, timekeeper, queue.add, on_outcome=telemetry.count_probe, clocks=clocks)

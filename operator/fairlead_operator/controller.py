@@ -55,6 +55,8 @@ class ControllerOptions:
     """Longest time between two writes of the servers document while entries keep changing."""
     figures: float = FIGURES_EVERY_S
     """Shortest time between two writes of measured figures to one status."""
+    documents: float = FIGURES_EVERY_S
+    """Shortest time between two writes of a state document of which only measured figures changed."""
 
 
 @dataclass(frozen=True)

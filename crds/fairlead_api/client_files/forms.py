@@ -55,23 +55,66 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
 
 
 def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
-    for member in ("mcpServers", "amp.mcpServers"):
-        if isinstance(listed := content.get(member), list):
-            yield ConfiguredList((member,), listed, common, dialect="continue")
-        elif isinstance(listed, Mapping):
-            yield ConfiguredList((member,), _allowed_by_gemini(listed, content.get("mcp")), common)
+    yield from _lists_of_most_clients(content)
     yield from _claude_projects(content)
     if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
         yield ConfiguredList(("servers",), listed, common)
-    mcp = content.get("mcp")
-    if isinstance(mcp, Mapping) and isinstance(mcp.get("servers"), Mapping):  # settings of VS Code
-        yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
-    elif isinstance(mcp, Mapping) and _are_opencode(mcp):  # opencode, Crush
-        yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
+    yield from _lists_under_mcp(content.get("mcp"))
+    yield from _nested_in_vscode(content)
     for member, are_servers, normalize, dialect in _MEMBERS:
-        if isinstance(listed := content.get(member), Mapping) and are_servers(listed):
+        listed = content.get(member)
+        if isinstance(listed, Mapping) and are_servers(listed):
             yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize, dialect=dialect)
+    yield from _lists_of_named(content)
     yield from _continue_experiments(content.get("experimental"))
+
+
+def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
+    """`mcpServers`, also of a VS Code extension (`amp.mcpServers`) and of the powers of Kiro."""
+    for member, listed in content.items():
+        if member != "mcpServers" and not str(member).endswith(".mcpServers"):
+            continue
+        if isinstance(listed, list):
+            yield ConfiguredList((member,), listed, common, dialect="continue")
+        elif isinstance(listed, Mapping):
+            settings = content.get("mcp")
+            dialect = "gemini" if isinstance(settings, Mapping) and _MCP_OF_GEMINI & settings.keys() else ""
+            yield ConfiguredList((member,), _allowed_by_gemini(listed, settings), common, dialect=dialect)
+    powers = content.get("powers")
+    if isinstance(powers, Mapping) and isinstance(listed := powers.get("mcpServers"), Mapping):
+        yield ConfiguredList(("powers", "mcpServers"), listed, common)
+
+
+def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
+    """The server list in the member `mcp` of VS Code's settings, of Crush or of opencode."""
+    if not isinstance(mcp, Mapping):
+        return
+    if isinstance(mcp.get("servers"), Mapping):
+        yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
+    elif _are_crush(mcp):
+        yield ConfiguredList(("mcp",), mcp, _crush, dialect="crush")
+    elif _are_opencode(mcp):
+        yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
+
+
+def _lists_of_named(content: Entry) -> Iterator[ConfiguredList]:
+    """Lists of servers that each have a name: of Mistral Vibe, and of a recipe of goose."""
+    if isinstance(listed := content.get("mcp_servers"), list):
+        yield ConfiguredList(("mcp_servers",), listed, _vibe)
+    if isinstance(listed := content.get("extensions"), list) and _are_goose(
+        {str(at): entry for at, entry in enumerate(listed)}
+    ):
+        yield ConfiguredList(("extensions",), listed, _goose, dialect="goose")
+
+
+def _nested_in_vscode(content: Entry) -> Iterator[ConfiguredList]:
+    """Server lists of VS Code in a workspace file and in a `devcontainer.json`."""
+    for path in (("settings",), ("customizations", "vscode"), ("customizations", "vscode", "settings")):
+        member: Any = content
+        for key in (*path, "mcp", "servers"):
+            member = member.get(key) if isinstance(member, Mapping) else None
+        if isinstance(member, Mapping):
+            yield ConfiguredList((*path, "mcp", "servers"), member, common)
 
 
 def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
@@ -153,6 +196,8 @@ def _are_servers(listed: Entry) -> bool:
 
 
 _URLS: Final = ("serverUrl", "httpUrl")
+_MCP_OF_GEMINI: Final = frozenset({"allowed", "excluded", "serverCommand"})
+"""Members of `mcp` in the settings of Gemini CLI, which has `mcpServers` beside it."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
 _OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServers"
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
@@ -170,6 +215,13 @@ def _are_opencode(listed: Entry) -> bool:
     )
 
 
+def _are_crush(listed: Entry) -> bool:
+    """Whether the values of `mcp` are Crush's, whose types of transports opencode does not have."""
+    return any(
+        isinstance(entry, Mapping) and entry.get("type") in ("stdio", "http", "sse") for entry in listed.values()
+    )
+
+
 def _are_goose(listed: Entry) -> bool:
     return any(isinstance(entry, Mapping) and entry.get("type") in _GOOSE_TYPES for entry in listed.values())
 
@@ -179,10 +231,15 @@ def common(entry: Any) -> NormalizedEntry:
 
     If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
     is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
-    becomes `headers`, and Warp's `working_directory` becomes `cwd`.
+    becomes `headers`, Warp's `working_directory` becomes `cwd`, and Cherry Studio's `baseUrl` becomes `url`.
+    FastMCP's `auth` is a token, or says that somebody signs in, as nothing needs to say here.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
+    if entry.get("type") == "inMemory":
+        return NormalizedEntry(entry, unserved="is built into Cherry Studio")
+    if "baseUrl" in entry and not entry.get("url"):
+        return _cherry_studio(entry)
     content: dict[str, Any] | None = None
     original_keys: dict[str, str] = {}
     match entry.get("command"), entry.get("args"):
@@ -199,11 +256,24 @@ def common(entry: Any) -> NormalizedEntry:
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping) and "headers" not in entry:
         content = {**(content or entry), "headers": options["headers"]}
         original_keys["headers"] = "requestOptions"
+    if isinstance(auth := entry.get("auth"), str):
+        content = dict(entry if content is None else content)
+        del content["auth"]
+        if auth != "oauth":
+            content.setdefault("apiKey", auth)
+            original_keys["apiKey"] = "auth"
     if "working_directory" in entry and "cwd" not in entry:
         content = dict(entry if content is None else content)
         content["cwd"] = content.pop("working_directory")
         original_keys["cwd"] = "working_directory"
     return NormalizedEntry(entry if content is None else content, original_keys)
+
+
+def _cherry_studio(entry: Entry) -> NormalizedEntry:
+    """An entry with `baseUrl`, in which all keys are present and those of the other transport are empty."""
+    rest = {key: value for key, value in entry.items() if key not in ("baseUrl", "url") and value not in ("", [], {})}
+    normalized = common({**rest, "url": entry["baseUrl"]} if entry["baseUrl"] else rest)
+    return NormalizedEntry(normalized.content, {**normalized.original_keys, "url": "baseUrl"})
 
 
 def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
@@ -221,6 +291,23 @@ def _opencode(entry: Any) -> NormalizedEntry:
     if isinstance(entry, Mapping) and not {"command", "url"} & entry.keys():
         return NormalizedEntry(entry, unserved="has no command or url in this file, but in one of your organization")
     return _rename(entry, {"environment": "env"})
+
+
+def _crush(entry: Any) -> NormalizedEntry:
+    return _rename(entry, {"disabled_tools": "disabledTools", "enabled_tools": "enabledTools"})
+
+
+def _vibe(entry: Any) -> NormalizedEntry:
+    """Mistral Vibe: an API key is given as the name of an environment variable, beside its header and its form."""
+    normalized = _rename(entry, {"enabled_tools": "includeTools", "disabled_tools": "excludeTools"})
+    if not isinstance(normalized.content, Mapping) or "api_key_env" not in normalized.content:
+        return normalized
+    content = dict(normalized.content)
+    variable = content.pop("api_key_env")
+    header = str(content.pop("api_key_header", "Authorization"))
+    value = str(content.pop("api_key_format", "Bearer {token}")).replace("{token}", f"${{{variable}}}")
+    content["headers"] = {**(content.get("headers") or {}), header: value}
+    return NormalizedEntry(content, {**normalized.original_keys, "headers": "api_key_env"})
 
 
 def _zed(entry: Any) -> NormalizedEntry:
@@ -258,10 +345,17 @@ def _goose(entry: Any) -> NormalizedEntry:
 
 
 def _codex(entry: Any) -> NormalizedEntry:
-    """Codex: headers and tokens are given as names of environment variables, and `tools` says which need approval."""
+    """Codex: headers and tokens are given as names of environment variables, and `tools` says which need approval. In
+    Hermes, `tools` may say which are offered; `exclude` only counts without `include`.
+    """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
+    tools = entry.get("tools")
     entry = {key: value for key, value in entry.items() if key != "tools"}
+    if isinstance(tools, Mapping) and (included := tools.get("include")):
+        entry["enabled_tools"] = included
+    elif isinstance(tools, Mapping) and isinstance(excluded := tools.get("exclude"), list | str):
+        entry["disabled_tools"] = excluded
     names = {"http_headers": "headers", "enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
     normalized = _rename(entry, names)
     content = dict(normalized.content)

@@ -88,7 +88,9 @@ _OF_CLIENTS: Final = frozenset(
         "title",
         "trust",
         "watchPaths",
-        # Zed, goose, Codex, opencode, Crush
+        # Zed, goose, Codex, opencode, Crush, Hermes
+        "connect_timeout",
+        "sampling",
         "available_tools",
         "bundled",
         "default_tools_approval_mode",
@@ -110,6 +112,20 @@ _OF_CLIENTS: Final = frozenset(
         "fromGalleryId",
         "official",
         "start_on_launch",
+        # FastMCP, Cherry Studio, Perplexity
+        "keep_alive",
+        "configSample",
+        "disabledAutoApproveTools",
+        "installSource",
+        "installedAt",
+        "isTrusted",
+        "longRunning",
+        "reference",
+        "registryUrl",
+        "searchKey",
+        "shouldConfig",
+        "trustedAt",
+        "useBuiltInNode",
         # Gemini CLI, LibreChat, Continue, proxies, marketplaces
         "authProviderType",
         "author",
@@ -143,6 +159,8 @@ _OF_CLIENTS: Final = frozenset(
     }
 )
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "exclude_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
+    "include_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
     "headersHelper": "is a program that makes headers, which Fairlead does not run: write the headers into headers",
 }
 """Keys that only clients read, and whose absence changes what a server answers."""

@@ -30,10 +30,13 @@ EDITOR_VARIABLES: Final = frozenset(
         "selectedText",
         "CLAUDE_PROJECT_DIR",
         "CLAUDE_PLUGIN_ROOT",
+        "workspacePath",
     }
 )
 """Names that an editor resolves, but that are not environment variables."""
-_OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
+_OF_EDITORS: Final = frozenset(
+    {".claude-plugin", ".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"}
+)
 """Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
 """Folders within those of `_OF_EDITORS` that may hold the configuration files, such as `.kiro/settings`."""
@@ -68,6 +71,12 @@ def _bare_variables(text: str, environ: Mapping[str, str]) -> str:
     return _BARE.sub(value, text)
 
 
+def _crush(text: str, environ: Mapping[str, str]) -> str:
+    if "$(" in text:
+        raise AskedForValue("runs a command: put its output into an environment variable, and write ${NAME}")
+    return _bare_variables(text, environ)
+
+
 def _opencode(text: str, environ: Mapping[str, str]) -> str:
     if _BRACED_FILE.search(text):
         raise AskedForValue("refers to a file: put its content into an environment variable, and write {env:NAME}")
@@ -87,6 +96,7 @@ DIALECTS: Final[Mapping[str, Callable[[str, Mapping[str, str]], str]]] = {
     "bundle": _leave,
     "gemini": _bare_variables,
     "goose": _bare_variables,
+    "crush": _crush,
     "opencode": _opencode,
     "continue": _continue,
 }
@@ -111,7 +121,9 @@ def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
     """
     folder = file.parent.parent if file.parent.name in _NESTED else file.parent
     editor = folder.name if folder.name in _OF_EDITORS else ""
-    variables = {"userHome": home} if home else {}
+    variables = {"extensionPath": str(file.parent)}  # of an extension of Gemini CLI, beside whose manifest it is
+    if home:
+        variables["userHome"] = home
     workspace = str(folder.parent) if editor else str(file.parent) if file.name == ".mcp.json" else None
     if workspace is not None and workspace != home:
         variables |= dict.fromkeys(("workspaceFolder", "workspaceRoot", "fileWorkspaceFolder", "cwd"), workspace)

@@ -50,7 +50,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     if options.secret is not None:
         return _secret(options.secret, options)
     if options.state_dir is not None:
-        return KeyFileLocation(private_folder(options.state_dir) / KEY_FILE)
+        return KeyFileLocation(options.state_dir.expanduser().absolute() / KEY_FILE, is_private=True)
     if not (file or url):  # no option names a location, but the environment may
         file = options.file
         url = options.url
@@ -87,16 +87,17 @@ def run_create(
     key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + parse_lifetime(expires))
     if to is not None:
         to.check()
+    hint = location.prepare() if isinstance(location, KeyFileLocation) else ""
     location.change(lambda document: KeyDocument((*document.keys, record)))
     show_key(key, _document(record), f"{record.id} of {agent}", to, output)
-    is_default = isinstance(location, KeyFileLocation) and location.unnamed
-    hint = f"; a gateway reads it with FAIRLEAD_API_KEYS={location}" if is_default else ""
     remark("keys create", f"the hash of the key is written to {location}{hint}")
 
 
 def run_list(location: KeyLocation, output: Output) -> None:
     """Print all stored keys, without their hashes."""
     records = location.load().keys
+    if isinstance(location, KeyFileLocation) and location.is_missing():
+        remark("keys list", f"{location} does not exist")
     if output is Output.json:
         print_json([_document(record) for record in records])
         return
@@ -131,15 +132,39 @@ def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
 
 
 class KeyFileLocation:
-    """A file of keys that only its owner can read. It is always replaced as a whole."""
+    """A file of keys that only its owner can read. It is always replaced as a whole.
 
-    def __init__(self, path: Path, *, unnamed: bool = False) -> None:
+    `is_private` is for a file in a folder of `fairlead up`, which only its owner can read either.
+    """
+
+    def __init__(self, path: Path, *, unnamed: bool = False, is_private: bool = False) -> None:
         self._path = path
-        self.unnamed = unnamed
+        self._is_private = is_private
+        self._unnamed = unnamed
         """Whether neither an option nor the environment named the file, so that a gateway may not read it."""
 
     def __str__(self) -> str:
         return str(self._path.absolute())
+
+    def is_missing(self) -> bool:
+        """Whether there is no such file."""
+        return not self._path.exists()
+
+    def prepare(self) -> str:
+        """Create the folder of a private file, if its parent exists. Returns what a user has to know about who reads
+        the file, to be appended to a message that names it; empty if there is nothing to know. Raises Failure.
+        """
+        folder = self._path.parent
+        if not self._is_private:
+            return f"; a gateway reads it with FAIRLEAD_API_KEYS={self}" if self._unnamed else ""
+        if folder.is_dir():
+            return "; a `fairlead up` that runs with this folder has to be started again" if self.is_missing() else ""
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            message = f"{folder} cannot be created: {error.strerror}; choose another folder with --state-dir"
+            raise Failure(message, code=USAGE_ERROR) from error
+        return ", in a new folder: no `fairlead up --state-dir` has used it so far"
 
     def load(self) -> KeyDocument:
         try:
@@ -157,16 +182,6 @@ class KeyFileLocation:
             os.replace(file.name, self._path)  # noqa: PTH105  # file.name is a str, not a Path
         except OSError as error:
             raise Failure(f"{self._path} cannot be written: {error.strerror or error}") from error
-
-
-def private_folder(folder: Path) -> Path:
-    """The absolute folder, created for its owner only if it does not exist. Raises Failure."""
-    path = folder.expanduser().absolute()
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"{path} cannot be created: {error.strerror}; choose another folder with --state-dir") from error
-    return path
 
 
 def _document(record: KeyRecord) -> dict[str, object]:

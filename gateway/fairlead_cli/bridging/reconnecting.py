@@ -188,6 +188,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             text = error["message"]
         else:
             text = f"{request.url} answered {answer.status_code} {answer.reason_phrase}".rstrip()
+            if answer.status_code == 404 and not request.url.path.strip("/"):
+                text += "; an MCP endpoint usually ends in /mcp"
         if answer.status_code in (401, 403):
             text = with_advice(text, CREDENTIAL)
         self._remark(text)

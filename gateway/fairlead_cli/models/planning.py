@@ -56,6 +56,9 @@ def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[st
             "  the window of this model is unknown, so a small window is assumed; set it in `models` of a --routes "
             f"file{meant}"
         )
+    prompt_limit = numbers.get("maxInput")
+    if prompt_limit is not None and prompt_limit < numbers["contextWindow"] - numbers["reservedOutputTokens"]:
+        yield f"  a prompt may have {prompt_limit:,} of them, the rest is for output"
     yield (
         f"  tools {numbers['toolTokens']:,}, system prompt {numbers['systemPromptTokens']:,}, "
         f"messages {numbers['messageTokens']:,}, reserved {numbers['reservedOutputTokens']:,}"

@@ -36,11 +36,12 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
+        tools = "1 tool" if after["tools"] == 1 else f"{after['tools']} tools"
         if why:
             print(wish)
-            print(f"Until then, its list stays the last one: {after['tools']} tools, {_comparison(before, after)}.")
+            print(f"Until then, its list stays the last one: {tools}, {_comparison(before, after)}.")
         else:
-            print(f"{after['server']} responded: {after['tools']} tools, {_comparison(before, after)}.")
+            print(f"{after['server']} responded: {tools}, {_comparison(before, after)}.")
         if held := after.get("held"):
             number = "1 definition is" if held == 1 else f"{held} definitions are"
             print(ready_to_paste(f"{number} held back until approved: `fairlead diff {after['server']}` shows them."))

@@ -34,8 +34,8 @@ def override_verdict(server: McpServer, findings: ListingFindings | None) -> Con
     if not unlisted:
         return None
     message = (
-        f"spec.tools names tools that the server does not list ({_enumerate(unlisted, _NAMED)}), so these overrides "
-        f"have no effect; the server lists {_enumerate(findings.offered, _EXAMPLES) or 'no tools'}"
+        f"the declaration names tools that the server does not list ({_enumerate(unlisted, _NAMED)}), which has no "
+        f"effect; the server lists {_enumerate(findings.offered, _EXAMPLES) or 'no tools'}"
     )
     return ConditionVerdict(True, Cause.UNKNOWN_TOOL, message)
 

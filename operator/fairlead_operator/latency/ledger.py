@@ -2,8 +2,8 @@
 that receives the samples.
 
 A state document holds up to 100 servers. It is written at once when the tiers or the health of one of its tools
-changed. Otherwise it is written at most every 60 s, and only when a published figure changed by more than a tenth, so
-that a fleet of steady tools causes no writes.
+changed. Otherwise it is written at most every `figures_every` seconds, and only when a published figure changed by more
+than a tenth, so that a fleet of steady tools causes no writes.
 
 A round of decisions visits only the tools that were called since the last round, and the hidden tools that the passage
 of time may bring back.
@@ -32,7 +32,7 @@ from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 NOTHING_DECLARED: Final = DeclaredLatency()
 FIGURES_EVERY_S: Final = 60.0
-"""Minimum seconds between two writes of a document of which only figures have changed."""
+"""Default of the minimum seconds between two writes of a document of which only figures have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,13 @@ class Ledger:
     the same clock.
     """
 
-    def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
-        """`environment` is the name under which the measurements of the operator's own probes are stored."""
+    def __init__(
+        self, tiers: Sequence[Tier], environment: str = "cluster", figures_every: float = FIGURES_EVERY_S
+    ) -> None:
+        """`environment` is the name under which the measurements of the operator's own probes are stored.
+        `figures_every` is the minimum number of seconds between two writes of a document of which only figures changed.
+        """
+        self._figures_every = figures_every
         self._tiers = tuple(tiers)
         self._floors = Floors(self._tiers)
         self._environment = environment
@@ -91,7 +96,7 @@ class Ledger:
         self._due_now: set[int] = set()
         """Shards that are due now, because the tiers or the health of a tool changed."""
         self._figures_due: set[int] = set()
-        """Shards whose changed figures are due once the last write is `FIGURES_EVERY_S` old."""
+        """Shards whose changed figures are due once the last write is `figures_every` old."""
         self._pending: dict[ToolKey, None] = {}
         """Tools to decide about in the next round, in the order of their samples."""
         self._changing_with_time: dict[ToolKey, None] = {}
@@ -247,7 +252,8 @@ class Ledger:
         """
         due = []
         for shard in sorted({*self._due_now, *self._figures_due, *self._uncompared}):
-            old_enough = now - self._written_at.get(shard, -FIGURES_EVERY_S) >= FIGURES_EVERY_S
+            written_at = self._written_at.get(shard)
+            old_enough = written_at is None or now - written_at >= self._figures_every
             if shard in self._due_now or (old_enough and self._figures_differ(shard)):
                 due.append(self._document(shard, now, stamp))
         return due
@@ -259,7 +265,7 @@ class Ledger:
         self._uncompared.pop(state.shard, None)
         if state.servers:
             self._written_at[state.shard] = now
-        else:  # an empty document was withdrawn: its next figures need not wait for `FIGURES_EVERY_S`
+        else:  # an empty document was withdrawn: its next figures need not wait for `figures_every`
             self._written_at.pop(state.shard, None)
         for server in state.servers:
             server_record = self._servers.get(ServerKey(server.namespace, server.name))

@@ -48,7 +48,8 @@ class TimekeeperObserver:
 class Timekeeper:
     """Turns measurements into tier decisions and publishes them. Implements `calibration.prober.ProbeObserver`.
 
-    `on_remeasured` is called for each server at most every `figures_every` seconds.
+    `on_remeasured` is called for each server at most every `figures_every` seconds. `documents_every` is the minimum
+    number of seconds between two writes of a state document of which only figures changed.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Timekeeper:
         *,
         environment: str = "cluster",
         figures_every: float = FIGURES_EVERY_S,
+        documents_every: float = FIGURES_EVERY_S,
         clocks: Clocks | None = None,
     ) -> None:
         observer, clocks = observer or TimekeeperObserver(), clocks or Clocks()
@@ -77,7 +79,7 @@ class Timekeeper:
         self.resized = asyncio.Event()
         """Set when the number of tools in a tier may have changed."""
         self.figures = StatusLatencies(figures_every)
-        self.ledger = Ledger((), environment)
+        self.ledger = Ledger((), environment, documents_every)
 
     async def restore(self) -> None:
         """Restore tiers, latency records and tools from the published documents. Raises PLATFORM_ERRORS."""

@@ -85,7 +85,7 @@ def read_configuration(
         if not bare and server_lists(content)[0].path == ():
             return None
         return _ConfigurationReader(content, document, file, environ, is_own).read()
-    key_and_message = _no_list(content, json=file.suffix in JSON_SUFFIXES)
+    key_and_message = _no_list(content, maybe_manifests=file.suffix not in (*JSON_SUFFIXES, ".toml"))
     if key_and_message is None:
         return None
     key, message = key_and_message
@@ -123,17 +123,17 @@ def _is_blank(text: str, file: Path) -> bool:
     return file.suffix in JSON_SUFFIXES or not list(documents(text))
 
 
-def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
+def _no_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | None:
     """Key and message about a file that should be a server list but is not; None for a file of another kind."""
     if not isinstance(content, Mapping):
-        return ("", NO_LIST) if json else None
+        return None if maybe_manifests else ("", NO_LIST)
     if "kind" in content or "apiVersion" in content:
         return None
     if LISTS[0] in content:
         if content[LISTS[0]] is None:
             return LISTS[0], EMPTY_LIST
         return LISTS[0], f"must be an object of names and servers, such as {{{EXAMPLE}}}"
-    if not json:
+    if maybe_manifests:
         return None
     if "servers" in content:
         return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}"

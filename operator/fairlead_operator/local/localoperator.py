@@ -18,7 +18,7 @@ from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import World
+from fairlead_operator.controller import ControllerOptions, World
 from fairlead_operator.local import approvals
 from fairlead_operator.local.api_documents import LocalDocuments
 from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, private_directory
@@ -37,6 +37,10 @@ from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
 """Seconds between two scans of the files; a change takes effect within twice this time."""
+DOCUMENTS_SECONDS: Final = 2.0
+"""Minimum seconds between two writes of measured latencies: these documents are files of this machine, and who has just
+called a tool wants to see how fast it was.
+"""
 
 
 class Scanner(Protocol):
@@ -131,7 +135,10 @@ class LocalOperator:
         apis = ApiListings(self._api_documents.read, options.egress)
         world = World(self._platform, self.documents, connector, self.inventory, options.gateways, apis)
         installation_options = InstallationOptions(
-            options.reconciler, default_tier=options.default_tier, gateway_approvals=True
+            options.reconciler,
+            ControllerOptions(documents=DOCUMENTS_SECONDS),
+            default_tier=options.default_tier,
+            gateway_approvals=True,
         )
         self._prefix_style = installation_options.options.prefix_style
         self.controller = compose(world, installation_options, telemetry=options.telemetry)

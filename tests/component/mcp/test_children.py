@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import BEFORE_ANSWERING
 from fairlead_mcp.eras import Era, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.processes import descendants, started_at
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
@@ -161,6 +163,13 @@ async def test_noise_on_stdout_is_skipped_and_logged_as_text(caplog: pytest.LogC
     assert json.loads(bytes(agreed.server_info))["name"] == "odd"
     await host.aclose()
     assert "odd sent a line that is not MCP: 'Starting server...'" in caplog.messages
+
+
+async def test_a_process_for_one_client_warns_of_no_noise_on_stdout(caplog: pytest.LogCaptureFixture) -> None:
+    host = ChildHost()
+    await host.get("odd", script(ODD_STDIO, "noise"), Offering(b"{}", decline)).ready(soon())
+    await host.aclose()
+    assert not [record for record in caplog.records if "is not MCP" in record.getMessage()]
 
 
 async def test_a_server_gets_no_variables_of_ours_but_those_it_needs() -> None:

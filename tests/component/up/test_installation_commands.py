@@ -64,11 +64,32 @@ async def test_keys_in_a_file_that_nobody_named_are_told_with_the_setting_that_r
     assert "FAIRLEAD_API_KEYS" not in named
 
 
+async def test_the_first_key_of_a_folder_that_is_in_use_is_told_with_the_restart_that_it_needs(tmp_path: Path) -> None:
+    _, _, first = await fairlead("keys", "create", "me", "--state-dir", str(tmp_path))
+    assert "; a `fairlead up` that runs with this folder has to be started again" in first
+    _, _, second = await fairlead("keys", "create", "you", "--state-dir", str(tmp_path))
+    assert second == f"fairlead keys create: the hash of the key is written to {tmp_path}/keys.json\n"
+
+
+async def test_keys_of_a_folder_that_does_not_exist_are_told_apart_from_no_keys(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    code, out, err = await fairlead("keys", "list", "--state-dir", str(wrong))
+    assert (code, "AGENT" in out, err) == (0, True, f"fairlead keys list: {wrong}/keys.json does not exist\n")
+    assert (await fairlead("keys", "revoke", "3f9a0c2b77d1", "--state-dir", str(wrong)))[0] == 2
+    assert (await fairlead("keys", "create", "", "--state-dir", str(wrong)))[0] == 2
+    assert not wrong.exists()
+    code, _, err = await fairlead("keys", "create", "me", "--state-dir", str(wrong / "deeper"))
+    assert (code, f"{wrong}/deeper cannot be created: No such file or directory" in err) == (2, True)
+    assert not wrong.exists()
+
+
 async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there(tmp_path: Path) -> None:
     state = tmp_path / "state"
     code, out, err = await fairlead("keys", "create", "me", "--state-dir", str(state))
     key = out.strip()
-    assert (code, err) == (0, f"fairlead keys create: the hash of the key is written to {state}/keys.json\n")
+    written = f"fairlead keys create: the hash of the key is written to {state}/keys.json"
+    assert (code, err) == (0, f"{written}, in a new folder: no `fairlead up --state-dir` has used it so far\n")
+    assert state.stat().st_mode & 0o777 == 0o700
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": {"command": PLAIN[0], "args": PLAIN[1:]}}}))
     async with fairlead_up(tmp_path / "mcp.json", "--state-dir", state, cwd=tmp_path) as up:
         await up.ready("default/plain")

@@ -51,6 +51,21 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
     assert refused[2].rstrip().endswith("no tier shows the tool now, but the endpoint without a tier shows it, at /mcp")
 
 
+async def test_each_tool_that_was_just_called_is_among_the_scores(tmp_path: Path) -> None:
+    servers = {"mcpServers": {"demo": {"command": sys.executable, "args": DEMO[1:]}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(servers))
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        for tool, argument in (("demo__get_stock", "item=rope"), ("demo__search_orders", "customer=Ada")):
+            assert (await fairlead("call", tool, argument, "--url", up.url))[0] == 0
+
+            async def is_measured(tool: str = tool) -> bool:
+                scores = json.loads((await fairlead("scores", "--json", "--url", up.url))[1])
+                return any(each["name"] == tool and each["samples"] for each in scores["tools"])
+
+            await until_async(f"the latency of {tool}", is_measured, seconds=20)
+
+
 async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_what_it_declares(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairlead_cli", "serve", "rules-lookup", "--data", str(tmp_path / "data")]
     servers = {"mcpServers": {"rules-lookup": {"command": command[0], "args": command[1:]}}}

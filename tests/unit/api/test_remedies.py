@@ -65,6 +65,11 @@ def test_advice_on_a_request_that_a_server_refuses_over_sse_names_the_other_tran
 
 
 @pytest.mark.parametrize("form", ["local", "client-configuration"])
+def test_a_server_that_answers_with_an_error_is_advised_with_the_command_that_shows_its_log(form: Form) -> None:
+    assert "fairlead logs SERVER" in remedy(Cause.RPC_ERROR, form, "stdio")
+
+
+@pytest.mark.parametrize("form", ["local", "client-configuration"])
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 def test_advice_on_an_error_of_a_server_at_a_url_names_no_log_that_is_not_kept_here(form: Form, transport: str) -> None:
     assert "fairlead logs" not in remedy(Cause.SERVER_ERROR, form, transport)

@@ -34,6 +34,11 @@ def test_a_plan_says_what_the_window_holds_and_calls_a_guess_so() -> None:
     first, second = window_lines(answer)
     assert first == "m (anthropic): 837,873 of 1,000,000 tokens are left"
     assert second == "  tools 158,031, system prompt 0, messages 12, reserved 4,096"
+    numbers["maxInput"] = 995_905
+    assert [*window_lines(answer)] == [first, second]
+    numbers["maxInput"] = 900_000
+    limited = [*window_lines(answer)]
+    assert limited == [first, "  a prompt may have 900,000 of them, the rest is for output", second]
     numbers["windowSource"] = "default"
     assert [*window_lines(answer)][1].startswith(
         "  the window of this model is unknown, so a small window is assumed; "

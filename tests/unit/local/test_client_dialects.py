@@ -233,6 +233,69 @@ def test_a_list_without_a_member_is_one_where_it_was_named_or_is_called_like_one
     assert [key.name for key in named.contents.servers] == ["one"]
 
 
+def test_a_value_that_crush_would_take_from_a_command_is_refused() -> None:
+    listed = {"a": {"type": "http", "url": "http://x/mcp", "headers": {"Authorization": "Bearer $(op read x)"}}}
+    (problem,) = read({"mcp": listed}).problems
+    assert problem.message == "runs a command: put its output into an environment variable, and write ${NAME}"
+
+
+def test_the_manifest_of_an_extension_of_gemini_cli_names_its_own_folder() -> None:
+    command, _ = only({"command": "node", "args": ["${extensionPath}${/}x.js"]}, "/ext/boat/gemini-extension.json")
+    assert command == ["node", "/ext/boat/x.js"]
+
+
+def test_a_server_inside_of_cherry_studio_is_remarked_on_and_costs_no_other() -> None:
+    configuration = read({"mcpServers": {"in": {"type": "inMemory", "isActive": True}, "b": {"command": "y"}}})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
+    (remark,) = configuration.remarks
+    assert (remark.is_note, "is built into Cherry Studio" in remark.message) == (True, True)
+
+
+def test_a_toml_file_without_servers_is_not_taken_for_yaml() -> None:
+    (problem,) = read("[core]\nworkspace_base = 'x'\n", "/etc/config.toml").problems
+    assert problem.message.startswith("declares no server: a client configuration begins with")
+
+
+@pytest.mark.parametrize(("auth", "headers"), [("oauth", {}), ("t0k", {"Authorization": "Bearer t0k"})])
+def test_the_auth_of_fastmcp_is_a_token_or_asks_for_a_sign_in(auth: str, headers: dict[str, str]) -> None:
+    assert only({"url": "http://x/mcp", "auth": auth})[1].headers == headers
+
+
+def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
+    configuration = read({"mcpServers": {"a": {"command": "x", "include_tags": ["b"], "keep_alive": False}}})
+    (remark,) = configuration.remarks
+    assert (len(configuration.servers), remark.field) == (1, "mcpServers.a.include_tags")
+
+
+@pytest.mark.parametrize(
+    ("content", "file"),
+    [
+        ({"mcpServers": {}, "powers": {"mcpServers": {"a": {"command": "x"}}}}, ".kiro/settings/mcp.json"),
+        ({"zencoder.mcpServers": {"a": {"command": "x"}}, "editor.tabSize": 2}, "settings.json"),
+        ({"settings": {"mcp": {"servers": {"a": {"command": "x"}}}}}, "boat.code-workspace"),
+        ({"title": "t", "extensions": [{"type": "stdio", "name": "a", "cmd": "x"}]}, "recipe.yaml"),
+        ({"mcpServers": {"a": {"command": "${CLAUDE_PLUGIN_ROOT}/x"}}}, ".claude-plugin/plugin.json"),
+    ],
+    ids=[
+        "powers of Kiro",
+        "an extension of VS Code",
+        "a workspace of VS Code",
+        "a recipe of goose",
+        "a plugin of Claude",
+    ],
+)
+def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:
+    (declared,) = read(content, f"/repo/{file}").servers
+    assert declared.server.metadata.name == "a"
+    assert declared.server.spec.command in (["x"], ["/repo/x"])
+
+
+def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:
+    listed = {"a": {"command": "x", "env": {"A": "$TOKEN"}}}
+    (declared,) = read({"mcpServers": listed, "mcp": {"allowed": ["a"]}}, "/repo/settings.json", TOKEN="t0p").servers
+    assert declared.credential.env == {"A": "t0p"}
+
+
 @pytest.mark.parametrize(
     ("settings", "started"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.child import Child
-from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
@@ -40,6 +40,47 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     await host.aclose()
 
 
+async def test_the_reason_of_a_server_for_an_older_mcp_has_no_advice_for_its_authors() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    cause = "ModuleNotFoundError: No module named 'mcp.server.fastmcp'"
+    launcher.launched[0].events.on_stderr(f"{cause}. This is mcp 2.x; see the migration guide at https://x/")
+    launcher.launched[0].die()
+    await asyncio.sleep(0.1)
+    assert child.program.printed.find_failure_line() == cause
+    assert str(child.failure).startswith(f"a exited with code 1: {cause}; the server needs version 1 of")
+    await host.aclose()
+
+
+async def test_a_start_that_fails_as_the_one_before_is_in_the_log_once() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    for number in range(3):
+        for line in ("Error: no API key", f"    at main (/x.js:{number})"):
+            launcher.launched[number].events.on_stderr(line)
+        launcher.launched[number].die()
+        child.retry()
+        await asyncio.sleep(1)
+    launcher.launched[3].events.on_stderr("Error: no network")
+    launcher.launched[3].die()
+    await asyncio.sleep(0.1)
+    printed = child.program.printed
+    assert [(line.run, line.text) for line in printed.after() if "started" not in line.text] == [
+        (1, "exited with code 1, having printed the same as run 2"),
+        (2, "exited with code 1, having printed the same as run 3"),
+        (3, "Error: no API key"),
+        (3, "    at main (/x.js:2)"),
+        (3, "exited with code 1"),
+        (4, "Error: no network"),
+        (4, "exited with code 1"),
+    ]
+    await host.aclose()
+
+
 async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
@@ -50,6 +91,14 @@ async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher.launched[0].die("was killed by SIGKILL")
     await asyncio.sleep(0.1)
     assert str(child.failure) == "a was killed by SIGKILL"
+    await host.aclose()
+
+
+async def test_a_refused_handshake_is_a_sentence_of_its_own_behind_the_name() -> None:
+    host = host_of(FakeLauncher(mute))
+    child = host.get("a", SPEC)
+    failure = child.program.explain(HandshakeRefused(-32000, "no backend"), 120)
+    assert str(failure).startswith("a: the server refused the connection (initialize): no backend (error -32000)")
     await host.aclose()
 
 

@@ -456,7 +456,7 @@ async def test_an_override_of_a_tool_that_the_server_does_not_list_is_told_until
         partly = bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID)
         assert partly is not None
         assert (partly.status, partly.reason, cause_of(partly)[0]) == ("True", "InvalidRef", Cause.UNKNOWN_TOOL)
-        assert "does not list (demo__a), so these overrides have no effect; the server lists a. " in partly.message
+        assert "does not list (demo__a), which has no effect; the server lists a. " in partly.message
         assert "UnknownTier: spec.tools[].minTier" in partly.message
         bench.declare("demo", "a", tools=[{"name": "a", "enabled": False}])
         controller.queue.add(KEY)

@@ -93,6 +93,16 @@ def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
     assert state.servers[0].tools[0].quantiles.p50_ms == 150.0
 
 
+def test_a_ledger_with_a_shorter_interval_publishes_new_figures_sooner() -> None:
+    figures = Ledger(TIERS, figures_every=2.0)
+    figures.take_catalog(catalog(), 0.0)
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(80, 150.0, at=1.0), 1.0)
+    assert publish(figures, 1.0) == []
+    assert len(publish(figures, 2.0)) == 1
+
+
 def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were() -> None:
     figures = ledger()
     tar = ToolKey(ROPE.server, "tar", "cluster")
