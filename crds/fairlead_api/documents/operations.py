@@ -46,6 +46,8 @@ class PartEncoding(DocumentStruct, kw_only=True, frozen=True):
     style: Style = "form"
     explode: bool = True
     allow_reserved: bool = False
+    styled: bool = False
+    """Whether `style` and `explode` hold for lists and objects in a multipart body too."""
     binary: bool = False
     """Whether the argument is base64 of the part's bytes, or an array of such."""
 

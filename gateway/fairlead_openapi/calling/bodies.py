@@ -11,7 +11,7 @@ from fairlead_api.documents.operations import OperationBody, PartEncoding
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ArgumentsRefused
 from fairlead_openapi.calling.multipart import FormPart, multipart
-from fairlead_openapi.calling.styles import encoder, escape, flattened, pairs
+from fairlead_openapi.calling.styles import encoder, escape, pairs, spread
 from fairlead_openapi.calling.values import Members, compact, items_of, kind_of, members_of, text_of
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -124,8 +124,10 @@ def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[FormPar
     as_json = is_json(base_type(media_type))
     if kind == "n":
         return []
-    if encoding.style == "deepObject" and kind in "{[" and not (as_json or encoding.binary):
-        return [FormPart(key, text_of(scalar).encode("utf-8", "replace")) for key, scalar in flattened(name, value)]
+    styled = encoding.styled or (encoding.style == "deepObject" and not as_json)
+    if kind in "{[" and styled and not encoding.binary:
+        named = spread(name, value, encoding.style, explode=encoding.explode)
+        return [FormPart(key, text.encode("utf-8", "replace")) for key, text in named]
     items = items_of(value) if kind == "[" and not as_json else [value]
     if encoding.binary:
         return [FormPart(name, decode_base64(name, item), media_type or _BYTES, filename=name) for item in items]

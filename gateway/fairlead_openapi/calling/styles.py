@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import Raw
 
@@ -78,19 +78,29 @@ def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = 
     """`name=value` pairs of a parameter in a query, a cookie or a form; none for null and for an empty list or
     object.
     """
+    separator = _SEPARATORS.get(style, ",")
+    named = spread(name, raw, style, explode=explode, separator=separator, encode=encode)
+    return [f"{escape(key)}={text}" for key, text in named]
+
+
+def spread(
+    name: str, raw: Raw, style: Style, *, explode: bool, separator: str = "", encode: Encode = str
+) -> list[tuple[str, str]]:
+    """Names and texts that a value is written as; none for null and for an empty list or object. `separator` is between
+    the texts of a list or object that does not explode; without one it is the plain one of the style.
+    """
     if style == "deepObject" and kind_of(raw) in "{[":
-        return [f"{escape(key)}={encode(text_of(scalar))}" for key, scalar in flattened(name, raw)]
+        return [(key, encode(text_of(scalar))) for key, scalar in flattened(name, raw)]
     value = value_of(raw)
     if isinstance(value, str):
-        return [f"{escape(name)}={encode(value)}"]
+        return [(name, encode(value))]
     if not value:
         return []
     if explode:
         named = value.items() if isinstance(value, dict) else ((name, text) for text in value)
-        return [f"{escape(key)}={encode(text)}" for key, text in named]
+        return [(key, encode(text)) for key, text in named]
     texts = [text for pair in value.items() for text in pair] if isinstance(value, dict) else value
-    separator = _SEPARATORS.get(style, ",")
-    return [f"{escape(name)}={separator.join(encode(text) for text in texts)}"]
+    return [(name, (separator or unquote(_SEPARATORS.get(style, ","))).join(encode(text) for text in texts))]
 
 
 def flattened(name: str, raw: Raw) -> list[tuple[str, Raw]]:

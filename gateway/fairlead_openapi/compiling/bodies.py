@@ -25,6 +25,8 @@ _PLAIN: Final = frozenset(
 )
 """Keywords of an object whose properties may stand alone."""
 _FORM_STYLES: Final[tuple[Style, ...]] = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+_STYLING: Final = frozenset({"style", "explode", "allowReserved"})
+"""Fields of an Encoding Object by which its `contentType` is ignored (OpenAPI 3.1, section 4.8.15.1)."""
 _BASE64: Final = "Base64."
 
 
@@ -152,6 +154,7 @@ class BodyReader:
         if kind not in ("form", "multipart"):
             return {}
         encodings: dict[str, PartEncoding] = {}
+        styles_parts = kind == "multipart" and not self._schemas.dialect_3_0
         stated = media.get("encoding")
         for name, value in stated.items() if isinstance(stated, dict) else ():
             if isinstance(value, dict):
@@ -162,6 +165,7 @@ class BodyReader:
                     style=cast("Style", style) if style in _FORM_STYLES else "form",
                     explode=explode if isinstance(explode, bool) else style == "form",
                     allow_reserved=value.get("allowReserved") is True,
+                    styled=styles_parts and not _STYLING.isdisjoint(value),
                 )
         if kind == "multipart":
             for name in self._binary_properties(media.get("schema")):

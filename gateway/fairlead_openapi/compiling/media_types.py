@@ -9,6 +9,9 @@ BodyKind = Literal["json", "form", "multipart", "text", "binary", "other text", 
 FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 JSON: Final = "application/json"
+_JSON_PATCH: Final = "application/json-patch+json"
+"""Operations on a document (RFC 6902). APIs that take a part of the object too state one schema, the object's, for all
+types."""
 _ANY: Final = ("*/*", "application/*")
 _STRUCTURED_TEXT: Final = ("xml", "yaml", "x-yaml", "x-ndjson", "ndjson", "jsonl", "jsonlines", "javascript", "graphql")
 """Subtypes of `application` that are text. Names with `+xml` and `+yaml` are too."""
@@ -51,7 +54,9 @@ def kind_of(media_type: str) -> BodyKind:
 
 
 def choose(media_types: Iterable[str]) -> str | None:
-    """The media type whose bodies lose least: JSON, forms, text, bytes; exact names before ranges and variants."""
+    """The media type whose bodies lose least: JSON, forms, text, bytes; exact names before ranges and variants,
+    and JSON Patch after other JSON.
+    """
     return min(media_types, key=_rank, default=None)
 
 
@@ -65,6 +70,6 @@ def to_send(media_type: str) -> str:
     return "application/octet-stream" if "*" in name else media_type.strip()
 
 
-def _rank(media_type: str) -> tuple[int, bool, bool]:
+def _rank(media_type: str) -> tuple[int, bool, bool, bool]:
     name = essence(media_type)
-    return _ORDER.index(kind_of(media_type)), name != JSON, "*" in name
+    return _ORDER.index(kind_of(media_type)), name != JSON, "*" in name, name == _JSON_PATCH

@@ -162,7 +162,19 @@ def _check_version(document: dict[str, Any]) -> None:
             f"the document is Swagger {stated}, and only OpenAPI 3.0 and 3.1 are read; convert it, for example with "
             "`npx swagger2openapi`"
         )
+    if version is None and _lists_documents(document):
+        raise DocumentRefused(
+            "it is a list of an API server's documents, not one of them: take a group's, such as "
+            "/openapi/v3/apis/apps/v1"
+        )
     if version is None:
         raise DocumentRefused("the document has no member `openapi`, so it is not an OpenAPI document")
     if not isinstance(version, str) or not _VERSION.match(version):
         raise DocumentRefused(f"the document is OpenAPI {str(version)[:20]}, and only 3.0 and 3.1 are read")
+
+
+def _lists_documents(document: dict[str, Any]) -> bool:
+    """Whether the document is that of Kubernetes at `/openapi/v3`."""
+    paths = document.get("paths")
+    items = list(paths.values()) if isinstance(paths, dict) else []
+    return bool(items) and all(isinstance(each, dict) and "serverRelativeURL" in each for each in items)

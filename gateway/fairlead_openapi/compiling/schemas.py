@@ -44,7 +44,8 @@ class SchemaConverter:
     def __init__(self, references: DocumentReferences, direction: Direction, *, dialect_3_0: bool) -> None:
         self._references = references
         self._flag = _DROPPED[direction]
-        self._dialect_3_0 = dialect_3_0
+        self.dialect_3_0 = dialect_3_0
+        """Whether nothing applies beside a `$ref`, as before OpenAPI 3.1."""
         self._names: dict[str, str] = {}
         """Name of the definition by pointer."""
         self._targets: dict[str, Any] = {}
@@ -108,14 +109,22 @@ class SchemaConverter:
             schema = self._references.target(schema["$ref"])[1]
         raise UnusablePart("a `$ref` leads back to itself")
 
-    def is_dropped(self, schema: Any) -> bool:
-        """Whether a property with this schema is left out of the direction."""
-        try:
-            return isinstance(schema, dict) and (
-                schema.get(self._flag) is True or self.target_of(schema).get(self._flag) is True
-            )
-        except (UnusablePart, AttributeError):
+    def is_dropped(self, schema: Any, depth: int = 0) -> bool:
+        """Whether a property with this schema is left out of the direction, also where its `allOf` alone says so: in
+        OpenAPI 3.0 nothing applies beside a `$ref`.
+        """
+        if not isinstance(schema, dict) or depth > _MAX_HIDING_DEPTH:
             return False
+        try:
+            target = self.target_of(schema)
+        except UnusablePart:
+            target = schema
+        if not isinstance(target, dict):
+            return False
+        if schema.get(self._flag) is True or target.get(self._flag) is True:
+            return True
+        branches = target.get("allOf")
+        return isinstance(branches, list) and any(self.is_dropped(branch, depth + 1) for branch in branches)
 
     def dropped_names(self, schema: Any, depth: int = 0) -> frozenset[str]:
         """Properties of a schema and its `allOf` that the direction lacks."""
@@ -151,11 +160,6 @@ class SchemaConverter:
             self._targets[name] = target
         return name
 
-    @property
-    def siblings_apply(self) -> bool:
-        """Whether constraints beside a `$ref` apply, as they do from OpenAPI 3.1 on."""
-        return not self._dialect_3_0
-
     def _size(self, name: str) -> int:
         """Bytes of a definition as JSON, with its name."""
         if name not in self._sizes:
@@ -184,7 +188,7 @@ class _Conversion:
             self._lose("keyword", "a schema is not an object")
             return {}
         reference = schema.get("$ref", schema.get("$dynamicRef"))
-        if reference is not None and not self._converter.siblings_apply:
+        if reference is not None and self._converter.dialect_3_0:
             beside = {name: schema[name] for name in ("description", "title", "nullable", "default") if name in schema}
             made, _ = own_keywords(beside)
         else:

@@ -6,6 +6,8 @@ afterwards.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -23,6 +25,7 @@ _SAMPLES = {
     "ipv6": "2001:db8::1",
     "hostname": "example.com",
     "duration": "P1D",
+    "byte": "YQ==",
 }
 _WORDS = ("", "a", "A1", "abc", "hello world", "x-1", "2026-01-02", "42", "https://example.com", "äöü")
 _KINDS = ("string", "integer", "number", "boolean", "object", "array", "null")
@@ -31,9 +34,21 @@ _KINDS = ("string", "integer", "number", "boolean", "object", "array", "null")
 class Instances:
     """A source of values for one schema."""
 
-    def __init__(self, schema: Schema, chance: Random) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        chance: Random,
+        *,
+        words: Sequence[str] = _WORDS,
+        matching: Callable[[str], str] | None = None,
+    ) -> None:
+        """`words` are texts without a format. `matching` makes a text that a pattern matches; without it, patterns are
+        ignored.
+        """
         self._root = schema
         self._chance = chance
+        self._words = words
+        self._matching = matching
 
     def value(self) -> Any:
         """One value, likely satisfying the schema."""
@@ -112,7 +127,10 @@ class Instances:
         return [self._of(prefix[i] if i < len(prefix) else items, depth + 1) for i in range(count)]
 
     def _string(self, schema: Schema) -> str:
-        text: str = _SAMPLES.get(str(schema.get("format")), self._chance.choice(_WORDS))
+        sample = _SAMPLES.get(str(schema.get("format")), "YQ==" if "contentEncoding" in schema else "")
+        if self._matching is not None and "pattern" in schema and not re.search(schema["pattern"], sample):
+            return self._matching(schema["pattern"])
+        text: str = sample or self._chance.choice(self._words)
         text += "x" * max(0, min(schema.get("minLength", 0), 1000) - len(text))
         return text[: schema.get("maxLength", len(text))]
 

@@ -85,6 +85,8 @@ def test_an_empty_form_has_no_arguments() -> None:
     [
         (["application/xml", "application/json"], "application/json"),
         (["application/vnd.api+json", "multipart/form-data"], "application/vnd.api+json"),
+        (["application/json-patch+json", "application/merge-patch+json"], "application/merge-patch+json"),
+        (["application/json-patch+json", "application/xml"], "application/json-patch+json"),
         (["application/vnd.api+json", "application/json; charset=utf-8"], "application/json; charset=utf-8"),
         (["*/*", "text/plain"], "*/*"),
         (["application/octet-stream", "application/x-www-form-urlencoded"], "application/x-www-form-urlencoded"),
@@ -112,6 +114,15 @@ def test_forms_have_the_encodings_of_their_properties() -> None:
         "tags": PartEncoding(style="pipeDelimited", explode=False),
         "meta": PartEncoding(content_type="application/json", allow_reserved=True),
     }
+
+
+@pytest.mark.parametrize(("version", "styled"), [("3.0.3", False), ("3.1.0", True)])
+def test_styles_hold_in_multipart_bodies_from_openapi_3_1_on(version: str, styled: bool) -> None:
+    schema = {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}}
+    content = {"multipart/form-data": {"schema": schema, "encoding": {"tags": {"style": "pipeDelimited"}}}}
+    _, operation = only_tool(document({"/x": post(content)}, version))
+    assert operation.body is not None
+    assert operation.body.encodings == {"tags": PartEncoding(style="pipeDelimited", explode=False, styled=styled)}
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,11 @@ def test_swagger_2_is_refused_with_what_to_do() -> None:
     assert message.startswith("the document is Swagger 2.0, and only OpenAPI 3.0 and 3.1 are read; convert it")
 
 
+def test_the_list_of_documents_of_an_api_server_is_refused_with_what_to_take() -> None:
+    message = refusal(b'{"paths": {"apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1?hash=A"}}}')
+    assert message.startswith("it is a list of an API server's documents, not one of them: take a group's")
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

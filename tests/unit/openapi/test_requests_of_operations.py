@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -208,6 +209,23 @@ def test_texts_and_bytes_are_sent_as_they_are() -> None:
     for wrong in ("?", 7, "A"):
         with pytest.raises(ArgumentsRefused, match="data is not base64"):
             body_with(data, {"data": wrong})
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "parts"),
+    [
+        (PartEncoding(style="form", explode=True, styled=True), {"a": 1, "b": "x"}, {"a": "1", "b": "x"}),
+        (PartEncoding(style="form", explode=False, styled=True), ["a b", 2], {"p": "a b,2"}),
+        (PartEncoding(style="spaceDelimited", explode=False, styled=True), ["a", "b"], {"p": "a b"}),
+        (PartEncoding(style="pipeDelimited", explode=False, styled=True), ["a", "b"], {"p": "a|b"}),
+    ],
+)
+def test_parts_are_written_by_the_style_that_the_document_gives(
+    encoding: PartEncoding, value: Any, parts: dict[str, str]
+) -> None:
+    body = OperationBody(media_type="multipart/form-data", properties={"p": "p"}, encodings={"p": encoding})
+    data = body_with(body, {"p": value}).body or b""
+    assert dict(re.findall(r'name="(.*?)"\r\n\r\n(.*?)\r\n', data.decode())) == parts
 
 
 @pytest.mark.parametrize("arguments", [b"[]", b"{", b'{"q":"\\ud800"}', b'{"q":%b}' % (b"[" * 20_000 + b"]" * 20_000)])

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import io
 import json
+import re
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -61,7 +62,8 @@ FILES = st.binary(max_size=60) | st.sampled_from([b"\r\n--fairlead-", b"--", b"\
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=8), TEXT, max_size=3), FILES)
 def test_werkzeug_reads_multipart_bodies(texts: dict[str, str], data: bytes) -> None:
-    texts = {name: text for name, text in texts.items() if name.isprintable() and '"' not in name and "\\" not in name}
+    # %22 is how browsers write a quotation mark in a name: who reads it cannot tell it from the three characters
+    texts = {name: text for name, text in texts.items() if name.isprintable() and not re.search(r'"|\\|%22', name)}
     texts.pop("file", None)
     body = OperationBody(
         media_type="multipart/form-data",

@@ -221,6 +221,16 @@ def test_properties_that_are_only_read_are_found_through_references_and_all_of()
     assert made["properties"]["body"]["allOf"][1]["required"] == ["name"]
 
 
+def test_a_property_whose_all_of_alone_says_that_it_is_only_read_is_no_argument() -> None:
+    owner = {"allOf": [{"$ref": "#/components/schemas/User"}, {"readOnly": True}]}
+    made = body_definition(
+        {"type": "object", "properties": {"owner": owner, "name": {"type": "string"}}},
+        "3.0.3",
+        User={"type": "object", "properties": {"login": {"type": "string"}}},
+    )
+    assert list(made["properties"]) == ["name"]
+
+
 def test_properties_that_are_only_written_are_not_in_results() -> None:
     schema = {
         "type": "object",

@@ -1,0 +1,82 @@
+"""Faults that `openapi-core` finds in requests and that are its own: each is one rule that it knows less of.
+
+| limit | reason |
+|---|---|
+| `EMPTY` | an empty value of a query parameter is an error to it, also where the schema takes an empty string |
+| `NULLABLE` | `nullable` beside `enum`, `oneOf` or `allOf`, or in OpenAPI 3.1, means nothing to it; authors mean null |
+| `DEFAULT` | it gives an absent property the default null, and then misses the type |
+| `READ_ONLY` | it takes a parameter whose schema is a property that is `readOnly` for that property |
+| `DISCRIMINATOR` | it takes any value of a discriminator's property for the name of a schema |
+| `UNCAST` | texts of forms and queries stay texts to it beyond `properties`, and beyond the first branch of `anyOf` |
+| `UNLISTED` | it reads the `properties` of a form alone, and misses required members that these do not list |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from openapi_core.deserializing.styles.exceptions import EmptyQueryParameterValue
+
+EMPTY: Final = "empty value in a query"
+NULLABLE: Final = "nullable without a type of its own"
+DEFAULT: Final = "default that is null"
+READ_ONLY: Final = "parameter whose schema is read-only"
+DISCRIMINATOR: Final = "discriminator"
+UNCAST: Final = "text that is not cast"
+UNLISTED: Final = "member of a form beside its properties"
+
+
+def limit_of(error: Exception, *, pairs: bool) -> str:
+    """The limit that an error of a request is, or nothing. `pairs`: whether the value was in a query, a path, a header
+    or a form.
+    """
+    step: BaseException | None = error
+    while step is not None:
+        if isinstance(step, EmptyQueryParameterValue):
+            return EMPTY
+        if schema_errors := getattr(step, "schema_errors", ()):
+            limits = [_limit(each, pairs=pairs) for each in schema_errors]
+            return limits[0] if all(limits) else ""
+        step = step.__cause__ or step.__context__
+    return ""
+
+
+def _limit(error: Any, *, pairs: bool) -> str:
+    """The limit that an error of `jsonschema` is, or nothing."""
+    schema: dict[str, Any] = error.schema if isinstance(error.schema, dict) else {}
+    if error.instance is None and (schema.get("nullable") is True or "allOf" in error.relative_schema_path):
+        return NULLABLE
+    if error.validator == "readOnly" and pairs:
+        return READ_ONLY
+    if "could not be resolved" in error.message and any("discriminator" in each for each in _schemas(schema)):
+        return DISCRIMINATOR
+    if error.instance is None and schema.get("default", "") is None:
+        return DEFAULT
+    of_text = pairs and isinstance(error.instance, str)
+    if of_text and error.validator in ("type", "anyOf", "oneOf", "enum") and _is_scalar(error.instance):
+        return UNCAST
+    if pairs and error.validator == "required" and isinstance(error.instance, dict):
+        missing = set(schema["required"]) - error.instance.keys()
+        return "" if missing & schema.get("properties", {}).keys() else UNLISTED
+    below = [_limit(each, pairs=pairs) for each in error.context or ()]
+    return next(filter(None, below), "")
+
+
+def _is_scalar(text: str) -> bool:
+    """Whether a text is a number or a boolean of JSON."""
+    try:
+        return not isinstance(json.loads(text), str | dict | list)
+    except ValueError:
+        return False
+
+
+def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and those within it, without their references."""
+    if isinstance(schema, dict):
+        yield schema
+        for below in schema.values():
+            yield from _schemas(below)
+    for below in schema if isinstance(schema, list) else ():
+        yield from _schemas(below)
