@@ -121,6 +121,11 @@ class CredentialReader(Protocol):
         """Whether requests come from pages of this gateway, so that any allowed host is a valid origin."""
         ...
 
+    @property
+    def any_origin(self) -> bool:
+        """Whether web pages of any origin may send the request: to endpoints that are public and take no cookies."""
+        ...
+
     def credential(self, scope: Scope) -> bytes | None:
         """Return the principal's credential as a value of `Authorization`, and remove the credential from all other
         parts of the scope. Raises Problem if the credential cannot be read.
@@ -168,16 +173,19 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def _origin_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
-        """Rejection of a request that a foreign web page may have sent; None if the request is valid. With `own_pages`,
-        an origin that equals `Host` is valid too, unless every request is anonymous: then only the list of allowed
-        origins protects from DNS rebinding.
+    def _origin_problem(self, headers: dict[bytes, bytes], api: CredentialReader | None) -> Problem | None:
+        """Rejection of a request that a foreign web page may have sent; None if the request is valid. For `own_pages`
+        of `api`, an origin that equals `Host` is valid too, unless every request is anonymous: then only the list of
+        allowed origins protects from DNS rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
             return Problem(
                 FORBIDDEN_HOST, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
             )
+        if api is not None and api.any_origin:
+            return None
         origin = headers.get(b"origin")
+        own_pages = api is not None and api.own_pages
         own = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
         if not own and not self.allow.origin(origin):
             return Problem(
@@ -195,7 +203,7 @@ class RequestGuard:
         returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
         """
         headers = by_name(scope["headers"])
-        problem = self._origin_problem(headers, own_pages=api is not None and api.own_pages)
+        problem = self._origin_problem(headers, api)
         if problem is not None or is_public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
@@ -244,6 +252,19 @@ class RequestGuard:
             headers = by_name(scope["headers"])
             origin = Origin(self.client(scope, headers)[0], headers, identity)
             self._auditor.record_change(origin, "accounts/grant", str(server), server, what)
+
+    def record_sign_in(self, scope: Scope, identity: Identity, client: str, what: str) -> None:
+        """Record in the audit log that a person has signed a client in, by a request for a public page."""
+        if self._auditor is not None:
+            headers = by_name(scope["headers"])
+            origin = Origin(self.client(scope, headers)[0], headers, identity)
+            self._auditor.record_change(origin, "sign-ins/grant", client, None, what)
+
+    def record_sign_in_refusal(self, scope: Scope, status: int, reason: str) -> None:
+        """Record in the audit log that a sign-in of a client, or the renewal of one, was refused."""
+        if self._auditor is not None:
+            headers = by_name(scope["headers"])
+            self._auditor.record_rejection(Origin(self.client(scope, headers)[0], headers), status, reason)
 
     def record_refusal(self, scope: Scope, status: int, reason: str) -> None:
         """Record in the audit log that an admitted request was refused."""
