@@ -1,13 +1,13 @@
 """Endpoints and pages of the authorization server, as an API that the guard lets through without a credential.
 
-    GET  /oauth/authorize           client's request; leads to a provider
-    GET  /oauth/callback/NAME       answer of the provider NAME; leads to consent, or to the client
-    POST /oauth/consent             the person's decision; leads to the client
-    POST /oauth/token               code or refresh token for an access token
-    POST /oauth/revoke              end of a client's access
-    POST /oauth/register            registration of a client, where it is allowed
-    GET  /oauth/jwks                public keys
-    GET  /.well-known/oauth-authorization-server, …/openid-configuration    metadata
+GET  /oauth/authorize           client's request; leads to a provider
+GET  /oauth/callback/NAME       answer of the provider NAME; leads to consent, or to the client
+POST /oauth/consent             the person's decision; leads to the client
+POST /oauth/token               code or refresh token for an access token
+POST /oauth/revoke              end of a client's access
+POST /oauth/register            registration of a client, where it is allowed
+GET  /oauth/jwks                public keys
+GET  /.well-known/oauth-authorization-server, …/openid-configuration    metadata
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead_authorization.clients.registration import MAX_BODY_BYTES, RegistrationRefused
 from fairlead_authorization.protocol.authorize import UNUSABLE, AuthorizationEndpoint, PageProblem
 from fairlead_authorization.protocol.callback import ProviderCallback
 from fairlead_authorization.protocol.client_assertions import UsedAssertions
@@ -39,7 +39,6 @@ from fairlead_authorization.protocol.metadata import (
     server_metadata,
 )
 from fairlead_authorization.protocol.parts import AuthorizationParts
-from fairlead_authorization.protocol.ports import RegistrationRefused
 from fairlead_authorization.protocol.rates import REGISTRATIONS_PER_MINUTE, AddressRates
 from fairlead_authorization.protocol.responses import (
     RETRY_SECONDS,
@@ -58,8 +57,6 @@ from fairlead_offers.problems import Problem
 from fairlead_web.guard import RequestGuard
 from fairlead_web.sign_in_html import message_page
 
-MAX_REGISTRATION: Final = 16 << 10
-"""Limit on the bytes of a registration."""
 _TOO_MANY: Final = "there are too many requests from this address: try again later"
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -74,16 +71,14 @@ class AuthorizationApi:
         used = UsedAssertions()
         self._consents = consents
         self._callback = ProviderCallback(parts, consents)
-        registers = parts.registration is not None
+        registers = parts.registrations is not None
         self._metadata = server_metadata(
             parts.issuer, parts.scopes, takes_documents=parts.takes_documents, registers=registers
         )
         self._pages: dict[str, tuple[str, Endpoint]] = {
             AUTHORIZE: ("GET", AuthorizationEndpoint(parts).answer),
             CONSENT: ("POST", self._decide),
-            **{
-                f"{CALLBACK}{name}": ("GET", functools.partial(self._come_back, name=name)) for name in parts.providers
-            },
+            **{f"{CALLBACK}{name}": ("GET", functools.partial(self._come_back, name=name)) for name in parts.providers},
         }
         self._endpoints: dict[str, tuple[str, Endpoint]] = {
             TOKEN: ("POST", TokenEndpoint(parts, used).answer),
@@ -164,18 +159,16 @@ class AuthorizationApi:
 
     async def _keys(self, request: Request) -> Response:
         try:
-            return document_answer(await self._parts.tokens.key_set())
+            return document_answer(await self._parts.keys.document())
         except SessionsAway as error:
             raise away(error) from error
 
     async def _register(self, request: Request) -> Response:
-        assert self._parts.registration is not None, "the path is served only with registration"
-        body = await read_body(request, MAX_REGISTRATION)
+        registrations = self._parts.registrations
+        assert registrations is not None, "the path is served only with registration"
+        body = await read_body(request, MAX_BODY_BYTES)
         try:
-            document = msgspec.json.decode(body, type=dict[str, Any])
-            return json_answer(self._parts.registration.register(document), 201)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise OAuthRefusal("invalid_client_metadata", "the body must be a JSON object") from None
+            return json_answer(registrations.register(body), 201)
         except RegistrationRefused as error:
             raise OAuthRefusal(error.error, str(error)) from error
 

@@ -22,7 +22,7 @@ from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import browser_redirect, error_url
 from fairlead_authorization.sessions.session import ProviderAway, RequestedAccess
 from fairlead_gateway.identity.sealed_values import ValueTooLong
-from fairlead_web.sign_in_html import choice_page, message_page
+from fairlead_web.sign_in_html import choice_page
 
 PROVIDER: Final = "fairlead_provider"
 """Parameter that names the provider, where a person can choose."""
@@ -131,7 +131,10 @@ class AuthorizationEndpoint:
 
     def _choice(self, query: str) -> Response:
         choices = [
-            (f"Sign in with {provider.client.shown}", f"{self._parts.issuer}{AUTHORIZE}?{query}&{PROVIDER}={quote(name)}")
+            (
+                f"Sign in with {provider.client.shown}",
+                f"{self._parts.issuer}{AUTHORIZE}?{query}&{PROVIDER}={quote(name)}",
+            )
             for name, provider in self._parts.providers.items()
         ]
         return choice_page("Sign in", "Choose where you have an account.", choices)
@@ -159,7 +162,9 @@ class AuthorizationEndpoint:
         try:
             cookie = parts.states.cookie(state)
         except ValueTooLong as error:
-            raise _ClientRefused("invalid_request", "state, redirect_uri and client_id are too long together") from error
+            raise _ClientRefused(
+                "invalid_request", "state, redirect_uri and client_id are too long together"
+            ) from error
         parts.counts.sign_ins["begun"] += 1
         return browser_redirect(begun.authorization.url, [*parts.states.surplus_cookies(request.cookies), cookie])
 

@@ -46,10 +46,19 @@ class PersonAwaited(BrowserState, frozen=True, kw_only=True, tag="person"):
 
     provider: str
     """Name of the provider."""
-    access: RequestedAccess
+    challenge: str
+    resource: str
+    scopes: tuple[str, ...] = ()
     authorization: Authorization
     """Request at the provider, without its URL."""
     nonce: str
+
+    @property
+    def access(self) -> RequestedAccess:
+        """The client's request."""
+        return RequestedAccess(
+            redirect_uri=self.redirect_uri, challenge=self.challenge, resource=self.resource, scopes=self.scopes
+        )
 
 
 class ConsentAwaited(BrowserState, frozen=True, kw_only=True, tag="consent"):

@@ -90,7 +90,9 @@ class ConsentPages:
         if fields.get("decision") != "allow":
             await parts.sessions.end(person_key(person), session.id)
             parts.counts.sign_ins["denied"] += 1
-            url = error_url(state.redirect_uri, "access_denied", "the person declined", state.client_state, parts.issuer)
+            url = error_url(
+                state.redirect_uri, "access_denied", "the person declined", state.client_state, parts.issuer
+            )
             return self._onward(url, state, "The program is told that you declined.")
         client = await find_client(parts, state.client_id)
         if client.digest != state.client_digest or client.id != session.client_id:
@@ -117,7 +119,9 @@ class ConsentPages:
     def _facts(self, session: ClientSession, client: RegisteredClient) -> list[tuple[str, str]]:
         person, access = session.person, session.access
         named = next((person.claims[name] for name in _NAMES if isinstance(person.claims.get(name), str)), "")
-        account = f"{_shown(named)} at {urlsplit(person.issuer).netloc}" if named else f"{person.subject} at {person.issuer}"
+        account = (
+            f"{_shown(named)} at {urlsplit(person.issuer).netloc}" if named else f"{person.subject} at {person.issuer}"
+        )
         whole = access.resource == self._parts.issuer
         facts = [
             ("Your account", account),

@@ -48,9 +48,7 @@ class ServerMetadata(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     id_token_signing_alg_values_supported: tuple[str, ...]
 
 
-def server_metadata(
-    issuer: str, scopes: Collection[str], *, takes_documents: bool, registers: bool
-) -> ServerMetadata:
+def server_metadata(issuer: str, scopes: Collection[str], *, takes_documents: bool, registers: bool) -> ServerMetadata:
     """The document. `takes_documents`: whether a client id may be the URL of a document; `registers`: whether clients
     may register themselves.
     """

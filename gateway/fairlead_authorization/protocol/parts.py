@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from fairlead_authorization.clients.client import ClientDirectory
+from fairlead_authorization.clients.registration import Registrations
 from fairlead_authorization.protocol.browser_state import BrowserStates
-from fairlead_authorization.protocol.ports import AccessTokens, Registration
+from fairlead_authorization.protocol.ports import PublicKeys, TokenIssuer
 from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.sessions.session import SessionStore
 
@@ -34,10 +35,11 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     clients: ClientDirectory
     takes_documents: bool
     """Whether a client id may be the URL of a document."""
-    registration: Registration | None
+    registrations: Registrations | None
     """None: clients cannot register themselves."""
     sessions: SessionStore
-    tokens: AccessTokens
+    tokens: TokenIssuer
+    keys: PublicKeys
     providers: Mapping[str, OpenIdProvider]
     """By name."""
     states: BrowserStates

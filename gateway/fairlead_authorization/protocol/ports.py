@@ -1,45 +1,36 @@
-"""What the endpoints need of other parts, and what they may be asked to do."""
+"""What the endpoints need of the keys that sign access tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from fairlead_authorization.sessions.session import ClientSession
 
 
-class MintedToken(NamedTuple):
+class SignedToken(Protocol):
     """Access token of a client."""
 
-    value: str
-    expires_in: int
-    """Seconds."""
+    @property
+    def value(self) -> str: ...
 
-
-class AccessTokens(Protocol):
-    """Signs access tokens (RFC 9068). Both methods raise SessionsAway while the keys cannot be read."""
-
-    async def mint(self, session: ClientSession, scopes: tuple[str, ...]) -> MintedToken:
-        """Sign a token for the session's resource, with these of its scopes."""
-        ...
-
-    async def key_set(self) -> Mapping[str, Any]:
-        """The public keys (RFC 7517)."""
+    @property
+    def expires_in(self) -> int:
+        """Seconds from now."""
         ...
 
 
-class RegistrationRefused(Exception):
-    """A client cannot be registered. The message is one sentence without quotation marks."""
+class TokenIssuer(Protocol):
+    """Issues access tokens (RFC 9068)."""
 
-    def __init__(self, error: str, message: str) -> None:
-        """`error` is one of RFC 7591 section 3.2.2."""
-        super().__init__(message)
-        self.error = error
+    async def issue(self, session: ClientSession, scopes: Sequence[str] | None = None) -> SignedToken:
+        """Token for the session's resource, with these of its scopes. Raises SessionsAway."""
+        ...
 
 
-class Registration(Protocol):
-    """Registration of clients by themselves (RFC 7591)."""
+class PublicKeys(Protocol):
+    """Keys that verify access tokens."""
 
-    def register(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer to a registration (section 3.2.1). Raises RegistrationRefused."""
+    async def document(self) -> Mapping[str, Any]:
+        """The key set (RFC 7517 section 5). Raises SessionsAway."""
         ...

@@ -93,7 +93,7 @@ class TokenEndpoint:
             raise OAuthRefusal("invalid_target", f"the person has signed in for the resource {own} alone")
 
     async def _content(self, issued: IssuedRefreshToken, scopes: tuple[str, ...]) -> dict[str, Any]:
-        token = await self._parts.tokens.mint(issued.session, scopes)
+        token = await self._parts.tokens.issue(issued.session, scopes)
         content = {
             "access_token": token.value,
             "token_type": "Bearer",
