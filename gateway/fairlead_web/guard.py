@@ -26,6 +26,7 @@ from fairlead_gateway.core.request import agent_in, agent_name, by_name, is_forw
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
+from fairlead_gateway.identity.token_resource import refuse_elsewhere
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.limits.fair_rotation import WORKS_FOR
 from fairlead_mcp.addresses import AllowList
@@ -214,7 +215,7 @@ class RequestGuard:
                 return problem
             headers = by_name(scope["headers"])
         scope["client"] = self.client(scope, headers)
-        admitted = await self.admit(credential, headers, scope["client"][0])
+        admitted = await self.admit(credential, headers, scope["client"][0], scope["path"])
         if isinstance(admitted, Problem):
             return admitted
         if admitted is LOCAL and (is_forwarded(headers) or not scope[BY_OWNER]()):
@@ -224,9 +225,13 @@ class RequestGuard:
         WORKS_FOR.set(agent_in(scope))
         return None
 
-    async def admit(self, authorization: bytes | None, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
-        """Identity of the principal that a credential belongs to, or the reason to reject the request."""
+    async def admit(
+        self, authorization: bytes | None, headers: dict[bytes, bytes], address: str, path: str
+    ) -> Identity | Problem:
+        """Identity of the principal that a credential belongs to, or the reason to reject the request for a path."""
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
+        if isinstance(verdict, Identity):
+            verdict = refuse_elsewhere(verdict, path) or verdict
         if isinstance(verdict, Identity):
             overload = self._overload_problem(verdict, headers, address)
             if overload is None:

@@ -82,7 +82,8 @@ class ProviderAway(Exception):
 
 class SessionRefused(Exception):
     """`invalid_grant` (RFC 6749 section 5.2): a code or refresh token is unknown, of another client, expired, used
-    twice, or its session has ended. The message is one sentence.
+    twice, or its session has ended; or a session cannot be stored, as the provider says too much of the person. The
+    message is one sentence.
     """
 
 
@@ -100,7 +101,9 @@ class SessionStore(Protocol):
     async def begin(
         self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
     ) -> ClientSession:
-        """Store a session that waits for the person's consent, ten minutes at most."""
+        """Store a session that waits for the person's consent, ten minutes at most. Raises SessionRefused if what the
+        provider says of the person, or the request, is too long to be stored.
+        """
         ...
 
     async def waiting(self, person: SignedInPerson, session_id: str) -> ClientSession | None:
@@ -118,7 +121,7 @@ class SessionStore(Protocol):
         ...
 
     async def issue_code(self, session: ClientSession) -> str:
-        """Authorization code of a session that waits, good once for 60 s."""
+        """Authorization code of a session that waits, good once for 60 s. Raises SessionRefused if it does not wait."""
         ...
 
     async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:
