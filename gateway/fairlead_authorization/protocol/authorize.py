@@ -155,7 +155,9 @@ class AuthorizationEndpoint:
             redirect_uri=access.redirect_uri,
             expires_at=parts.states.expiry(),
             provider=provider.client.name,
-            access=access,
+            challenge=access.challenge,
+            resource=access.resource,
+            scopes=access.scopes,
             authorization=msgspec.structs.replace(begun.authorization, url=""),
             nonce=begun.nonce,
         )

@@ -46,19 +46,18 @@ class ProviderCallback:
         if not matches(state.redirect_uri, client.redirect_uris):
             raise PageProblem("The program has changed its addresses meanwhile: start again from it.")
         end = parts.states.end_cookie(state.id)
-        error, message = "temporarily_unavailable", ""
         try:
             request_at_provider = ProviderRequest(state.authorization, state.nonce)
             signed_in = await parts.providers[name].finish(request_at_provider, parameters.values)
             return await self._lead_on(request, state, client, signed_in, record)
         except PersonDeclined as declined:
-            error, message = "access_denied", str(declined)
+            code, message = "access_denied", str(declined)
         except (ProviderAway, SessionsAway) as away:
-            message = str(away)
+            code, message = "temporarily_unavailable", str(away)
         except (SignInFailed, SessionRefused) as failed:
             raise PageProblem(f"You are not signed in: {failed}.") from failed
-        parts.counts.sign_ins["denied" if error == "access_denied" else "unavailable"] += 1
-        url = error_url(state.redirect_uri, error, message, state.client_state, parts.issuer)
+        parts.counts.sign_ins["denied" if code == "access_denied" else "unavailable"] += 1
+        url = error_url(state.redirect_uri, code, message, state.client_state, parts.issuer)
         return browser_redirect(url, [end])
 
     async def _lead_on(

@@ -58,7 +58,7 @@ class ClientRequests:
         if not client_id:
             raise OAuthRefusal("invalid_client", "the request names no client: send client_id", 401, _CHALLENGE)
         # where the client names itself in the header or in its assertion alone
-        loaded.payload.data.setdefault("client_id", client_id)
+        loaded.values.setdefault("client_id", client_id)
         try:
             client = await self._parts.clients.find(client_id)
         except UnknownClient as error:
@@ -78,7 +78,7 @@ class ClientRequests:
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE)
         return AuthenticatedRequest(known, loaded)
 
-    def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant | None) -> tuple[str, ...]:
+    def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
         """Check a token request over its session; returns the scopes of the access token. Raises OAuthRefusal."""
         try:
             return self._server(authenticated.client, granted).check_token_request(authenticated.request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from authlib.oauth2.rfc6749 import (
@@ -44,16 +44,13 @@ class LoadedRequest(OAuth2Request):
     def __init__(self, method: str, parameters: Parameters, headers: Mapping[str, str]) -> None:
         """`headers` has `Authorization`, if the request has one."""
         super().__init__(method, _URI, headers=dict(headers))
-        payload = BasicOAuth2Payload(dict(parameters.values))
-        for name in parameters.repeated:
-            payload.datalist[name] = [parameters.values[name]] * 2
-        self.payload = payload
+        self.values = dict(parameters.values)
+        self.payload = BasicOAuth2Payload(self.values)
 
     @property
-    def form(self) -> Mapping[str, str]:
+    def form(self) -> dict[str, str]:
         """Parameters of a form."""
-        data: Mapping[str, str] = self.payload.data
-        return data
+        return self.values
 
 
 class KnownClient(ClientMixin):
@@ -67,13 +64,12 @@ class KnownClient(ClientMixin):
     def get_client_id(self) -> str:
         return self.client.id
 
-    def get_default_redirect_uri(self) -> str | None:
-        uris = self.client.redirect_uris
-        return uris[0] if len(uris) == 1 else None
+    def get_default_redirect_uri(self) -> str:
+        return ""
 
-    def get_allowed_scope(self, scope: str | None) -> str:
+    def get_allowed_scope(self, scope: Collection[str] | str) -> str:
         """Known scopes among the requested, the others are left out (RFC 6749 section 3.3); all if none is known."""
-        requested = (scope or "").split()[:MAX_SCOPES]
+        requested = scope.split()[:MAX_SCOPES] if isinstance(scope, str) else ()
         granted = [known for known in self._scopes if known in requested]
         return " ".join(granted or self._scopes)
 
@@ -110,8 +106,8 @@ class SessionGrant(AuthorizationCodeMixin, TokenMixin):
     def get_scope(self) -> str:
         return " ".join(self.session.access.scopes)
 
-    def check_client(self, client: KnownClient) -> bool:
-        return self.session.client_id == client.client.id
+    def check_client(self, client: ClientMixin) -> bool:
+        return self.session.client_id == client.get_client_id()
 
 
 class S256Challenge(CodeChallenge):
@@ -119,33 +115,35 @@ class S256Challenge(CodeChallenge):
     sees the request can answer.
     """
 
-    SUPPORTED_CODE_CHALLENGE_METHOD: Final = ["S256"]
+    SUPPORTED_CODE_CHALLENGE_METHOD = ("S256",)
 
     def validate_code_challenge(self, grant: AuthorizationCodeGrant, redirect_uri: str) -> None:
-        data = grant.request.payload.data
+        data = grant.request.form
         if not data.get("code_challenge") or data.get("code_challenge_method") != "S256":
             raise InvalidRequestError("PKCE is required: send code_challenge and code_challenge_method=S256")
         super().validate_code_challenge(grant, redirect_uri)
 
 
-class _LoadedGrant:
-    """Part of both grants: the client has authenticated before."""
-
-    request: LoadedRequest
+class _CodeGrant(AuthorizationCodeGrant):
     server: LoadedServer
 
     def authenticate_token_endpoint_client(self) -> KnownClient:
+        self.request.auth_method = "none"  # has authenticated before; PKCE is for all
         return self.server.client
 
-
-class _CodeGrant(_LoadedGrant, AuthorizationCodeGrant):
-    def query_authorization_code(self, code: str, client: KnownClient) -> SessionGrant | None:
+    def query_authorization_code(self, code: str, client: ClientMixin) -> SessionGrant | None:
         granted = self.server.granted
         return granted if granted is not None and granted.check_client(client) else None
 
 
-class _RefreshGrant(_LoadedGrant, RefreshTokenGrant):
-    def authenticate_refresh_token(self, refresh_token: str) -> SessionGrant | None:
+class _RefreshGrant(RefreshTokenGrant):
+    server: LoadedServer
+
+    def authenticate_token_endpoint_client(self) -> KnownClient:
+        return self.server.client  # has authenticated before
+
+    def authenticate_refresh_token(self, refresh_token: str) -> SessionGrant:
+        assert self.server.granted is not None, "the endpoint has loaded the session"
         return self.server.granted
 
 
@@ -183,9 +181,9 @@ class LoadedServer(AuthorizationServer):
 
     def check_authorization(self, request: LoadedRequest) -> tuple[str, ...]:
         """Check an authorization request (RFC 6749 section 4.1.1); returns the scopes. Raises OAuth2Error."""
-        if request.payload.data.get("response_mode", "query") != "query":
+        if request.values.get("response_mode", "query") != "query":
             raise InvalidRequestError("response_mode must be query")
-        if "request" in request.payload.data or "request_uri" in request.payload.data:
+        if "request" in request.values or "request_uri" in request.values:
             raise InvalidRequestError("request objects are not supported: send the parameters themselves")
         self.get_consent_grant(request)
         return tuple((request.scope or "").split())
@@ -195,18 +193,15 @@ class LoadedServer(AuthorizationServer):
         self.authenticate_client(request, list(AUTHENTICATION_METHODS))
 
     def check_token_request(self, request: LoadedRequest) -> tuple[str, ...]:
-        """Check a token request of the client that has authenticated; returns the scopes of the access token. Raises
-        OAuth2Error.
+        """Check a token request of the client that has authenticated, over the session of its code or refresh token;
+        returns the scopes of the access token. Raises OAuth2Error.
         """
-        for name in sorted(request.payload.datalist):
-            if len(request.payload.datalist[name]) > 1:
-                raise InvalidRequestError("a parameter is repeated")
+        assert self.granted is not None, "the endpoint has loaded the session"
         grant = self.get_token_grant(request)
+        assert isinstance(grant, _CodeGrant | _RefreshGrant), "no other grant is registered"
         grant.validate_token_request()
-        if self.granted is None:
-            return ()
         granted = self.granted.session.access.scopes
-        requested = (request.payload.scope or "").split() if request.payload.grant_type == "refresh_token" else []
+        requested = request.values.get("scope", "").split() if isinstance(grant, _RefreshGrant) else []
         return tuple(scope for scope in granted if scope in requested) if requested else granted
 
 
@@ -217,8 +212,7 @@ def _assertion_check(
         form = request.form
         if form.get("client_assertion_type") != ASSERTION_TYPE or "client_assertion" not in form:
             return None
-        claimed = request.payload.client_id
-        known = query_client(claimed) if claimed else None
+        known = query_client(form.get("client_id", ""))
         if known is None or not is_signed_by(known.client, form["client_assertion"], audiences, now):
             return None
         return known

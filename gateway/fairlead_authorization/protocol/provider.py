@@ -6,6 +6,7 @@ accepts it, else the ID token.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -115,6 +116,7 @@ class OpenIdProvider:
         self._redirect_uri = redirect_uri
         self._access = access
         self._flow: ConsentFlow | None = None
+        self._turn = asyncio.Lock()
 
     async def begin(self) -> ProviderRequest:
         """Prepare the sign-in of a person. Raises ProviderAway."""
@@ -171,24 +173,28 @@ class OpenIdProvider:
 
     async def _ready(self) -> ConsentFlow:
         """The flow, whose client authenticates as the provider's metadata say. Raises GrantFailed."""
-        if self._flow is None:
-            client = self.client
-            issuer = client.issuer.issuer
-            metadata = await discover_issuer(self._access, issuer, client.ca_bundle)
-            methods = metadata.authentication_methods
-            method = POST if POST in methods and BASIC not in methods else BASIC
-            settings = OAuthSettings(
-                grant=USER_CONSENT,
-                client_id=client.client_id,
-                client_authentication=method if client.client_secret else NONE,
-                issuer=issuer,
-                scopes=tuple(dict.fromkeys((OPENID, *client.scopes))),
-                ca_bundle=client.ca_bundle,
-            )
-            credential = Credential(client_secret=client.client_secret)
-            # the client is registered already, so that its registrations are not stored
-            self._flow = self._flow or ConsentFlow(settings, credential, self._access, MemoryGrants())
-        return self._flow
+        async with self._turn:
+            if self._flow is None:
+                self._flow = await self._make_flow()
+            return self._flow
+
+    async def _make_flow(self) -> ConsentFlow:
+        client = self.client
+        issuer = client.issuer.issuer
+        metadata = await discover_issuer(self._access, issuer, client.ca_bundle)
+        methods = metadata.authentication_methods
+        method = POST if POST in methods and BASIC not in methods else BASIC
+        settings = OAuthSettings(
+            grant=USER_CONSENT,
+            client_id=client.client_id,
+            client_authentication=method if client.client_secret else NONE,
+            issuer=issuer,
+            scopes=tuple(dict.fromkeys((OPENID, *client.scopes))),
+            ca_bundle=client.ca_bundle,
+        )
+        credential = Credential(client_secret=client.client_secret)
+        # nothing is stored, as the client is registered already
+        return ConsentFlow(settings, credential, self._access, MemoryGrants())
 
     async def _verify(self, id_token: str) -> Mapping[str, Any]:
         """Claims of an ID token. Raises SignInFailed, ProviderAway."""

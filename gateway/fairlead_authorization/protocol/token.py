@@ -47,7 +47,6 @@ class TokenEndpoint:
             elif grant == REFRESH:
                 content = await self._refresh(authenticated)
             else:
-                self._requests.check(authenticated, None)
                 raise OAuthRefusal("unsupported_grant_type", "the grant is not one of this server")
         except (SessionsAway, ProviderAway) as error:
             self._parts.counts.tokens[counted, "unavailable"] += 1
