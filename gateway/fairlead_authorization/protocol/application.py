@@ -50,7 +50,7 @@ from fairlead_authorization.protocol.responses import (
 )
 from fairlead_authorization.protocol.revocation import RevocationEndpoint
 from fairlead_authorization.protocol.token import TokenEndpoint
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
 from fairlead_gateway.core.request import by_name
 from fairlead_gateway.identity.persons import identity_of
 from fairlead_offers.problems import Problem
@@ -121,6 +121,9 @@ class AuthorizationApi:
             page = message_page(UNUSABLE, str(problem), problem.status)
             if problem.status in (429, 503):
                 page.headers["retry-after"] = str(math.ceil(seconds) or RETRY_SECONDS)
+        except SessionRefused as error:
+            self._refused(request, 400, str(error))
+            page = message_page(UNUSABLE, f"You are not signed in: {error}.", 400)
         except SessionsAway as error:
             self._refused(request, 503, str(error))
             page = message_page(UNUSABLE, f"{error}.", 503)

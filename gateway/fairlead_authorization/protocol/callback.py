@@ -16,7 +16,7 @@ from fairlead_authorization.protocol.parameters import MAX_QUERY, UnreadablePara
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.provider import PersonDeclined, ProviderRequest, SignedIn, SignInFailed
 from fairlead_authorization.protocol.responses import browser_redirect, error_url
-from fairlead_authorization.sessions.session import ProviderAway, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import ProviderAway, SessionsAway
 
 NOT_BEGUN: Final = (
     "This sign-in was not begun in this browser, was completed already, or took longer than ten minutes. Start again "
@@ -54,7 +54,7 @@ class ProviderCallback:
             code, message = "access_denied", str(declined)
         except (ProviderAway, SessionsAway) as away:
             code, message = "temporarily_unavailable", str(away)
-        except (SignInFailed, SessionRefused) as failed:
+        except SignInFailed as failed:
             raise PageProblem(f"You are not signed in: {failed}.") from failed
         parts.counts.sign_ins["denied" if code == "access_denied" else "unavailable"] += 1
         url = error_url(state.redirect_uri, code, message, state.client_state, parts.issuer)

@@ -12,7 +12,7 @@ from joserfc.jws import JWSRegistry
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.protocol.metadata import ASSERTION_ALGORITHMS
-from fairlead_gateway.identity.jwt_authenticator import json_of
+from fairlead_gateway.identity.jwt_authenticator import json_of, time_of
 
 MAX_ASSERTION: Final = 8 << 10
 """Characters."""
@@ -46,16 +46,12 @@ def is_signed_by(client: RegisteredClient, assertion: str, audiences: tuple[str,
         return False
     named = claims.get("aud")
     audience = [named] if isinstance(named, str) else named if isinstance(named, list) else []
-    ends, begins = claims.get("exp"), claims.get("nbf", 0)
-    if not (_is_number(ends) and _is_number(begins) and _is_number(claims.get("iat", 0))):
+    ends, begins = time_of(claims.get("exp")), time_of(claims.get("nbf", 0))
+    if ends is None or begins is None:
         return False
     in_time = now - LEEWAY_SECONDS < ends < now + MAX_SECONDS and begins <= now + LEEWAY_SECONDS
     is_own = claims.get("iss") == claims.get("sub") == client.id
     return is_own and in_time and len(audience) == 1 and audience[0] in audiences
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class UsedAssertions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from typing import Final, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,8 +22,8 @@ from fairlead_authorization.protocol.metadata import CONSENT
 from fairlead_authorization.protocol.parameters import MAX_FORM, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import code_url, error_url, with_cookies
-from fairlead_authorization.sessions.session import ClientSession, SessionsAway, SignedInPerson
-from fairlead_gateway.core.identity import JWT_PREFIX
+from fairlead_authorization.sessions.session import ClientSession, SignedInPerson
+from fairlead_gateway.core.identity import jwt_person
 from fairlead_gateway.identity.sealed_values import ValueTooLong
 from fairlead_mcp.oauth.authorization_request import new_secret
 from fairlead_web.sign_in_html import decision_page, onward_page
@@ -74,7 +74,7 @@ class ConsentPages:
             raise PageProblem("Your subject at the provider and the program's state are too long together.") from error
 
     async def answer(self, request: Request, record: Recorder) -> Response:
-        """Answer the form. Raises PageProblem, SessionsAway."""
+        """Answer the form. Raises PageProblem, SessionRefused, SessionsAway."""
         parts = self._parts
         fields = await _fields(request)
         state = parts.states.find(ConsentAwaited, request.cookies, fields.get("id", ""))
@@ -88,7 +88,7 @@ class ConsentPages:
         if session is None:
             raise PageProblem(_GONE, 403)
         if fields.get("decision") != "allow":
-            await parts.sessions.end(person_key(person), session.id)
+            await parts.sessions.end(jwt_person(person.issuer, person.subject), session.id)
             parts.counts.sign_ins["denied"] += 1
             url = error_url(
                 state.redirect_uri, "access_denied", "the person declined", state.client_state, parts.issuer
@@ -102,13 +102,13 @@ class ConsentPages:
         return self._onward(url, state, "You can close this window once the program goes on.")
 
     async def code_url(self, session: ClientSession, state: BrowserState, record: Recorder) -> str:
-        """URL that takes a code to the client. Raises SessionsAway."""
+        """URL that takes a code to the client. Raises SessionRefused, SessionsAway."""
         parts = self._parts
         code = await parts.sessions.issue_code(session)
         parts.counts.sign_ins["signed_in"] += 1
         scopes = " ".join(session.access.scopes)
         what = f"access to {session.access.resource}{f' for {scopes}' if scopes else ''}"
-        record(person_key(session.person), session.client_id, what)
+        record(jwt_person(session.person.issuer, session.person.subject), session.client_id, what)
         return code_url(session.access.redirect_uri, code, state.client_state, parts.issuer)
 
     def _onward(self, url: str, state: BrowserState, text: str) -> Response:
@@ -132,11 +132,6 @@ class ConsentPages:
         if access.scopes:
             facts.append(("Scopes", " ".join(access.scopes)))
         return facts
-
-
-def person_key(person: SignedInPerson) -> bytes:
-    """`Identity.person` of a person who signed in."""
-    return JWT_PREFIX + f"{person.issuer}#{quote(person.subject, safe='')}".encode()
 
 
 def _origin_of(client: RegisteredClient) -> str:
@@ -180,6 +175,3 @@ async def _fields(request: Request) -> dict[str, str]:
         return dict(read_parameters(b"".join(pieces).decode("utf-8", "replace")).values)
     except UnreadableParameters as error:
         raise PageProblem(f"{error}.") from error
-
-
-__all__ = ["ConsentPages", "Recorder", "SessionsAway", "person_key"]

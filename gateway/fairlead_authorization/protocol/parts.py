@@ -10,9 +10,10 @@ import msgspec
 from fairlead_authorization.clients.client import ClientDirectory
 from fairlead_authorization.clients.registration import Registrations
 from fairlead_authorization.protocol.browser_state import BrowserStates
-from fairlead_authorization.protocol.ports import PublicKeys, TokenIssuer
 from fairlead_authorization.protocol.provider import OpenIdProvider
+from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.session import SessionStore
+from fairlead_authorization.sessions.signing_keys import SigningKeys
 
 
 class SignInCounts:
@@ -38,8 +39,8 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     registrations: Registrations | None
     """None: clients cannot register themselves."""
     sessions: SessionStore
-    tokens: TokenIssuer
-    keys: PublicKeys
+    tokens: AccessTokens
+    keys: SigningKeys
     providers: Mapping[str, OpenIdProvider]
     """By name."""
     states: BrowserStates

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from fairlead_gateway.identity.jwt_authenticator import Tokens
 
 OPENID: Final = "openid"
+RENEWAL_SECONDS: Final = 15.0
+"""Time limit of a renewal, with discovery; other replicas wait for it."""
 _GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED})
 """Causes for which the person is gone at the provider, and not the provider."""
 _AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
@@ -148,8 +150,15 @@ class OpenIdProvider:
 
     async def renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
         """Ask the provider for a person again. Raises PersonGone, ProviderAway."""
-        issuer = self.client.issuer.issuer
-        grant = StoredGrant(issuer, self.client.client_id, refresh_token=refresh_token)
+        try:
+            async with asyncio.timeout(RENEWAL_SECONDS):
+                return await self._renew(person, refresh_token)
+        except TimeoutError as error:
+            message = f"{self.client.shown} did not answer within {RENEWAL_SECONDS:g} s: try again"
+            raise ProviderAway(message) from error
+
+    async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        grant = StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
         try:
             flow = await self._ready()
             issued = await flow.renew(grant)
