@@ -1,8 +1,8 @@
 """A gateway whose authorization server stands in front of an OpenID provider, with a scripted browser and client.
 
-    async with authorization_world(tmp_path) as world:
-        tokens = await world.sign_in()                      # authorize, log in, consent, redeem
-        answer = await world.call(tokens["access_token"])
+async with authorization_world(tmp_path) as world:
+    tokens = await world.sign_in()                      # authorize, log in, consent, redeem
+    answer = await world.call(tokens["access_token"])
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
@@ -84,7 +84,9 @@ class AuthorizationWorld:
         assert begun.status == 303, begun.text
         return await browser.get(await browser.come_back(begun.location))
 
-    async def decide(self, page: Page, decision: str = "allow", browser: BareBrowser | None = None, **more: str) -> Page:
+    async def decide(
+        self, page: Page, decision: str = "allow", browser: BareBrowser | None = None, **more: str
+    ) -> Page:
         """Send the form of a consent page."""
         fields = {**hidden_fields(page), "decision": decision, **more}
         return await (browser or self.browser).post("/oauth/consent", **fields)
@@ -112,10 +114,19 @@ class AuthorizationWorld:
         usual = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_id": CLIENT_ID}
         return await self.token({**usual, **more})
 
-    async def token(self, fields: Mapping[str, str | None], path: str = "/oauth/token", **headers: str) -> tuple[int, Any]:
+    async def token(
+        self,
+        fields: Mapping[str, str | None] | Sequence[tuple[str, str]],
+        path: str = "/oauth/token",
+        **headers: str,
+    ) -> tuple[int, Any]:
         """Send a form of a client."""
-        sent = {name: value for name, value in fields.items() if value is not None}
-        async with aiohttp.ClientSession() as session, session.post(self.base + path, data=sent, headers=headers) as answer:
+        pairs = fields.items() if isinstance(fields, Mapping) else fields
+        sent = [(name, value) for name, value in pairs if value is not None]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(self.base + path, data=sent, headers=headers) as answer,
+        ):
             return answer.status, await answer.json()
 
     async def sign_in(self, attempt: Attempt | None = None) -> dict[str, Any]:
@@ -162,6 +173,7 @@ def identity_file(folder: Path, issuers: list[dict[str, Any]], providers: list[d
         {"id": OTHER_ID, "redirectUris": [OTHER_BACK]},
         {"id": LOCAL_ID, "redirectUris": [LOCAL_BACK]},
         {"id": SECRET_ID, "redirectUris": [BACK], "secretSha256": secret},
+        *server.pop("more_clients", ()),
     ]
     content = {
         "issuers": issuers,

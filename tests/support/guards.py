@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from guards_of_accounts import ACCOUNTS
 from guards_of_apis import APIS
+from guards_of_authorization import AUTHORIZATION
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
@@ -57,4 +58,5 @@ GUARDS: tuple[Guard, ...] = (
     *DOCUMENTS,
     *APIS,
     *KEYS,
+    *AUTHORIZATION,
 )
