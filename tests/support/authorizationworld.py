@@ -48,7 +48,7 @@ class Attempt:
     redirect_uri: str = BACK
     verifier: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     state: str = field(default_factory=lambda: secrets.token_urlsafe(8))
-    more: dict[str, str | None] = field(default_factory=dict)
+    more: Mapping[str, str | None] = field(default_factory=dict)
     """Parameters in place of the usual ones; None leaves one out."""
 
     @property
@@ -85,7 +85,7 @@ class AuthorizationWorld:
         return await browser.get(await browser.come_back(begun.location))
 
     async def decide(
-        self, page: Page, decision: str = "allow", browser: BareBrowser | None = None, **more: str
+        self, page: Page, decision: str = "allow", *, browser: BareBrowser | None = None, **more: str
     ) -> Page:
         """Send the form of a consent page."""
         fields = {**hidden_fields(page), "decision": decision, **more}
@@ -200,9 +200,21 @@ async def authorization_world(folder: Path, **more: Any) -> AsyncIterator[Author
 
 
 @contextlib.asynccontextmanager
-async def gateway_of(folder: Path, identity: Path, **more: Any) -> AsyncIterator[tuple[str, Gateway]]:
-    """A gateway with an identity file, and its address."""
-    port = free_port()
+async def two_providers(folder: Path) -> AsyncIterator[tuple[AuthorizationWorld, OidcProvider, OidcProvider]]:
+    """A gateway in front of the providers `corp` and `partner`, of which the world's is `partner`."""
+    async with providing() as corp, providing() as partner:
+        names = {"corp": corp, "partner": partner}
+        issuers = [{"issuer": provider.url, "name": name} for name, provider in names.items()]
+        clients = [{"issuer": name, "clientId": CLIENT} for name in names]
+        corp.secret = partner.secret = ""
+        async with gateway_of(folder, identity_file(folder, issuers, clients)) as (base, gateway):
+            yield AuthorizationWorld(base, gateway, partner, BareBrowser(base)), corp, partner
+
+
+@contextlib.asynccontextmanager
+async def gateway_of(folder: Path, identity: Path, *, port: int = 0, **more: Any) -> AsyncIterator[tuple[str, Gateway]]:
+    """A gateway with an identity file, and its address, with a free port unless one is given."""
+    port = port or free_port()
     base = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {
         "identity": identity,

@@ -25,13 +25,12 @@ from authorizationworld import (
     AuthorizationWorld,
     another_browser,
     authorization_world,
-    gateway_of,
     hidden_fields,
-    identity_file,
     target_of,
+    two_providers,
 )
 from fairlead_gateway.core.identity import Identity
-from oidcprovider import CLIENT, BareBrowser, parameters, providing
+from oidcprovider import parameters
 
 
 async def identity_of(world: AuthorizationWorld, token: str) -> Identity:
@@ -222,22 +221,16 @@ async def test_client_with_a_secret_authenticates_by_either_method(tmp_path: Pat
 
 
 async def test_person_chooses_the_provider_where_there_are_several(tmp_path: Path) -> None:
-    async with providing() as corp, providing() as partner:
-        names = {"corp": corp, "partner": partner}
-        issuers = [{"issuer": provider.url, "name": name} for name, provider in names.items()]
-        clients = [{"issuer": name, "clientId": CLIENT} for name in names]
-        corp.secret = partner.secret = ""
-        async with gateway_of(tmp_path, identity_file(tmp_path, issuers, clients)) as (base, gateway):
-            world = AuthorizationWorld(base, gateway, partner, BareBrowser(base))
-            attempt = Attempt()
-            page = await world.authorize(attempt)
-            assert page.status == 200
-            assert "fairlead_provider=corp" in page.text
-            chosen = Attempt(verifier=attempt.verifier, more={"fairlead_provider": "partner"})
-            answer = await world.answered(chosen)
-            status, tokens = await world.redeem(chosen, answer["code"])
-            assert status == 200
-            assert partner.url in (await identity_of(world, tokens["access_token"])).principal
+    async with two_providers(tmp_path) as (world, _, partner):
+        attempt = Attempt()
+        page = await world.authorize(attempt)
+        assert page.status == 200
+        assert "fairlead_provider=corp" in page.text
+        chosen = Attempt(verifier=attempt.verifier, more={"fairlead_provider": "partner"})
+        answer = await world.answered(chosen)
+        status, tokens = await world.redeem(chosen, answer["code"])
+        assert status == 200
+        assert partner.url in (await identity_of(world, tokens["access_token"])).principal
 
 
 async def test_access_token_of_the_provider_counts_where_the_gateway_accepts_it(tmp_path: Path) -> None:
