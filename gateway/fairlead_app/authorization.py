@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.clients.fetching import DocumentFetcher
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts
-    from fairlead_authorization.protocol.provider import ProviderClient
+    from fairlead_authorization.protocol.provider import IdentityProviderClient
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_gateway.identity.jwt_authenticator import Tokens
     from fairlead_gateway.identity.own_tokens import OwnTokens
@@ -47,7 +47,7 @@ class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
     server: AuthorizationServer
     issuer: str
     """URL of the gateway, without a slash at the end."""
-    providers: tuple[ProviderClient, ...]
+    providers: tuple[IdentityProviderClient, ...]
     issuers: tuple[Issuer, ...]
     """Issuers of persons."""
     scopes: tuple[str, ...]
@@ -238,9 +238,11 @@ def _issuer(identity: IdentitySettings) -> str:
     return url
 
 
-def _provider(file: Path | None, settings: OidcProviderClient, credential_issuers: CredentialIssuers) -> ProviderClient:
+def _provider(
+    file: Path | None, settings: OidcProviderClient, credential_issuers: CredentialIssuers
+) -> IdentityProviderClient:
     """The gateway as a client of a provider. Raises BadSetting."""
-    from fairlead_authorization.protocol.provider import ProviderClient
+    from fairlead_authorization.protocol.provider import IdentityProviderClient
 
     issuer = next(known for known in credential_issuers.issuers if settings.issuer in known.names)
     if not is_confidential(issuer.issuer):
@@ -248,7 +250,7 @@ def _provider(file: Path | None, settings: OidcProviderClient, credential_issuer
             f"{file}: authorizationServer: people cannot sign in at {issuer.issuer}, which must be an https URL, "
             "except on this machine or cluster"
         )
-    return ProviderClient(
+    return IdentityProviderClient(
         name=issuer.name or hashlib.blake2b(issuer.issuer.encode(), digest_size=6).hexdigest(),
         issuer=issuer,
         client_id=settings.client_id,

@@ -152,17 +152,17 @@ def another_browser(world: AuthorizationWorld) -> BareBrowser:
 
 def hidden_fields(page: Page) -> dict[str, str]:
     """Hidden fields of a page's form."""
-    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.text)
-    return {name: unescape(value) for name, value in found}
+    fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.text)
+    return {name: unescape(value) for name, value in fields}
 
 
 def target_of(page: Page) -> str:
     """Where a page or redirect leads."""
     if page.location:
         return page.location
-    found = re.search(r'<meta http-equiv="refresh" content="0; url=([^"]+)">', page.text)
-    assert found is not None, page.text
-    return unescape(found[1])
+    refresh = re.search(r'<meta http-equiv="refresh" content="0; url=([^"]+)">', page.text)
+    assert refresh is not None, page.text
+    return unescape(refresh[1])
 
 
 def identity_file(folder: Path, issuers: list[dict[str, Any]], providers: list[dict[str, Any]], **server: Any) -> Path:

@@ -128,8 +128,13 @@ AUTHORIZATION = (
     ),
     Guard(
         "a sign-in that goes on as another person of the provider",
-        f"{_PROTOCOL}.provider",
-        (("        if person.subject != before.subject:\n", "        if False:\n"),),
+        "fairlead_authorization.sessions.session_record",
+        (
+            (
+                "    if (person.issuer, person.subject) != (grant.issuer, session_of(grant).subject):\n",
+                "    if False:\n",
+            ),
+        ),
         f"{_TEST}::test_refresh_for_another_person_of_the_provider_ends_the_sign_in",
         "(200, None)",
     ),

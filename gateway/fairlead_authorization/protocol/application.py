@@ -49,7 +49,7 @@ from fairlead_authorization.protocol.responses import (
     preflight_answer,
 )
 from fairlead_authorization.protocol.revocation import RevocationEndpoint
-from fairlead_authorization.protocol.token import TokenEndpoint
+from fairlead_authorization.protocol.token import ClientTokenEndpoint
 from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
 from fairlead_gateway.core.request import by_name
 from fairlead_gateway.identity.persons import identity_of
@@ -81,7 +81,7 @@ class AuthorizationApi:
             **{f"{CALLBACK}{name}": ("GET", functools.partial(self._come_back, name=name)) for name in parts.providers},
         }
         self._endpoints: dict[str, tuple[str, Endpoint]] = {
-            TOKEN: ("POST", TokenEndpoint(parts, used).answer),
+            TOKEN: ("POST", ClientTokenEndpoint(parts, used).answer),
             REVOKE: ("POST", RevocationEndpoint(parts, used).answer),
             JWKS: ("GET", self._keys),
             **dict.fromkeys(metadata_paths(parts.issuer), ("GET", self._describe)),

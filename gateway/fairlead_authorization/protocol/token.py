@@ -29,7 +29,7 @@ CODE: Final = "authorization_code"
 REFRESH: Final = "refresh_token"
 
 
-class TokenEndpoint:
+class ClientTokenEndpoint:
     """Answers `POST /oauth/token`."""
 
     def __init__(self, parts: AuthorizationParts, used: UsedAssertions) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from authorizationworld import CLIENT, gateway_of, identity_file
+from authorizationworld import gateway_of, identity_file
 from fairlead_api.bad_setting import BadSetting
+from oidcprovider import CLIENT
 
 ISSUERS = [{"issuer": "https://login.example.com", "name": "corp"}]
 
