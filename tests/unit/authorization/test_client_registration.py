@@ -113,7 +113,7 @@ def test_a_registration_ends_with_its_time() -> None:
     known = registrations(clock)
     client_id = known.register(encoded(CURSOR_REGISTRATION)).client_id
     clock.now = 30 * DAY - 1
-    assert known.find(client_id)
+    assert known.find(client_id).id == client_id
     clock.now = 30 * DAY
     with pytest.raises(UnknownClient, match="has expired"):
         known.find(client_id)
