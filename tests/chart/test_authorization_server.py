@@ -86,9 +86,10 @@ def test_the_routes_carry_metadata_and_endpoints_which_are_outside_of_those_of_m
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["identity.authorizationServer.providers=null"], "has no providers: name the issuer at which people sign in"),
-        (["identity.issuers=null"], r"providers names corp, which identity\.issuers has neither as issuer nor as name"),
-        (["identity.authorizationServer.providers[0].issuer=other"], "providers names other, which"),
+        (
+            ["identity.authorizationServer.providers[0].issuer=other"],
+            r"providers names other, which identity\.issuers has neither as issuer nor as name",
+        ),
         (["gateway.settings.publicUrl=http://tools.example.com"], r"set gateway\.settings\.publicUrl to the https URL"),
         (["grants.store=None"], r"grants\.store is None: people's sign-ins need a store; set grants\.store to Redis"),
         (["grants.store=Secrets"], r"serves from one replica: set gateway\.replicas to 1 without gateway\.autoscaling"),
@@ -99,6 +100,11 @@ def test_the_routes_carry_metadata_and_endpoints_which_are_outside_of_those_of_m
 def test_what_it_cannot_go_without_is_told(helm: Helm, words: list[str], sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         helm.template("--values", str(VALUES), *(word for each in words for word in ("--set", each)))
+
+
+def test_a_provider_has_to_be_named(helm: Helm) -> None:
+    with pytest.raises(Refused, match="has no providers: name the issuer at which people sign in"):
+        helm.template("--set", "identity.authorizationServer.clientHosts={claude.ai}")
 
 
 def test_one_replica_can_have_its_sessions_in_secrets(helm: Helm) -> None:

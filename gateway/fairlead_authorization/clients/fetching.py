@@ -61,7 +61,7 @@ class DocumentFetcher:
         self._clock = clock
         self._tls: tls.SSLContext | None = None
 
-    async def fetch(self, address: DocumentAddress, max_bytes: int) -> FetchedDocument:
+    async def __call__(self, address: DocumentAddress, max_bytes: int) -> FetchedDocument:
         """Fetch a document. Raises UnknownClient if the host has none, ClientsAway if it cannot be reached."""
         if self._tls is None:
             self._tls = await self._make_tls()

@@ -65,7 +65,7 @@ class DocumentHost:
         return DocumentFetcher(self.resolve, self.make_tls)
 
     async def fetch(self, url: str = URL) -> FetchedDocument:
-        return await self.fetcher().fetch(document_address(url), MAX_DOCUMENT_BYTES)
+        return await self.fetcher()(document_address(url), MAX_DOCUMENT_BYTES)
 
 
 @asynccontextmanager
@@ -191,7 +191,7 @@ async def test_a_slow_host_is_given_up_in_time(tmp_path: Path, drips: bytes) -> 
         loop = asyncio.get_running_loop()
         fetcher = DocumentFetcher(host.resolve, host.make_tls, lambda: 100 * loop.time())
         with pytest.raises(ClientsAway, match="try again"):
-            await fetcher.fetch(document_address(URL), MAX_DOCUMENT_BYTES)
+            await fetcher(document_address(URL), MAX_DOCUMENT_BYTES)
         if drips:
             await ended.wait()
     assert FETCH_SECONDS == 5.0
@@ -218,14 +218,14 @@ async def test_a_name_that_leads_inside_is_not_fetched_even_if_it_led_outside_be
         host.answer = http(DOCUMENT)
         fetcher = DocumentFetcher(public_only(host.resolve), host.make_tls)
         with pytest.raises(UnknownClient, match=r"claude\.ai leads to an address that is not public"):
-            await fetcher.fetch(document_address(URL), MAX_DOCUMENT_BYTES)
+            await fetcher(document_address(URL), MAX_DOCUMENT_BYTES)
         assert host.requests == []
         assert host.lookups == ["claude.ai"]
 
 
 async def test_a_host_that_is_not_allowed_is_not_even_looked_up(tmp_path: Path) -> None:
     async with document_host(tmp_path) as host:
-        clients = DocumentClients(host.fetcher().fetch, ("chatgpt.com",), {})
+        clients = DocumentClients(host.fetcher(), ("chatgpt.com",), {})
         for url in (
             URL,
             "https://chatgpt.com@claude.ai/x",
@@ -247,7 +247,7 @@ async def test_chatgpt_is_found_with_its_keys(tmp_path: Path) -> None:
             "/oauth/client.json": http(json.dumps(CHATGPT).encode()),
             "/oauth/jwks.json": http(json.dumps({"keys": [key]}).encode()),
         }
-        client = await DocumentClients(host.fetcher().fetch, HOSTS, {}).find(CHATGPT["client_id"])
+        client = await DocumentClients(host.fetcher(), HOSTS, {}).find(CHATGPT["client_id"])
     assert (client.name, client.authentication, [key["kid"] for key in client.keys]) == (
         "ChatGPT",
         "private_key_jwt",
