@@ -9,6 +9,7 @@ import yaml
 
 from fairlead_gateway.identity.issuers_file import load_credential_issuers
 from helmworld import API_VERSIONS, Helm, Object, Refused, container, environment, of_kind, rendered_object
+from page_examples import ROOT, values
 
 pytestmark = pytest.mark.timeout(120)
 VALUES = Path(__file__).parent / "values" / "authorization.yaml"
@@ -45,6 +46,20 @@ def test_the_gateway_reads_what_the_values_say_with_its_secret_from_a_file(helm:
     assert "FAIRLEAD_SESSION_KEY" in variables
 
 
+def test_the_page_about_it_shows_values_that_the_gateway_reads(helm: Helm, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "install" / "authorization-server.md"
+    (shown,) = [shown for _, shown in values(page)]
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(shown))
+    manifests = helm.template("--values", str(tmp_path / "values.yaml"))
+    file = tmp_path / "identity.yaml"
+    file.write_text(rendered_object(manifests, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
+    server = load_credential_issuers(file).authorization_server
+    assert server is not None
+    assert server.client_hosts == ("claude.ai", "vscode.dev", "chatgpt.com", "zed.dev")
+    (provider,) = server.providers
+    assert f"/oauth/callback/{provider.issuer}`" in page.read_text()
+
+
 def test_there_is_none_unless_the_values_say_so(helm: Helm) -> None:
     manifests = helm.template()
     assert not [item for item in of_kind(manifests, "ConfigMap") if "identity.yaml" in item.get("data", {})]
@@ -52,14 +67,14 @@ def test_there_is_none_unless_the_values_say_so(helm: Helm) -> None:
 
 
 def test_several_providers_have_a_secret_each_and_a_public_client_none(helm: Helm, tmp_path: Path) -> None:
-    values = yaml.safe_load(VALUES.read_text())
-    values["identity"]["issuers"] += [{"issuer": "https://a.example"}, {"issuer": "https://b.example"}]
-    values["identity"]["authorizationServer"]["providers"] += [
+    several = yaml.safe_load(VALUES.read_text())
+    several["identity"]["issuers"] += [{"issuer": "https://a.example"}, {"issuer": "https://b.example"}]
+    several["identity"]["authorizationServer"]["providers"] += [
         {"issuer": "https://a.example", "clientId": "public"},
         {"issuer": "https://b.example", "clientId": "b", "clientSecret": {"name": "b", "key": "s"}},
     ]
     file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file.write_text(yaml.safe_dump(several))
     manifests = helm.template("--values", str(file))
     identity = yaml.safe_load(rendered_object(manifests, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
     assert [provider.get("clientSecretFile") for provider in identity["authorizationServer"]["providers"]] == [
