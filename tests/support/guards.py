@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from guards_of_accounts import ACCOUNTS
 from guards_of_apis import APIS
+from guards_of_client_documents import CLIENT_DOCUMENTS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
@@ -38,6 +39,7 @@ GUARDS: tuple[Guard, ...] = (
     *IDS,
     *POLICIES,
     *EGRESS,
+    *CLIENT_DOCUMENTS,
     *TENANCY,
     *LISTS,
     *BOMBS,

@@ -225,6 +225,7 @@ async def test_a_name_that_leads_inside_is_not_fetched_even_if_it_led_outside_be
 
 async def test_a_host_that_is_not_allowed_is_not_even_looked_up(tmp_path: Path) -> None:
     async with document_host(tmp_path) as host:
+        host.answer = http(DOCUMENT)
         clients = DocumentClients(host.fetcher(), ("chatgpt.com",), {})
         for url in (
             URL,
