@@ -9,6 +9,7 @@ from __future__ import annotations
 from guards_of_accounts import ACCOUNTS
 from guards_of_apis import APIS
 from guards_of_authorization import AUTHORIZATION
+from guards_of_client_documents import CLIENT_DOCUMENTS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
@@ -39,6 +40,7 @@ GUARDS: tuple[Guard, ...] = (
     *IDS,
     *POLICIES,
     *EGRESS,
+    *CLIENT_DOCUMENTS,
     *TENANCY,
     *LISTS,
     *BOMBS,

@@ -16,7 +16,7 @@ import msgspec
 from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
 from fairlead_authorization.clients.client_ids import DocumentAddress, document_address, require_allowed
 from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES, client_of_document, read_document
-from fairlead_authorization.clients.fetching import DocumentFetcher
+from fairlead_authorization.clients.fetching import Fetch
 from fairlead_authorization.clients.key_sets import BadKeySet, read_key_set
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 
@@ -49,12 +49,12 @@ class DocumentClients:
 
     def __init__(
         self,
-        fetcher: DocumentFetcher,
+        fetch: Fetch,
         hosts: Collection[str],
         agents: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._fetcher = fetcher
+        self._fetch_document = fetch
         self._hosts = frozenset(hosts)
         self._agents = agents
         self._clock = clock
@@ -116,14 +116,14 @@ class DocumentClients:
 
     async def _load(self, address: DocumentAddress) -> tuple[RegisteredClient, float]:
         """Fetch and check a client; returns it with the seconds for which it is cached."""
-        fetched = await self._fetcher.fetch(address, MAX_DOCUMENT_BYTES)
+        fetched = await self._fetch_document(address, MAX_DOCUMENT_BYTES)
         document = read_document(fetched.body, address)
         keys: tuple[dict[str, Any], ...] = document.keys
         age = min(max(fetched.max_age, MIN_AGE), MAX_AGE)
         if document.jwks_uri:
             key_address = document_address(document.jwks_uri, f"jwks_uri of the client {address.url}")
             require_allowed(key_address, self._hosts)
-            key_set = await self._fetcher.fetch(key_address, MAX_KEY_SET_BYTES)
+            key_set = await self._fetch_document(key_address, MAX_KEY_SET_BYTES)
             try:
                 keys = read_key_set(key_set.body)
             except BadKeySet as error:

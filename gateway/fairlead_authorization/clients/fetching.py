@@ -46,6 +46,10 @@ class FetchedDocument(NamedTuple):
     """Seconds for which it may be cached; 0 if the host forbids it or does not say."""
 
 
+Fetch = Callable[[DocumentAddress, int], Awaitable[FetchedDocument]]
+"""Fetches a document of at most so many bytes. Raises UnknownClient, ClientsAway."""
+
+
 class DocumentFetcher:
     """Fetches documents; nothing is cached here. `resolve` must return addresses that may be dialled alone, such as
     those of `fairlead_mcp.egress.public_only`. `clock` is in monotonic seconds.
@@ -57,8 +61,8 @@ class DocumentFetcher:
         self._clock = clock
         self._tls: tls.SSLContext | None = None
 
-    async def fetch(self, address: DocumentAddress, max_bytes: int) -> FetchedDocument:
-        """Fetch a document. Raises UnknownClient if its host answers without one, ClientsAway if it cannot be reached."""
+    async def __call__(self, address: DocumentAddress, max_bytes: int) -> FetchedDocument:
+        """Fetch a document. Raises UnknownClient if the host has none, ClientsAway if it cannot be reached."""
         if self._tls is None:
             self._tls = await self._make_tls()
         pool = Pool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,6 +20,8 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 _KEPT: Final = ("kid", "alg", "use")
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _MIN_RSA_BITS: Final = 2_048
+_MAX_RSA_BITS: Final = 8_192
+"""Longer keys would make a verification slow."""
 
 
 class BadKeySet(ValueError):
@@ -44,7 +47,7 @@ def usable_keys(keys: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     """
     # imported late, because few clients have keys and the import takes a second
     from joserfc.errors import JoseError
-    from joserfc.jwk import JWKRegistry, RSAKey
+    from joserfc.jwk import JWKRegistry
 
     good = []
     for key in list(keys)[:MAX_KEYS]:
@@ -57,15 +60,20 @@ def usable_keys(keys: Iterable[Any]) -> tuple[dict[str, Any], ...]:
             continue
         public = {name: key[name] for name in (*members, *_KEPT) if isinstance(key.get(name), str)}
         try:
-            imported = JWKRegistry.import_key(public)
-            short = isinstance(imported, RSAKey) and imported.public_key.key_size < _MIN_RSA_BITS
+            if key["kty"] == "RSA" and not _MIN_RSA_BITS <= _modulus_bits(public["n"]) <= _MAX_RSA_BITS:
+                continue
+            JWKRegistry.import_key(public)
         except (JoseError, ValueError, TypeError, KeyError):
             continue
-        if not short:
-            good.append(public)
+        good.append(public)
     if not good:
         raise BadKeySet(f"has no usable public key for signatures, such as RSA of {_MIN_RSA_BITS} bits or EC")
     return tuple(good)
+
+
+def _modulus_bits(encoded: str) -> int:
+    """Bits of a modulus in base64url. Raises ValueError."""
+    return int.from_bytes(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)), "big").bit_length()
 
 
 def thumbprint(key: Mapping[str, Any]) -> str:

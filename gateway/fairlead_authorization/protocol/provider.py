@@ -228,7 +228,7 @@ class OpenIdProvider:
         return SignedInPerson(issuer=self.client.issuer.issuer, subject=claims["sub"], claims=shown)
 
     async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:
-        """The person as the provider says now; as before where it sends no claims. Raises SignInFailed, ProviderAway."""
+        """The person as the provider says; as before where it sends no claims. Raises SignInFailed, ProviderAway."""
         if issued.id_token:
             return await self._person(issued, await self._verify(issued.id_token))
         if self._tokens.wants(issued.access.value):

@@ -30,6 +30,7 @@ class OidcProviderClient(msgspec.Struct, frozen=True, kw_only=True, rename="came
     issuer: Text
     """Name or URL of one of `issuers`."""
     client_id: Text
+    """Id of the gateway there. Its redirect URI is the public URL with `/oauth/callback/` and the issuer's name."""
     client_secret_file: Path | None = None
     """File with the client's secret; without it the client is public and has PKCE alone."""
     scopes: tuple[Text, ...] = ("profile", "email", "groups", "offline_access")
@@ -40,8 +41,11 @@ class ConfiguredClient(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """Client that an administrator names."""
 
     id: Text
+    """`client_id` that the client sends; the URL of a client's document is possible, and then nothing is fetched."""
     name: str = ""
+    """Name for the page that asks for consent; by default the id."""
     redirect_uris: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    """Where the client gets codes; a loopback address without its port, which may be any."""
     secret_sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
     """SHA-256 of the client's secret; without it the client is public."""
     keys: tuple[dict[str, Any], ...] = ()
@@ -63,13 +67,15 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     """Authorization server of the gateway, whose issuer is `FAIRLEAD_PUBLIC_URL`."""
 
     providers: Annotated[tuple[OidcProviderClient, ...], Meta(min_length=1)]
+    """OpenID providers at which people sign in."""
     client_hosts: tuple[Text, ...] = ()
     """Hosts whose client ID metadata documents are fetched, such as `claude.ai`, with a port where it is not 443; `*`
     is any at port 443. Empty: none are.
     """
     clients: tuple[ConfiguredClient, ...] = ()
+    """Clients with an id of your own."""
     registration: ClientRegistrationSettings | None = None
-    """None: clients cannot register themselves."""
+    """Registration by clients themselves (RFC 7591); without it they cannot."""
     agents: dict[Text, Text] = {}
     """Client id by the name that policies have for the agent. Without a name, a client with a document is the agent
     HOST/PATH, and one of `clients` has its id as the name.
