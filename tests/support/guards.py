@@ -19,6 +19,7 @@ from guards_of_issuers import ISSUERS
 from guards_of_keys import KEYS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
+from guards_of_own_tokens import OWN_TOKENS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EXTENSIONS, POLICIES, READERS, TENANCY
@@ -57,4 +58,5 @@ GUARDS: tuple[Guard, ...] = (
     *DOCUMENTS,
     *APIS,
     *KEYS,
+    *OWN_TOKENS,
 )

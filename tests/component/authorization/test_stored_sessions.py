@@ -8,7 +8,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from redisserver import RedisServer, redis_server
 from sessionworld import CLIENT, TIMES, Replica, SessionWorld, key_of
 from waiting import LONGEST, until_async
 
+Stores = Callable[[Path], AbstractAsyncContextManager[Callable[[], ClosableGrantStore]]]
 SEALING_KEY = new_sealing_key("k")
 KILLED = """
 import asyncio, os, signal, sys
@@ -90,9 +91,7 @@ async def race(world: SessionWorld, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("stores", [folder_stores, redis_stores])
-async def test_a_day_of_two_racing_clients_logs_nobody_out(
-    tmp_path: Path, stores: Callable[[Path], AsyncExitStack]
-) -> None:
+async def test_a_day_of_two_racing_clients_logs_nobody_out(tmp_path: Path, stores: Stores) -> None:
     async with stores(tmp_path) as make, world_of(make) as world:
         await race(world, 24 * 6)
 
@@ -112,9 +111,7 @@ async def test_sessions_are_kept_in_secrets(control_plane: ControlPlane, namespa
 
 
 @pytest.mark.parametrize("stores", [folder_stores, redis_stores])
-async def test_a_replay_after_the_grace_window_ends_the_family_at_every_replica(
-    tmp_path: Path, stores: Callable[[Path], AsyncExitStack]
-) -> None:
+async def test_a_replay_after_the_grace_window_ends_the_family_at_every_replica(tmp_path: Path, stores: Stores) -> None:
     async with stores(tmp_path) as make, world_of(make) as world:
         one, two = world.replica(), world.replica()
         first = await one.signed_in()

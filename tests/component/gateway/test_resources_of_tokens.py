@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -181,7 +182,7 @@ async def test_no_speech_session_is_opened_by_a_token_for_a_server(tmp_path: Pat
 @pytest.mark.parametrize(("path", "status"), [("", 201), ("/v1", 403)])
 async def test_a_token_for_a_path_makes_no_key_that_is_valid_everywhere(tmp_path: Path, path: str, status: int) -> None:
     issuer = OwnIssuer()
-    settings = {"key_makers": ("*",), "made_keys": tmp_path / "made.json"}
+    settings: dict[str, Any] = {"key_makers": ("*",), "made_keys": tmp_path / "made.json"}
     built = build_trust(Settings.of(**settings))
     trust = msgspec.structs.replace(built, authenticators=(*built.authenticators, *issuer.trust.authenticators))
     async with running(tmp_path, trust=trust, **settings) as gateway:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS
@@ -95,6 +96,19 @@ async def test_two_requests_at_once_get_the_same_successor(world: SessionWorld, 
     assert world.provider.asked == 1
 
 
+async def test_two_replicas_do_not_ask_the_provider_at_once(world: SessionWorld, replica: Replica) -> None:
+    first = await replica.signed_in()
+    world.provider.held = asyncio.Event()
+    one = asyncio.create_task(replica.refresh(first.refresh_token))
+    await eventually(lambda: world.provider.asked)
+    two = asyncio.create_task(world.replica().refresh(first.refresh_token))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    world.provider.held.set()
+    assert await one == await two
+    assert world.provider.asked == 1
+
+
 async def test_without_a_grace_window_a_predecessor_is_a_replay_at_once(store: Store) -> None:
     async with SessionWorld(lambda: store, SessionTimes(grace=0)) as world:
         replica = world.replica()
@@ -149,14 +163,10 @@ async def test_all_sessions_by_one_grant_of_the_provider_end_with_it(world: Sess
     assert one is not None
     assert two is not None
     shared = GrantKey(key_of(), f"session:{other.session.id}")
-    await replica.store.write(shared, StoredGrant(**{**_members(two), "refresh_token": one.refresh_token}))
+    await replica.store.write(shared, msgspec.structs.replace(two, refresh_token=one.refresh_token))
     world.provider.end(one.refresh_token)
     await refused(replica, issued.refresh_token)
     assert await replica.sessions.of_person(key_of()) == []
-
-
-def _members(grant: StoredGrant) -> dict[str, object]:
-    return {name: getattr(grant, name) for name in StoredGrant.__struct_fields__}
 
 
 async def test_nothing_is_lost_while_the_provider_is_away(world: SessionWorld, replica: Replica) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -239,7 +240,7 @@ async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(w
     for credential, name in ((header, "ada"), (another, "ben")):
         identity = await identities.identify(credential)
         assert isinstance(identity, Identity)
-        identities.hold(identity, lambda name=name: closed.append(name))
+        identities.hold(identity, partial(closed.append, name))
     await replica.refresh(issued.refresh_token)
     await world.replica().sessions.end(key_of(), issued.session.id)
     await eventually(lambda: closed)
