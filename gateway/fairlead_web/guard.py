@@ -230,16 +230,15 @@ class RequestGuard:
     ) -> Identity | Problem:
         """Identity of the principal that a credential belongs to, or the reason to reject the request for a path."""
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
-        if isinstance(verdict, Identity):
-            verdict = refuse_elsewhere(verdict, path) or verdict
-        if isinstance(verdict, Identity):
-            overload = self._overload_problem(verdict, headers, address)
-            if overload is None:
-                await self._prepare(verdict)
-            return overload or verdict
-        if self._auditor is not None:
-            self._auditor.record_rejection(Origin(address, headers), verdict.status, verdict.message)
-        return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
+        if not isinstance(verdict, Identity):
+            return self._refuse(verdict, Origin(address, headers))
+        elsewhere = refuse_elsewhere(verdict, path)
+        if elsewhere is not None:
+            return self._refuse(elsewhere, Origin(address, headers, verdict))
+        overload = self._overload_problem(verdict, headers, address)
+        if overload is None:
+            await self._prepare(verdict)
+        return overload or verdict
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Return the function that counts the response bytes that the client has not read, for the key UNREAD."""
@@ -286,9 +285,12 @@ class RequestGuard:
             self._auditor.record_rejection(Origin(address, headers, identity), *refused)
         return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
-    def _credential_problem(self, refusal: CredentialRefusal, host: str) -> Problem:
+    def _refuse(self, refusal: CredentialRefusal, origin: Origin) -> Problem:
+        """Rejection of a request without a credential that is valid for it, which is recorded."""
+        if self._auditor is not None:
+            self._auditor.record_rejection(origin, refusal.status, refusal.message)
         problem = Problem(_CODES[refusal.status], refusal.message)
-        problem.headers.update(self.resource.headers(refusal, host, ""))
+        problem.headers.update(self.resource.headers(refusal, origin.headers.get(b"host", b"").decode("latin-1"), ""))
         return problem
 
 

@@ -21,6 +21,7 @@ from guards_of_issuers import ISSUERS
 from guards_of_keys import KEYS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
+from guards_of_own_tokens import OWN_TOKENS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EXTENSIONS, POLICIES, READERS, TENANCY
@@ -61,4 +62,5 @@ GUARDS: tuple[Guard, ...] = (
     *APIS,
     *KEYS,
     *AUTHORIZATION,
+    *OWN_TOKENS,
 )
