@@ -127,18 +127,6 @@ AUTHORIZATION = (
         "'mcp:tools root' == 'mcp:tools'",
     ),
     Guard(
-        "a sign-in that goes on as another person of the provider",
-        "fairlead_authorization.sessions.session_record",
-        (
-            (
-                "    if (person.issuer, person.subject) != (grant.issuer, session_of(grant).subject):\n",
-                "    if False:\n",
-            ),
-        ),
-        f"{_TEST}::test_refresh_for_another_person_of_the_provider_ends_the_sign_in",
-        "(200, None)",
-    ),
-    Guard(
         "a code for one redirect URI, redeemed for another",
         f"{_PROTOCOL}.grants",
         (("        return self.session.access.redirect_uri\n", '        return ""\n'),),
