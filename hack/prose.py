@@ -33,6 +33,7 @@ CLEAN = (
     "crds",
     "operator",
     "gateway/fairlead_app",
+    "gateway/fairlead_authorization",
     "gateway/fairlead_cli",
     "gateway/fairlead_client",
     "gateway/fairlead_console",

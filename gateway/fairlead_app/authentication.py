@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.authorization import AuthorizationTrust, authorization_trust
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
 from fairlead_gateway.identity.audiences import AcceptedAudiences
@@ -39,7 +40,7 @@ class Trust(msgspec.Struct, frozen=True):
 
     authenticators: tuple[Authenticator, ...] = ()
     issuers: tuple[str, ...] = ()
-    """URLs of the issuers whose tokens are accepted."""
+    """URLs of the issuers from which clients get tokens."""
     scopes: tuple[str, ...] = ()
     """OAuth scopes that a token must have."""
     names: Issuers = NO_ISSUERS
@@ -52,6 +53,8 @@ class Trust(msgspec.Struct, frozen=True):
     """Token with which a local browser can sign in to the console once; empty if there is none."""
     audiences: AcceptedAudiences = NO_AUDIENCES
     """Audiences of accepted tokens."""
+    authorization: AuthorizationTrust | None = None
+    """The authorization server in front of the issuers; None if it is not configured."""
 
 
 def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
@@ -79,8 +82,18 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
     made = _made_keys(identity.made_keys, namespace, kube, names, keys)
-    audiences = _audiences(identity, credential_issuers)
-    return Trust(authenticators, issuers, credential_issuers.scopes, names, sign_in, made, audiences=audiences)
+    authorization = authorization_trust(identity, credential_issuers, names, tokens)
+    return Trust(
+        authenticators,
+        # clients get their tokens from the authorization server alone; those that have one of an issuer are accepted
+        issuers if authorization is None else (authorization.issuer,),
+        credential_issuers.scopes,
+        names,
+        sign_in,
+        made,
+        audiences=_audiences(identity, credential_issuers),
+        authorization=authorization,
+    )
 
 
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
@@ -159,7 +172,9 @@ def _audiences(identity: IdentitySettings, credential_issuers: CredentialIssuers
     names = {audience for issuer in credential_issuers.issuers for audience in issuer.audiences}
     if credential_issuers.service_accounts is not None:
         names.update(credential_issuers.service_accounts.audiences)
-    by_address = any(not issuer.audiences for issuer in credential_issuers.issuers)
+    by_address = credential_issuers.authorization_server is not None or any(
+        not issuer.audiences for issuer in credential_issuers.issuers
+    )
     return AcceptedAudiences(frozenset(names), identity.public_url if by_address else "")
 
 

@@ -14,6 +14,7 @@ import msgspec
 from fairlead_api.documents.rules import Rules
 from fairlead_app.activation import Activation
 from fairlead_app.authentication import Trust
+from fairlead_app.authorization import AuthorizationService, authorization_service
 from fairlead_app.call_path import ServerAccess, call_path, server_registry
 from fairlead_app.configuration import check_paths
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
@@ -25,7 +26,7 @@ from fairlead_app.model_endpoints import model_endpoints
 from fairlead_app.parts import GatewayParts
 from fairlead_app.served_console import ConsoleEntry
 from fairlead_app.settings import Settings
-from fairlead_app.shared_parts import shared_parts
+from fairlead_app.shared_parts import SharedParts, shared_parts
 from fairlead_app.sign_in import granted_listings, make_sign_ins
 from fairlead_app.tool_services import AdminSources, rest_context, tool_services
 from fairlead_gateway.catalog.cache import SnapshotCache
@@ -35,8 +36,10 @@ from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
+from fairlead_web.guard import RequestGuard
 
 if TYPE_CHECKING:
+    from fairlead_authorization.clients.fetching import DocumentFetcher
     from fairlead_kube.client import Kube
 
 DENY_ALL: Final = Rules(default_action="Deny")
@@ -62,6 +65,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic clock for deadlines and limits of calls, in seconds."""
     kube: Kube | None = None
     """Client of the cluster; None off a cluster."""
+    documents: DocumentFetcher | None = None
+    """Fetcher of documents of OAuth clients; None: one that reaches public addresses alone."""
 
 
 def compose(
@@ -139,6 +144,7 @@ def compose(
         sign_ins=sign_ins,
         listings=listings,
         models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
+        authorization=_authorization(shared, servers, rest.guard, runtime),
     )
     lifecycle = GatewayLifecycle(snapshots)
     listener = client_listener(
@@ -147,3 +153,21 @@ def compose(
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
     return Gateway(parts, lifecycle, listener, operations, metrics)
+
+
+def _authorization(
+    shared: SharedParts, servers: ServerAccess, guard: RequestGuard, runtime: Runtime
+) -> AuthorizationService | None:
+    trust, own, store = shared.trust.authorization, shared.own_tokens, shared.grants
+    if trust is None or own is None or store is None:
+        return None
+    return authorization_service(
+        trust,
+        own,
+        store,
+        guard,
+        session_key=shared.settings.installation.session_key.encode(),
+        resolve=servers.resolve,
+        clock=shared.clock,
+        documents=runtime.documents,
+    )

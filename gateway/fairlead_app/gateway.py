@@ -60,6 +60,8 @@ class Gateway:
         self.sign_ins = parts.sign_ins
         """Sign-ins of persons at servers."""
         self._listings = parts.listings
+        self.authorization = parts.authorization
+        """Authorization server in front of the providers; None if it is not configured."""
         self._heap = shared.heap
         self._lifecycle = lifecycle
         self._llm = models.llm
@@ -108,6 +110,8 @@ class Gateway:
             self._unused_grants.start()
         self.sign_ins.start()
         self._listings.start()
+        if self.authorization is not None:
+            self.authorization.start()
         self.models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):
@@ -140,6 +144,8 @@ class Gateway:
         await self.endpoint.identities.aclose()
         await self.endpoint.context.subscriptions.aclose()
         self.endpoint.context.bridge.close()
+        if self.authorization is not None:
+            await self.authorization.aclose()
         await self._listings.aclose()
         await self.sign_ins.aclose()
         await self.registry.aclose(0)

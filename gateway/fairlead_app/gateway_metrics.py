@@ -14,6 +14,7 @@ from fairlead_app.metrics.guards import GuardCollector
 from fairlead_app.metrics.latencies import LatencyCollector
 from fairlead_app.metrics.reloads import ReloadCollector
 from fairlead_app.metrics.servers import ServerCollector
+from fairlead_app.metrics.sign_ins import SignInCollector
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.endpoint.listener import Listener
@@ -48,5 +49,6 @@ def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: 
         models.requests,
         models.sessions,
         GrantCollector(shared.grants),
+        SignInCollector(None if parts.authorization is None else parts.authorization.parts.counts),
         ReloadCollector(lambda: configured.reload_failed, lambda: configured.reloads),
     )

@@ -27,7 +27,8 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     console = served_console(settings.console, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
     sign_in = SignInPages(parts.sign_ins, rest.guard)
-    guarded = GuardMiddleware(api, rest.guard, *models_api, sign_in.request, console.request)
+    authorization = () if parts.authorization is None else (parts.authorization.api.request,)
+    guarded = GuardMiddleware(api, rest.guard, *models_api, *authorization, sign_in.request, console.request)
     fallbacks = FallbackServer(guarded, shared.heap, models.speech)
     listening = settings.listening
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))

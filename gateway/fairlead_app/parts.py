@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead_app.authorization import AuthorizationService
 from fairlead_app.call_path import McpPath
 from fairlead_app.model_endpoints import ModelEndpoints
 from fairlead_app.shared_parts import SharedParts
@@ -35,3 +36,5 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     listings: GrantedListings
     """Lists that are read with grants of persons."""
     models: ModelEndpoints
+    authorization: AuthorizationService | None
+    """Authorization server in front of the providers; None if it is not configured."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fairlead_app.authentication import Trust
+from fairlead_app.authorization import OwnTokenParts, own_token_parts
 from fairlead_app.governance import Governance, configured_proxies
 from fairlead_app.settings import Settings
 from fairlead_app.stored_grants import grant_store
@@ -62,6 +63,8 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     identities: Identities
     grants: ClosableGrantStore | None
     """Grants that persons made for servers; None if none can be stored."""
+    own_tokens: OwnTokenParts | None
+    """Tokens that the gateway issues itself; None without an authorization server."""
     resource: ProtectedResource
     """OAuth metadata of the gateway as a protected resource (RFC 9728)."""
     allow: AllowList
@@ -83,6 +86,9 @@ def shared_parts(
     installation, listening = settings.installation, settings.listening
     identity, calls = settings.identity, settings.calls
     anonymous = identity.anonymous == "allow" or (identity.anonymous is None and not trust.authenticators)
+    grants = grant_store(settings.upstream.grants, settings.limits.redis, kube, installation.release_namespace)
+    own = own_token_parts(trust.authorization, grants, clock)
+    authenticators = trust.authenticators if own is None else (own.authenticator, *trust.authenticators)
     return SharedParts(
         settings=settings,
         clock=clock,
@@ -95,8 +101,9 @@ def shared_parts(
         events=EventLog(),
         metrics=metrics,
         governance=Governance(settings.limits, settings.records, metrics, clock),
-        identities=Identities(trust.authenticators, anonymous=anonymous, local=_serves_owner(settings)),
-        grants=grant_store(settings.upstream.grants, settings.limits.redis, kube, installation.release_namespace),
+        identities=Identities(authenticators, anonymous=anonymous, local=_serves_owner(settings)),
+        grants=grants,
+        own_tokens=own,
         resource=ProtectedResource(
             identity.public_url, trust.issuers, trust.scopes, secure=listening.tls.cert is not None
         ),

@@ -86,6 +86,7 @@ class ConsoleRequest:
     """
 
     own_pages = True
+    any_origin = False
     """Whether POST requests come from pages of the gateway itself, so that the guard allows this origin."""
 
     def __init__(self, access: Access, pages: ConsolePages, scope: Scope) -> None:

@@ -48,7 +48,7 @@ class SignInForm:
         guard = self._console.rest.guard
         headers = {b"user-agent": request.headers.get("user-agent", "").encode("latin-1")}
         address, _ = guard.client(request.scope, headers)
-        return await guard.admit(f"Bearer {credential}".encode(), headers, address)
+        return await guard.admit(f"Bearer {credential}".encode(), headers, address, ROOT)
 
 
 def with_cookies(answer: Response, cookies: Sequence[str]) -> Response:

@@ -149,6 +149,7 @@ class ServedApi:
     public = False
     """Requests need a credential (see `fairlead_web.guard`)."""
     own_pages = False
+    any_origin = False
     """Requests do not come from pages of this gateway, so the origin must be in the list of allowed origins."""
 
     def __init__(

@@ -53,6 +53,13 @@ _LOCAL_NAT64: Final = ip_network("64:ff9b:1::/48")
 """Local-use NAT64 (RFC 8215), with prefixes of 48 bits or any longer length of RFC 6052."""
 _ISATAP: Final = frozenset((0x00005EFE, 0x02005EFE))
 """Bits 64 to 95 of an ISATAP address, which embeds an IPv4 address behind any prefix (RFC 5214)."""
+_TRANSLATED: Final = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"), _LOCAL_NAT64)
+"""IPv6 networks whose addresses are as public as the IPv4 address that they embed."""
+_GLOBAL_UNICAST: Final = ip_network("2000::/3")
+_SPECIAL_USE: Final = (
+    ip_network("192.88.99.0/24"),  # relays of 6to4, given up in RFC 7526
+    ip_network("3fff::/20"),  # documentation (RFC 9637)
+)
 _NODE_PORTS: Final[Mapping[int, str]] = {
     10250: "the kubelet of a node",
     10255: "the kubelet of a node",
@@ -290,12 +297,39 @@ def service_namespace(name: str) -> str | None:
     return "" if labels[-2:] == ["cluster", "local"] else None
 
 
+def public_only(resolve: Resolve) -> Resolve:
+    """Wrap `resolve` so that it returns addresses of the internet alone, whatever the settings allow to servers.
+
+    It raises AddressNotAllowed if a name has no such address.
+    """
+
+    async def resolve_public(host: str, port: int) -> list[Address]:
+        addresses = await resolve(host, port)
+        good = [address for address in addresses if is_public_address(address[0])]
+        if addresses and not good:
+            raise AddressNotAllowed(f"{host} leads to an address that is not public", "a host with a public address")
+        return good
+
+    return resolve_public
+
+
 def is_public_address(text: str, *, unless_name: bool = False) -> bool:
     """Whether an address is one of the internet, with all that it embeds; `unless_name` for a text that is none."""
     address = _parse_address(text.partition("%")[0])
     if address is None:
         return unless_name
-    return all(each.is_global for each in (address, *_embedded_addresses(address)))
+    return all(map(_is_public, (address, *_embedded_addresses(address))))
+
+
+def _is_public(address: _Ip) -> bool:
+    """Whether an address is one of the internet, without regard to what it embeds. `is_global` of Python is true for
+    several networks of special use as well, depending on its version.
+    """
+    if address.is_multicast or any(address in network for network in (*METADATA_NETWORKS, *_SPECIAL_USE)):
+        return False
+    if isinstance(address, IPv6Address) and any(address in network for network in _TRANSLATED):
+        return True
+    return address.is_global and (isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST)
 
 
 def is_loopback_address(text: str) -> bool:

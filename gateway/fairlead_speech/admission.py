@@ -60,6 +60,7 @@ class _Credentials:
 
     public = False
     own_pages = False
+    any_origin = False
 
     def credential(self, scope: Any) -> bytes | None:
         """Remove the credential from the scope, and return it as a value of the header `Authorization`. Raises

@@ -26,6 +26,7 @@ from fairlead_gateway.core.request import agent_in, agent_name, by_name, is_forw
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
+from fairlead_gateway.identity.token_resource import refuse_elsewhere
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.limits.fair_rotation import WORKS_FOR
 from fairlead_mcp.addresses import AllowList
@@ -121,6 +122,11 @@ class CredentialReader(Protocol):
         """Whether requests come from pages of this gateway, so that any allowed host is a valid origin."""
         ...
 
+    @property
+    def any_origin(self) -> bool:
+        """Whether web pages of any origin may send the request: to endpoints that are public and take no cookies."""
+        ...
+
     def credential(self, scope: Scope) -> bytes | None:
         """Return the principal's credential as a value of `Authorization`, and remove the credential from all other
         parts of the scope. Raises Problem if the credential cannot be read.
@@ -168,16 +174,19 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def _origin_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
-        """Rejection of a request that a foreign web page may have sent; None if the request is valid. With `own_pages`,
-        an origin that equals `Host` is valid too, unless every request is anonymous: then only the list of allowed
-        origins protects from DNS rebinding.
+    def _origin_problem(self, headers: dict[bytes, bytes], api: CredentialReader | None) -> Problem | None:
+        """Rejection of a request that a foreign web page may have sent; None if the request is valid. For `own_pages`
+        of `api`, an origin that equals `Host` is valid too, unless every request is anonymous: then only the list of
+        allowed origins protects from DNS rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
             return Problem(
                 FORBIDDEN_HOST, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
             )
+        if api is not None and api.any_origin:
+            return None
         origin = headers.get(b"origin")
+        own_pages = api is not None and api.own_pages
         own = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
         if not own and not self.allow.origin(origin):
             return Problem(
@@ -195,7 +204,7 @@ class RequestGuard:
         returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
         """
         headers = by_name(scope["headers"])
-        problem = self._origin_problem(headers, own_pages=api is not None and api.own_pages)
+        problem = self._origin_problem(headers, api)
         if problem is not None or is_public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
@@ -206,7 +215,7 @@ class RequestGuard:
                 return problem
             headers = by_name(scope["headers"])
         scope["client"] = self.client(scope, headers)
-        admitted = await self.admit(credential, headers, scope["client"][0])
+        admitted = await self.admit(credential, headers, scope["client"][0], scope["path"])
         if isinstance(admitted, Problem):
             return admitted
         if admitted is LOCAL and (is_forwarded(headers) or not scope[BY_OWNER]()):
@@ -216,17 +225,20 @@ class RequestGuard:
         WORKS_FOR.set(agent_in(scope))
         return None
 
-    async def admit(self, authorization: bytes | None, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
-        """Identity of the principal that a credential belongs to, or the reason to reject the request."""
+    async def admit(
+        self, authorization: bytes | None, headers: dict[bytes, bytes], address: str, path: str
+    ) -> Identity | Problem:
+        """Identity of the principal that a credential belongs to, or the reason to reject the request for a path."""
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
-        if isinstance(verdict, Identity):
-            overload = self._overload_problem(verdict, headers, address)
-            if overload is None:
-                await self._prepare(verdict)
-            return overload or verdict
-        if self._auditor is not None:
-            self._auditor.record_rejection(Origin(address, headers), verdict.status, verdict.message)
-        return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
+        if not isinstance(verdict, Identity):
+            return self._refuse(verdict, Origin(address, headers))
+        elsewhere = refuse_elsewhere(verdict, path)
+        if elsewhere is not None:
+            return self._refuse(elsewhere, Origin(address, headers, verdict))
+        overload = self._overload_problem(verdict, headers, address)
+        if overload is None:
+            await self._prepare(verdict)
+        return overload or verdict
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Return the function that counts the response bytes that the client has not read, for the key UNREAD."""
@@ -245,6 +257,19 @@ class RequestGuard:
             origin = Origin(self.client(scope, headers)[0], headers, identity)
             self._auditor.record_change(origin, "accounts/grant", str(server), server, what)
 
+    def record_sign_in(self, scope: Scope, identity: Identity, client: str, what: str) -> None:
+        """Record in the audit log that a person has signed a client in, by a request for a public page."""
+        if self._auditor is not None:
+            headers = by_name(scope["headers"])
+            origin = Origin(self.client(scope, headers)[0], headers, identity)
+            self._auditor.record_change(origin, "sign-ins/grant", client, None, what)
+
+    def record_sign_in_refusal(self, scope: Scope, status: int, reason: str) -> None:
+        """Record in the audit log that a sign-in of a client, or the renewal of one, was refused."""
+        if self._auditor is not None:
+            headers = by_name(scope["headers"])
+            self._auditor.record_rejection(Origin(self.client(scope, headers)[0], headers), status, reason)
+
     def record_refusal(self, scope: Scope, status: int, reason: str) -> None:
         """Record in the audit log that an admitted request was refused."""
         if self._auditor is not None:
@@ -260,9 +285,12 @@ class RequestGuard:
             self._auditor.record_rejection(Origin(address, headers, identity), *refused)
         return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
-    def _credential_problem(self, refusal: CredentialRefusal, host: str) -> Problem:
+    def _refuse(self, refusal: CredentialRefusal, origin: Origin) -> Problem:
+        """Rejection of a request without a credential that is valid for it, which is recorded."""
+        if self._auditor is not None:
+            self._auditor.record_rejection(origin, refusal.status, refusal.message)
         problem = Problem(_CODES[refusal.status], refusal.message)
-        problem.headers.update(self.resource.headers(refusal, host, ""))
+        problem.headers.update(self.resource.headers(refusal, origin.headers.get(b"host", b"").decode("latin-1"), ""))
         return problem
 
 

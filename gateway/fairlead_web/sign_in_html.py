@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -56,6 +56,29 @@ def form_page(title: str, facts: Sequence[tuple[str, str]], note: str, action: s
         f'<button type="submit">{escape(label)}</button></form>'
     )
     text = f"<p>{escape(note)}</p>" if note else ""
+    return _page(title, f"<dl>{rows}</dl>{text}{form}", referrer=_OWN_REFERRER)
+
+
+def choice_page(title: str, text: str, choices: Sequence[tuple[str, str]]) -> Response:
+    """Page with links, each a label and a URL."""
+    links = "".join(f'<p><a href="{escape(url)}">{escape(label)}</a></p>' for label, url in choices)
+    return _page(title, f"<p>{escape(text)}</p>{links}")
+
+
+def decision_page(
+    title: str, facts: Sequence[tuple[str, str]], notes: Sequence[str], action: str, hidden: Mapping[str, str]
+) -> Response:
+    """Page with facts, notes, and a form that posts `hidden` and `decision`, `allow` or `deny`, to `action`."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    text = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    fields = "".join(
+        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in hidden.items()
+    )
+    form = (
+        f'<form method="post" action="{escape(action)}">{fields}'
+        '<button type="submit" name="decision" value="allow">Allow</button> '
+        '<button type="submit" name="decision" value="deny">Deny</button></form>'
+    )
     return _page(title, f"<dl>{rows}</dl>{text}{form}", referrer=_OWN_REFERRER)
 
 

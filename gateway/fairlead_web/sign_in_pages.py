@@ -260,6 +260,7 @@ class SignInRequest:
     """One request for a page. As a `ForeignApi`, it needs no credential: the pages check who opens them."""
 
     own_pages = True
+    any_origin = False
     public = True
 
     def __init__(self, pages: SignInPages, scope: Scope) -> None:

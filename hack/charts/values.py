@@ -7,8 +7,9 @@ Each key of values.yaml has a comment right above it, which describes it. A last
 takes anything, `settings: operator|gateway` one that takes the settings of that component, each described by the
 docstring under its field, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
 `like: TYPE` one that is bound like a type of `fairlead_api.setting_types`, `server: FIELD` like that field of an
-McpServer's spec, `labels: true` and `annotations: true` as such are, `tiers: true` a list of LatencyTiers, and
-`providers: true` one that takes the file of routes and providers. Settings that the chart sets by itself are left out.
+McpServer's spec, `labels: true` and `annotations: true` as such are, `tiers: true` a list of LatencyTiers,
+`providers: true` one that takes the file of routes and providers, and `authorizationServer: true` one that takes that
+part of the identity file. Settings that the chart sets by itself are left out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ import fairlead_api.v1alpha1.names
 import fairlead_app.settings
 import fairlead_operator.settings
 from fairlead_api.environment import EnvironmentSettings
+from fairlead_gateway.identity.authorization_server import AuthorizationServer
 from fairlead_models.cascaded_engines import CascadedProvider
 from fairlead_models.providers import Provider
 
@@ -51,16 +53,30 @@ _ROUTES: Final = {
     "models": "What models of yours hold, in tokens.",
     "liveModels": "A server that tells what its models hold.",
 }
-_KEY_SECRET: Final[Json] = {
-    "type": "object",
-    "additionalProperties": False,
-    "description": "Key of a Secret of yours in the namespace of the release, in place of `keyEnv` and `keyFile`.",
-    "required": ["name", "key"],
-    "properties": {
-        "name": {"type": "string", "minLength": 1, "description": "Name of the Secret."},
-        "key": {"type": "string", "minLength": 1, "description": "Its key that holds the provider's key."},
-    },
-}
+
+
+def _secret(description: str, held: str) -> Json:
+    """The schema of a key of a Secret, which holds what `held` says."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "description": description,
+        "required": ["name", "key"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "description": "Name of the Secret."},
+            "key": {"type": "string", "minLength": 1, "description": f"Its key that holds {held}."},
+        },
+    }
+
+
+_KEY_SECRET: Final = _secret(
+    "Key of a Secret of yours in the namespace of the release, in place of `keyEnv` and `keyFile`.",
+    "the provider's key",
+)
+_CLIENT_SECRET: Final = _secret(
+    "Key of a Secret of yours in the namespace of the release; without it the client is public and has PKCE alone.",
+    "the client's secret",
+)
 BEGIN: Final = "<!-- values: made by hack/gen from values.yaml -->"
 END: Final = "<!-- end of values -->"
 _KEYWORDS: Final = ("setting", "like", "server", "labels", "annotations")
@@ -150,6 +166,8 @@ def _property(value: Value) -> Json:
         return made
     if not _is_leaf(value):
         return _mapping(value.description)
+    if "authorizationServer" in value.extra:
+        return {**authorization_server(), "description": value.description, "default": value.default}
     if "tiers" in value.extra:
         return {"type": "array", "description": value.description, "default": value.default, "items": _tier()}
     bounds = _bounds_of(value)
@@ -282,6 +300,19 @@ def providers() -> Json:
     return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": either}
 
 
+def authorization_server() -> Json:
+    """The authorization server, as the gateway reads it, with the secrets of its clients from Secrets."""
+    made = _struct(AuthorizationServer)
+    members = made["properties"]
+    provider = members["providers"]["items"]["properties"]
+    del provider["clientSecretFile"]
+    provider["clientSecret"] = _CLIENT_SECRET
+    members["providers"]["items"]["required"] = ["issuer", "clientId"]
+    members["clients"]["items"]["required"] = ["id", "redirectUris"]
+    members["registration"]["required"] = ["redirectHosts"]
+    return made
+
+
 def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
     """The fields of a class, and of the groups of settings in it: name, schema, and the docstring under it in one line.
     A setting has the name of its variable.
@@ -357,6 +388,8 @@ def _of(info: msgspec.inspect.Type) -> Json:
     match info:
         case msgspec.inspect.Metadata():
             return _expecting(_of(info.type), info.extra)
+        case msgspec.inspect.AnyType():
+            return {}
         case msgspec.inspect.BoolType():
             return {"type": "boolean"}
         case msgspec.inspect.IntType():

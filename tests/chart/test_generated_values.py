@@ -39,6 +39,7 @@ PASSED_ON: Final[dict[str, list[Any]]] = {
     "podSecurityContext": [{"runAsNonRoot": True}],
     "securityContext": [{"readOnlyRootFilesystem": True}],
     "identity.issuers": [[], [{"issuer": "https://login.example.com", "audiences": ["tools"]}]],
+    "identity.authorizationServer": [{}],
     "operator.affinity": AFFINITY,
     "gateway.affinity": AFFINITY,
     "operator.extraContainers": CONTAINERS,

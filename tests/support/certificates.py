@@ -1,4 +1,4 @@
-"""Real certificates for tests: an authority of its own and a certificate of it for 127.0.0.1."""
+"""Real certificates for tests: an authority of its own and its certificates for 127.0.0.1 or host names."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ class Authority:
         self._certificate = draft.sign(self._key, hashes.SHA256())
         self.bundle = _pem(self._certificate)
 
-    def server_context(self, folder: Path) -> ssl.SSLContext:
-        """For a server on 127.0.0.1."""
+    def server_context(self, folder: Path, *hosts: str) -> ssl.SSLContext:
+        """For a server on 127.0.0.1, or one with these host names."""
         file = folder / "server.pem"
-        file.write_text(self.issued())
+        file.write_text(self.issued(*hosts))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         return context
 
-    def issued(self) -> str:
-        """A key and a certificate for 127.0.0.1, as PEM in one; for a client too."""
+    def issued(self, *hosts: str) -> str:
+        """A key and a certificate for 127.0.0.1, or for host names, as PEM in one; for a client too."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts] or [address])
         draft = _draft(name, self._name, key.public_key()).add_extension(names, critical=False)
         certificate = draft.sign(self._key, hashes.SHA256())
         private = key.private_bytes(

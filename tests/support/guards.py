@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from guards_of_accounts import ACCOUNTS
 from guards_of_apis import APIS
+from guards_of_authorization import AUTHORIZATION
+from guards_of_client_documents import CLIENT_DOCUMENTS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
@@ -19,6 +21,7 @@ from guards_of_issuers import ISSUERS
 from guards_of_keys import KEYS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
+from guards_of_own_tokens import OWN_TOKENS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EXTENSIONS, POLICIES, READERS, TENANCY
@@ -38,6 +41,7 @@ GUARDS: tuple[Guard, ...] = (
     *IDS,
     *POLICIES,
     *EGRESS,
+    *CLIENT_DOCUMENTS,
     *TENANCY,
     *LISTS,
     *BOMBS,
@@ -57,4 +61,6 @@ GUARDS: tuple[Guard, ...] = (
     *DOCUMENTS,
     *APIS,
     *KEYS,
+    *AUTHORIZATION,
+    *OWN_TOKENS,
 )

@@ -58,6 +58,9 @@ class OidcProvider(LocalIssuer):
         self.codes: dict[str, dict[str, str]] = {}
         self.asked_for: list[dict[str, str]] = []
         """Parameters of each authorization request."""
+        self.refreshes: dict[str, dict[str, str]] = {}
+        """Grants by refresh token, which each renewal replaces."""
+        self.gives_refresh = True
         self.exchanged: list[dict[str, str]] = []
         """Fields of each token request."""
 
@@ -121,6 +124,7 @@ class OidcProvider(LocalIssuer):
     def _token(self, reply: Reply, request: Request) -> None:
         fields = dict(parse_qsl(request.body.decode()))
         self.exchanged.append(fields)
+        renewed = self.refreshes.pop(fields.get("refresh_token", ""), None)
         grant = self.codes.pop(fields.get("code", ""), None)
         digest = hashlib.sha256(fields.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -129,6 +133,8 @@ class OidcProvider(LocalIssuer):
             self._json(reply, 401, {"error": "invalid_client", "error_description": secrets})
         elif not self._is_client(request, fields):
             self._json(reply, 401, {"error": "invalid_client"})
+        elif renewed is not None:
+            self._json(reply, 200, self._tokens(renewed))
         elif grant is None or challenge != grant["code_challenge"] or fields["redirect_uri"] != grant["redirect_uri"]:
             self._json(reply, 400, {"error": "invalid_grant", "error_description": "no <b>such</b> code"})
         else:
@@ -148,7 +154,11 @@ class OidcProvider(LocalIssuer):
         told = {**who, "aud": CLIENT, "nonce": grant["nonce"], **self.id_claims}
         made = self.token(**told) if self.sign_id is None else self.sign_id(self.claims(**told))
         access = self.access or self.token(**{**who, "aud": grant.get("resource", CLIENT), **self.access_claims})
-        return {"token_type": "Bearer", "access_token": access, "id_token": made, "refresh_token": "unwanted"}
+        tokens = {"token_type": "Bearer", "access_token": access, "id_token": made}
+        if self.gives_refresh:
+            tokens["refresh_token"] = secrets.token_urlsafe(12)
+            self.refreshes[tokens["refresh_token"]] = grant
+        return tokens
 
     def _json(self, reply: Reply, status: int, told: dict[str, Any]) -> None:
         reply.send(status, b" " * self.padding + json.dumps(told).encode())

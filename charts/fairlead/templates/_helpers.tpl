@@ -204,6 +204,16 @@ egress:
 {{- with .Values.identity.issuers }}{{- $_ := set $file "issuers" . }}{{- end -}}
 {{- with .Values.identity.scopes }}{{- $_ := set $file "scopes" . }}{{- end -}}
 {{- with .Values.identity.serviceAccountAudiences }}{{- $_ := set $file "serviceAccounts" (dict "audiences" .) }}{{- end -}}
+{{- with .Values.identity.authorizationServer -}}
+{{- $server := deepCopy . -}}
+{{- range $index, $provider := $server.providers -}}
+{{- if $provider.clientSecret -}}
+{{- $_ := set $provider "clientSecretFile" (printf "/etc/fairlead-authorization/%d" $index) -}}
+{{- $_ := unset $provider "clientSecret" -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $file "authorizationServer" $server -}}
+{{- end -}}
 {{- if $file }}{{- toYaml $file }}{{- end -}}
 {{- end -}}
 
@@ -252,6 +262,19 @@ from its start: requests to that provider are told. */}}
         path: {{ printf "%s.%s" $name $part | quote }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Secrets of the gateway as a client of providers, as sources of a projected volume; nothing where there are none. */}}
+{{- define "fairlead.gateway.clientSecrets" -}}
+{{- range $index, $provider := .Values.identity.authorizationServer.providers }}
+{{- with $provider.clientSecret }}
+- secret:
+    name: {{ .name | quote }}
+    items:
+      - key: {{ .key | quote }}
+        path: {{ $index | quote }}
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -90,6 +91,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Name of the credential for logs and revocation, without a secret: the id of an API key, or issuer and key of a
     JWT.
     """
+    resource: str = ""
+    """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
     expires_at: float = float("inf")
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""
@@ -104,6 +107,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             principal = self.principal.encode("utf-8", "surrogatepass")
             msgspec.structs.force_setattr(self, "owner", hashlib.blake2b(principal, digest_size=9).hexdigest())
             msgspec.structs.force_setattr(self, "person", _without_agent(principal))
+
+
+def jwt_principal(issuer: str, subject: str, agent: str | None) -> str:
+    """Principal of a JWT: of a subject of an issuer, by an agent."""
+    return f"jwt:{issuer}#{quote(subject, safe='')}/{quote(agent or '', safe='')}"
+
+
+def jwt_person(issuer: str, subject: str) -> bytes:
+    """Key of a person (`Identity.person`) who is a subject of an issuer."""
+    return _without_agent(jwt_principal(issuer, subject, None).encode("utf-8", "surrogatepass"))
 
 
 def _without_agent(principal: bytes) -> bytes:

@@ -37,6 +37,7 @@ from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.identity.token_resource import refuse_elsewhere
 from fairlead_gateway.policy.decision import denial
 from fairlead_gateway.policy.selection import Selection, ServedSelection
 from fairlead_gateway.policy.unknown_endpoints import why_unknown
@@ -207,6 +208,9 @@ class McpEndpoint(HttpService):
         With `may_wait`, a request to the endpoint of a starting server is held until the server is ready.
         """
         exchange.identity = identity
+        if identity.resource and (refused := refuse_elsewhere(identity, exchange.target.decode("latin-1"))) is not None:
+            self._reject_credential(exchange, refused)
+            return
         view = self.known_views.find(identity, exchange.target)
         if view is None:
             if not self.selection.ready(identity, exchange.target):

@@ -1,24 +1,17 @@
-"""Makes this replica drop the access tokens of grants that ended, here or at another replica.
-
-A change that the store tells of, but then does not answer about, is looked at again until it does: otherwise the token
-of an ended grant would be used until it expires.
-"""
+"""Makes this replica drop the access tokens of grants that ended, here or at another replica."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
 
 from fairlead_gateway.core.granted_tokens import GrantedTokens
 from fairlead_gateway.grants.granted_server import granted_server
+from fairlead_gateway.grants.reviewed_changes import ReviewedChanges
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError
 
 log = logging.getLogger(__name__)
-
-RETRY_SECONDS: Final = 1.0
-"""Time until changes are looked at again after the store has not answered."""
 
 
 class EndedGrants:
@@ -27,44 +20,15 @@ class EndedGrants:
     def __init__(
         self, store: GrantStore, tokens: GrantedTokens, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
-        self._store = store
         self._tokens = tokens
         self._pause = pause
-        self._unknown: dict[GrantKey, None] = {}
-        """Changed grants about which the store has not answered yet, the oldest first."""
-        self._waiting = asyncio.Event()
-        """Set while there are such."""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._changes = ReviewedChanges(store, self._review, "ended grants", pause)
 
     def start(self) -> None:
-        loop, changes = asyncio.get_running_loop(), self._store.changes()
-        self._tasks = [
-            loop.create_task(self._watch(changes), name="ended grants"),
-            loop.create_task(self._ask_again(), name="ended grants, once more"),
-        ]
+        self._changes.start()
 
     async def aclose(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
-        async for key in changes:
-            if not await self._review(key):
-                self._unknown[key] = None
-                self._waiting.set()
-
-    async def _ask_again(self) -> None:
-        while True:
-            await self._waiting.wait()
-            await self._pause(RETRY_SECONDS)
-            for key in [*self._unknown]:
-                del self._unknown[key]
-                if not await self._review(key):
-                    self._unknown[key] = None  # after the others, as it alone may be at fault
-                    break
-            if not self._unknown:
-                self._waiting.clear()
+        await self._changes.aclose()
 
     async def _review(self, key: GrantKey) -> bool:
         """Drop the token of a changed grant if it has ended; False if that is not known."""

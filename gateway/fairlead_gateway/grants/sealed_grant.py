@@ -10,8 +10,10 @@ import msgspec
 
 from fairlead_mcp.oauth.stored_grant import GrantKey
 
-MAX_RECORD_BYTES: Final = 8_192
-"""Limit on the bytes of a record. One of a 2 kB grant has about 3 kB, unless its person or issuer is long."""
+MAX_RECORD_BYTES: Final = 14_336
+"""Limit on the bytes of a record. One of a 2 kB grant has about 3 kB, and the largest session 11.5 kB, unless its
+person or issuer is long.
+"""
 
 
 class SealedGrant(msgspec.Struct, frozen=True, rename="camel"):

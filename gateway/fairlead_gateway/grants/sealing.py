@@ -20,13 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fairlead_gateway.grants.sealed_grant import SealedGrant
 from fairlead_gateway.grants.sealing_keys import KEY_BYTES, SealingKey
-from fairlead_mcp.oauth.stored_grant import (
-    MAX_GRANT_BYTES,
-    GrantKey,
-    GrantStoreError,
-    StoredGrant,
-    UnreadableGrant,
-)
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
 
 _NONCE_BYTES: Final = 12
 _INFO: Final = b"fairlead grant of "
@@ -48,7 +42,7 @@ class GrantSealer:
         """Raises GrantStoreError for a grant that is too large."""
         if not grant.fits:
             raise GrantStoreError(
-                f"the grant for {key.server} has more than {MAX_GRANT_BYTES} bytes: its refresh token or its list of "
+                f"the grant for {key.server} has more than {grant.max_bytes} bytes: its refresh token or its list of "
                 "scopes is too long to be stored"
             )
         nonce = os.urandom(_NONCE_BYTES)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.identity.authorization_server import AuthorizationServer
 from fairlead_gateway.yaml_files import read_yaml
 from fairlead_mcp.addresses import is_loopback
 
@@ -81,6 +82,8 @@ class CredentialIssuers(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     scopes: tuple[Text, ...] = ()
     """Scopes that every token of an issuer must have."""
     service_accounts: ServiceAccounts | None = None
+    authorization_server: AuthorizationServer | None = None
+    """Authorization server in front of `issuers`; None: clients get their tokens from the issuers themselves."""
 
 
 def load_credential_issuers(path: Path | None) -> CredentialIssuers:
@@ -92,7 +95,9 @@ def load_credential_issuers(path: Path | None) -> CredentialIssuers:
             read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, CredentialIssuers, dec_hook=_path
         )
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{path} must have the members issuers, scopes or serviceAccounts: {error}") from error
+        raise BadSetting(
+            f"{path} must have the members issuers, scopes, serviceAccounts or authorizationServer: {error}"
+        ) from error
     for issuer in credential_issuers.issuers:
         _check(path, issuer)
     if len({issuer.issuer for issuer in credential_issuers.issuers}) < len(credential_issuers.issuers):
@@ -100,6 +105,11 @@ def load_credential_issuers(path: Path | None) -> CredentialIssuers:
     short = [issuer.name for issuer in credential_issuers.issuers if issuer.name]
     if len(set(short)) < len(short):
         raise BadSetting(f"{path} gives two issuers the same name")
+    if server := credential_issuers.authorization_server:
+        names = [issuer.names for issuer in credential_issuers.issuers]
+        mistake = server.find_mistake(names, service_accounts=credential_issuers.service_accounts is not None)
+        if mistake:
+            raise BadSetting(f"{path}: authorizationServer: {mistake}")
     return credential_issuers
 
 

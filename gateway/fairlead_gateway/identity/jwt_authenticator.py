@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -22,17 +21,17 @@ from joserfc.jwk import Key as SigningKey
 from joserfc.jws import JWSRegistry
 
 from fairlead_api.policies.subjects import claim
-from fairlead_gateway.core.identity import Identity, Kind
+from fairlead_gateway.core.identity import Kind
 from fairlead_gateway.identity.audiences import is_among, is_at
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.token_identity import lacks_scopes, token_identity, words_of
 
 MAX_TOKEN: Final = 8 << 10
 """Characters; longer tokens are rejected without decoding."""
-MAX_GROUPS: Final = 256
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 
 
@@ -189,20 +188,13 @@ class Tokens:
         if not isinstance(subject, str) or not subject:
             return NOBODY
         agent = next((value for name in issuer.agent_claims if (value := _text(claim(claims, name)))), None)
-        groups = frozenset(_words(claim(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS])
-        scopes = frozenset(_words(claims.get("scope", claims.get("scp"))))
-        missing = [scope for scope in self._scopes if scope not in scopes]
-        if missing:
-            return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
-        return Identity(
-            kind=self.kind,
-            principal=f"jwt:{issuer.issuer}#{quote(subject, safe='')}/{quote(agent or '', safe='')}",
+        scopes = frozenset(words_of(claims.get("scope", claims.get("scp"))))
+        return lacks_scopes(scopes, self._scopes) or token_identity(
+            claims,
+            issuer,
+            self._issuer_names,
             agent=agent,
-            groups=groups,
-            issuers=issuer.names,
-            doubtful=self._issuer_names.of_token(agent, groups),
             scopes=scopes,
-            claims=claims,
             credential=credential,
             expires_at=ends,
         )
@@ -210,7 +202,7 @@ class Tokens:
     def _end_of(self, claims: Mapping[str, Any], issuer: Issuer) -> float | CredentialRefusal:
         """Expiry of a token that is valid now, in seconds since the epoch, including the leeway."""
         now, leeway = self._now(), issuer.leeway_seconds
-        ends, begins, issued = (_time(claims.get(name)) for name in ("exp", "nbf", "iat"))
+        ends, begins, issued = (time_of(claims.get(name)) for name in ("exp", "nbf", "iat"))
         if ends is None or (begins is None and "nbf" in claims) or (issued is None and "iat" in claims):
             return UNREADABLE
         if ends + leeway <= now:
@@ -237,7 +229,7 @@ def json_of(part: str) -> Mapping[str, Any] | None:
     return members if isinstance(members, dict) else None
 
 
-def _time(value: Any) -> float | None:
+def time_of(value: Any) -> float | None:
     """A NumericDate (RFC 7519 section 2)."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -246,10 +238,3 @@ def _time(value: Any) -> float | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _words(value: Any, *, whole: bool = False) -> list[str]:
-    """Strings of a claim that is a list or one string. A string is split at spaces, unless it is `whole`."""
-    if isinstance(value, str):
-        return [value] if whole else value.split()
-    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

@@ -116,8 +116,10 @@ class MadeKeys:
         self._now = now
 
     def may(self, identity: Identity, subjects: Collection[Key]) -> bool:
-        """Whether a principal may create keys; `subjects` are its names in policies."""
-        if identity.made or identity.kind not in ("apiKey", "jwt"):
+        """Whether a principal may create keys; `subjects` are its names in policies. A key is valid everywhere, so a
+        token for one path may create none.
+        """
+        if identity.made or identity.resource or identity.kind not in ("apiKey", "jwt"):
             return False
         certain = (key for key in subjects if key not in identity.doubtful)
         return self._everybody or not self._makers.isdisjoint(certain)

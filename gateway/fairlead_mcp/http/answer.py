@@ -22,6 +22,7 @@ WANTED: Final = frozenset(
         b"location",
         b"etag",
         b"retry-after",
+        b"cache-control",
         b"mcp-protocol-version",
     }
 )

@@ -28,6 +28,7 @@ from fairlead_mcp.oauth.stored_grant import (
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_http import JSON, open_http
 
+_PREFIX: Final = "registration:"
 MOST: Final = 128
 """Limit on the registrations in a store, beyond which the oldest is forgotten; a grant keeps a copy of its client."""
 MOST_OF_URI: Final = 4
@@ -93,7 +94,8 @@ class ClientRegistrations:
     async def _make_room(self, key: GrantKey, redirect_uri: str) -> None:
         """Delete the oldest registrations beyond the limits, besides that at `key`. Raises GrantFailed."""
         with reading_grants():
-            others = [each for each in await self._store.of_person(key.person) if each[0] != key]
+            stored = await self._store.of_person(key.person)  # which has other records of the gateway itself too
+            others = [each for each in stored if each[0] != key and each[0].server.startswith(_PREFIX)]
             others.sort(key=lambda each: each[1].granted_at)
             alike = [other for other, grant in others if grant.redirect_uri == redirect_uri]
             surplus = alike[: max(len(alike) + 1 - MOST_OF_URI, 0)]
@@ -127,7 +129,7 @@ class ClientRegistrations:
 
 def registration_key(issuer: str, redirect_uri: str) -> GrantKey:
     """Place of the gateway's registration at an issuer."""
-    return GrantKey(b"", f"registration:{issuer} {redirect_uri}")
+    return GrantKey(b"", f"{_PREFIX}{issuer} {redirect_uri}")
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.consented_grants import renewed_grant
 from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, discover_resource
 from fairlead_mcp.oauth.errors import CLOSED, INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
-from fairlead_mcp.oauth.grants import check_settings, code_parameters
+from fairlead_mcp.oauth.grants import check_settings, code_parameters, refresh_parameters
 from fairlead_mcp.oauth.issuer_client import TokenForm
 from fairlead_mcp.oauth.metadata import (
     AuthorizationServerMetadata,
@@ -52,6 +52,7 @@ from fairlead_mcp.oauth.named_hosts import guard_named_hosts
 from fairlead_mcp.oauth.scopes import bounded_scopes
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_answer import IssuedToken
 
 FLOW_SECONDS: Final = 15.0
 """Time limit of each step, with its discovery and registration."""
@@ -131,13 +132,16 @@ class ConsentFlow:
         challenge: Challenge | None = None,
         client_document_url: str = "",
         scopes: frozenset[str] = frozenset(),
+        optional: frozenset[str] = frozenset(),
+        nonce: str = "",
     ) -> Authorization:
         """Prepare the request of a person, with a registration of the gateway where it needs one.
 
         `challenge` is that of the server, where it refused a request; without it, the server is asked for one.
         `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
-        servers that read it; `scopes` are requested besides others, as those that the person gave before. Raises
-        GrantFailed.
+        servers that read it; `scopes` are requested besides others, as those that the person gave before. Those
+        in `optional` are left out where the authorization server names its scopes without them. `nonce` is that of the
+        ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. Raises GrantFailed.
         """
         check_settings(self._settings)
         async with _time_limit("the authorization server"):
@@ -145,11 +149,15 @@ class ConsentFlow:
             provider = await self._provider(demand)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
-            wanted = self._scopes(demand, provider, scopes)
+            offered = frozenset(metadata.scopes)
+            unknown = optional - offered if offered else frozenset()
+            wanted = tuple(scope for scope in self._scopes(demand, provider, scopes) if scope not in unknown)
             client = await self._client(metadata, redirect_uri, client_document_url, wanted)
         state, verifier = new_secret(), new_secret()
         resource = self._resource(provider)
         parameters = self._parameters(client.client_id, redirect_uri, state, verifier, resource, wanted)
+        if nonce:
+            parameters["nonce"] = nonce
         return Authorization(
             request_url(metadata.authorization_endpoint, parameters),
             state,
@@ -171,6 +179,11 @@ class ConsentFlow:
 
         Raises GrantFailed, also if the settings have changed since it was begun.
         """
+        grant, issued = await self.redeem(authorization, answer)
+        return grant, issued.access
+
+    async def redeem(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, IssuedToken]:
+        """As `finish`, with all tokens of the answer."""
         if authorization.settings != self._digest:
             raise GrantFailed("the settings of the server have changed meanwhile: sign in again", cause=CLOSED)
         code = read_code(
@@ -192,7 +205,14 @@ class ConsentFlow:
             if error.cause in (INVALID_CLIENT, UNAUTHORIZED_CLIENT) and not self._settings.client_id:
                 await self._registrations.forget(grant)
             raise
-        return renewed_grant(grant, issued, grant.granted_at), issued.access
+        return renewed_grant(grant, issued, grant.granted_at), issued
+
+    async def renew(self, grant: StoredGrant) -> IssuedToken:
+        """Renew by the refresh token of a grant, which may be used up then. Raises GrantFailed."""
+        parameters = refresh_parameters(grant.refresh_token, grant.resource)
+        form = TokenForm(parameters, secrets=(grant.refresh_token,))
+        async with _time_limit(f"the authorization server {grant.issuer}"):
+            return await self._clients.of(grant).request(form)
 
     async def revoke(self, grant: StoredGrant) -> bool:
         """As `ConsentedClients.revoke`."""
@@ -206,7 +226,8 @@ class ConsentFlow:
 
     async def _challenge(self) -> Challenge:
         """The server's challenge, where its metadata is needed."""
-        return Challenge() if self._settings.token_url else await discover_challenge(self._access)
+        known = self._settings.token_url or not self._access.server_url
+        return Challenge() if known else await discover_challenge(self._access)
 
     async def _provider(self, challenge: Challenge) -> _Provider:
         """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""
@@ -287,6 +308,8 @@ class ConsentFlow:
             return self._settings.resource
         if provider.resource is not None:
             return provider.resource.resource
+        if not self._access.server_url:
+            return ""
         parts = urlsplit(self._access.server_url)
         return f"{parts.scheme}://{parts.netloc}{parts.path}"
 

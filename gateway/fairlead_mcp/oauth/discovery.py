@@ -65,6 +65,8 @@ async def discover_resource(access: TokenAccess, resource_metadata: str) -> Prot
 
     Raises GrantFailed if that of a challenge is at another origin or about another resource.
     """
+    if not access.server_url:
+        return None
     server = Target.from_url(access.server_url, access.host_header)
     paths = resource_metadata_paths(server)
     if resource_metadata:

@@ -10,15 +10,19 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from fairlead_mcp.oauth.stored_session import StoredSession, StoredTokenKeys
+
 MAX_GRANT_BYTES: Final = 2_048
 """Limit on a grant as JSON."""
+MAX_SESSION_BYTES: Final = 8_192
+"""Limit on a grant with a session, which has the claims of the person too."""
 USED_SECONDS: Final = 86_400.0
 """Time within which the use of a grant is written once."""
 
 
 class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Consent of one person for one server, the key of one person for it, or the gateway's registration at one issuer;
-    at most MAX_GRANT_BYTES as JSON. Its text never shows a secret.
+    at most `max_bytes` as JSON. Its text never shows a secret.
     """
 
     issuer: str
@@ -68,11 +72,20 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """Key that the person entered (`auth: userKey`); empty for a consent or registration."""
     redirect_uri: str = ""
     """Redirect URI of the client that the gateway registered."""
+    session: StoredSession | None = None
+    """Access of a client of the gateway for which the person granted it; None for a grant for a server."""
+    token_keys: StoredTokenKeys | None = None
+    """Keys with which the gateway makes tokens of its own; None for all other records."""
+
+    @property
+    def max_bytes(self) -> int:
+        """Limit on the bytes of the grant as JSON."""
+        return MAX_GRANT_BYTES if self.session is None else MAX_SESSION_BYTES
 
     @property
     def fits(self) -> bool:
         """Whether it is small enough to be stored."""
-        return len(msgspec.json.encode(self)) <= MAX_GRANT_BYTES
+        return len(msgspec.json.encode(self)) <= self.max_bytes
 
     def used(self, now: float) -> StoredGrant:
         """The grant, with a use at `now`; the same object if one within the last day is known."""
@@ -96,7 +109,9 @@ class GrantKey(NamedTuple):
     person: bytes
     """Key of the person (`Identity.person`); empty for what belongs to the gateway itself, as its registrations."""
     server: str
-    """`NAMESPACE/NAME`; for a registration `registration:ISSUER REDIRECT_URI`."""
+    """`NAMESPACE/NAME`; for a registration `registration:ISSUER REDIRECT_URI`, for the session of a client
+    `session:ID`, for the consent to a client `consent:DIGEST`, for the keys of the gateway's tokens `token-keys`.
+    """
 
 
 class VersionedGrant(NamedTuple):

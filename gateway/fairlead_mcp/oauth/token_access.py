@@ -47,7 +47,7 @@ class TokenAccess:
     """Surroundings of the source of tokens of one server."""
 
     server_url: str
-    """URL of the MCP server."""
+    """URL of the MCP server; empty where the gateway signs a person in to itself."""
     resolve: Resolve
     """Resolver that `Egress.guard` has wrapped, so that addresses are checked right before the connection."""
     server: str = ""

@@ -56,6 +56,7 @@ class _TokenMembers(msgspec.Struct, frozen=True):
     refresh_token_expires_in: Any = None
     refresh_expires_in: Any = None
     """Keycloak's name of `refresh_token_expires_in`; RFC 6749 has neither."""
+    id_token: Any = None
     error: Any = None
 
 
@@ -96,6 +97,8 @@ class IssuedToken(NamedTuple):
     """Empty without a usable one."""
     refresh_expires_at: float = 0.0
     """End of the refresh token, in seconds since the epoch; 0: unknown."""
+    id_token: str = ""
+    """ID token, not verified (OpenID Connect Core 1.0 section 3.1.3.3); empty without one."""
 
 
 def secret_mask(secrets: Iterable[str]) -> Mask:
@@ -131,10 +134,11 @@ def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> I
     if expires_at <= now:
         raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
     access = AccessToken.bearer(value, expires_at, _granted_scopes(members.scope, request))
-    return IssuedToken(access, _refresh_token(members.refresh_token), _refresh_end(members, now))
+    refresh_token, id_token = _text(members.refresh_token), _text(members.id_token)
+    return IssuedToken(access, refresh_token, _refresh_end(members, now), id_token)
 
 
-def _refresh_token(value: object) -> str:
+def _text(value: object) -> str:
     usable = isinstance(value, str) and len(value) <= MAX_TOKEN_CHARACTERS and _PRINTABLE.fullmatch(value)
     return value if isinstance(value, str) and usable else ""
 

@@ -67,6 +67,13 @@ class MadeKey(msgspec.Struct, frozen=True):
     facts: KeyFacts
 
 
+def _why_not(identity: Identity) -> str:
+    """Why a principal may make no keys."""
+    if identity.resource:
+        return f"your token is for {identity.resource} alone, and a key would be valid everywhere"
+    return "your credential is itself such a key" if identity.made else "see FAIRLEAD_KEY_MAKERS"
+
+
 def router(context: RestContext) -> APIRouter:
     """Make the routes of `/v1/keys`."""
     routes = APIRouter(prefix="/v1", tags=["keys"])
@@ -76,8 +83,7 @@ def router(context: RestContext) -> APIRouter:
         if keys is None:
             raise Problem(FORBIDDEN, "making keys is turned off on this gateway: see FAIRLEAD_KEY_MAKERS")
         if not context.makes_keys(identity) and not context.administers(identity):
-            reason = "your credential is itself such a key" if identity.made else "see FAIRLEAD_KEY_MAKERS"
-            raise Problem(FORBIDDEN, f"you may not make keys: {reason}")
+            raise Problem(FORBIDDEN, f"you may not make keys: {_why_not(identity)}")
         return keys
 
     @routes.get("/keys", **describe_route("List keys", KeyList, examples.KEYS))
@@ -103,7 +109,7 @@ def router(context: RestContext) -> APIRouter:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
         if not context.makes_keys(identity):
-            raise Problem(FORBIDDEN, "you may not make keys: see FAIRLEAD_KEY_MAKERS")
+            raise Problem(FORBIDDEN, f"you may not make keys: {_why_not(identity)}")
         with _key_problems(REFUSED):
             key, record = await keys.make(identity, key_request.name, key_request.days)
         context.guard.record_change(request.scope, "keys/create", record.id, None, f"until {record.expires}")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.routing import BaseRoute, Route
 
 from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
@@ -18,24 +16,12 @@ from fairlead_web.guard import PublicPages
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server
+from servedroutes import PUBLIC, every_route
 from toolservers import modern_server
-
-PUBLIC = {"/healthz", "/readyz", "/.well-known/oauth-protected-resource"}
 
 
 def by(name: str, ask: Ask) -> Ask:
     return ask.with_headers(authorization=f"Bearer {name}")
-
-
-def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
-    """Those of included routers too, in the two ways in which FastAPI includes them."""
-    for route in routes:
-        if isinstance(route, Route):
-            yield route
-        elif (inside := getattr(route, "original_router", None)) is not None:
-            yield from every_route(inside.routes)
-        else:
-            raise AssertionError(f"this test does not know routes like {route!r}")
 
 
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:

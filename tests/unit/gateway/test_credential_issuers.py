@@ -22,7 +22,7 @@ def test_an_empty_file_names_nobody(tmp_path: Path) -> None:
         ("issuers: [", "is not valid YAML"),
         ("issuers: 2026-13-45", "is not valid YAML"),
         ("[" * 5000, "nested too deeply"),
-        ("- a", "the members issuers, scopes or serviceAccounts"),
+        ("- a", "the members issuers, scopes, serviceAccounts or"),
         ("issuers: [{issuer: 'https://a.example'}, {issuer: 'https://a.example'}]", "names an issuer twice"),
         ("issuers: [{issuer: 'https://a.example', name: a}, {issuer: 'https://b.example', name: a}]", "the same name"),
     ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from fairlead_mcp.egress import BadEgress, Egress, service_namespace
+from fairlead_mcp.egress import AddressNotAllowed, BadEgress, Egress, is_public_address, public_only, service_namespace
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.http.dial import Address, Dialer, Resolved, resolve_by_dns
+from fairlead_mcp.http.dial import Address, Dialer, Resolve, Resolved, resolve_by_dns
 
 POD = Egress.of(
     ["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
@@ -338,3 +340,100 @@ async def test_an_address_that_stands_for_one_that_is_fine_is_fine(address: str)
 async def test_a_setting_for_an_address_does_not_lift_the_rule_on_what_it_only_may_stand_for() -> None:
     """As one prefix length has it, this is 192.0.2.1, which is allowed; as another one, 169.254.169.254."""
     assert await judged(POD, "a.example.com", "64:ff9b:1:c000:2:100:a9fe:a9fe") != "64:ff9b:1:c000:2:100:a9fe:a9fe"
+
+
+PUBLIC = ("1.1.1.1", "160.79.104.10", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1", "2a00:1450::5%eth0")
+SPECIAL = (
+    "0.0.0.0",
+    "10.1.2.3",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "127.255.0.1",
+    "168.63.129.16",
+    "169.254.169.254",
+    "172.16.0.1",
+    "192.0.0.192",
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.168.0.1",
+    "198.18.0.1",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:0:7f00:1",
+    "::7f00:1",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::a00:1",
+    "100::1",
+    "2001:db8::1",
+    "2001::1",
+    "2002:7f00:1::1",
+    "2002:a00:1::1",
+    "3fff::1",
+    "4000::1",
+    "5f00::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fec0::1",
+    "ff02::1",
+    "ff0e::1",
+    "2606:4700:0:0:0:5efe:7f00:1",
+)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+async def test_an_address_of_the_internet_is_public(address: str) -> None:
+    assert is_public_address(address)
+    assert await public_only(resolver("1.1.1.1", "127.0.0.1", address))("a.example", 443) == [
+        ("1.1.1.1", 443),
+        (address, 443),
+    ]
+
+
+@pytest.mark.parametrize("address", SPECIAL)
+async def test_an_address_of_special_use_is_never_public(address: str) -> None:
+    assert not is_public_address(address)
+    with pytest.raises(AddressNotAllowed, match=r"a\.example leads to an address that is not public"):
+        await public_only(resolver(address))("a.example", 443)
+
+
+async def test_a_name_without_an_address_stays_one() -> None:
+    assert await public_only(resolver())("a.example", 443) == []
+
+
+async def test_the_dialer_connects_to_no_address_that_is_not_public() -> None:
+    """The name leads to a public address at first, and to this machine when it is dialled: DNS rebinding."""
+    answers = [["1.1.1.1"], ["127.0.0.1"]]
+
+    async def rebinding(host: str, port: int) -> list[Address]:
+        return [(address, port) for address in answers.pop(0)]
+
+    guarded = public_only(rebinding)
+    assert await guarded("rebind.example", 443) == [("1.1.1.1", 443)]
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        dialer = Dialer("rebind.example", port, None, None, guarded, 5.0)
+        with pytest.raises(AddressNotAllowed):
+            await dialer.connect(asyncio.Protocol)
+    for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "::1"):
+        with pytest.raises(ConnectFailed):
+            await Dialer(host, 443, None, None, public_only(resolve_by_dns), 5.0).connect(asyncio.Protocol)
+
+
+def resolver(*addresses: str) -> Resolve:
+    async def resolve(host: str, port: int) -> list[Address]:
+        return [(address, port) for address in addresses]
+
+    return resolve

@@ -1,0 +1,270 @@
+"""Creates the authorization server in front of the providers, where `authorizationServer` stands in the identity file.
+
+It is made in three steps: what its settings say, before anything else; the keys of its tokens, once there is a store of
+grants, as the authenticator needs them; and its endpoints, once there is a guard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.grants.store import ClosableGrantStore
+from fairlead_gateway.identity.authorization_server import AuthorizationServer, OidcProviderClient
+from fairlead_gateway.identity.issuers_file import CredentialIssuers, Issuer
+from fairlead_gateway.identity.names import Issuers
+from fairlead_gateway.identity.settings import IdentitySettings
+from fairlead_mcp.addresses import is_loopback
+from fairlead_mcp.credential_hosts import is_confidential
+from fairlead_mcp.http.dial import Resolve
+
+if TYPE_CHECKING:
+    from fairlead_authorization.clients.fetching import DocumentFetcher
+    from fairlead_authorization.protocol.application import AuthorizationApi
+    from fairlead_authorization.protocol.parts import AuthorizationParts
+    from fairlead_authorization.protocol.provider import IdentityProviderClient
+    from fairlead_authorization.sessions.signing_keys import SigningKeys
+    from fairlead_gateway.identity.jwt_authenticator import Tokens
+    from fairlead_gateway.identity.own_tokens import OwnTokens
+    from fairlead_web.guard import RequestGuard
+
+log = logging.getLogger("fairlead_gateway")
+
+_HOUR: Final = 3_600.0
+
+
+class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
+    """The authorization server, as the settings say."""
+
+    server: AuthorizationServer
+    issuer: str
+    """URL of the gateway, without a slash at the end."""
+    providers: tuple[IdentityProviderClient, ...]
+    issuers: tuple[Issuer, ...]
+    """Issuers of persons."""
+    scopes: tuple[str, ...]
+    names: Issuers
+    tokens: Tokens
+    """Verifies tokens of the providers."""
+
+
+class OwnTokenParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys of the gateway's own tokens, and their authenticator."""
+
+    keys: SigningKeys
+    authenticator: OwnTokens
+
+
+class AuthorizationService:
+    """The authorization server of a gateway, to be started and stopped once."""
+
+    def __init__(
+        self,
+        parts: AuthorizationParts,
+        api: AuthorizationApi,
+        own: OwnTokenParts,
+        store: ClosableGrantStore,
+        closing: Sequence[Callable[[], Awaitable[None]]],
+    ) -> None:
+        """`closing` are called at the end, in their order."""
+        from fairlead_authorization.sessions.ended_sessions import EndedSessions
+        from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
+
+        self.parts = parts
+        self.api = api
+        self._own = own
+        self._closing = closing
+        self._ended = EndedSessions(store, own.authenticator.end_session)
+        self._expired = ExpiredSessions(store)
+
+    def start(self) -> None:
+        """Read keys, and watch sessions from now on."""
+        self._own.keys.start()
+        self._ended.start()
+        self._expired.start()
+
+    async def aclose(self) -> None:
+        for close in self._closing:
+            await close()
+        await self._expired.aclose()
+        await self._ended.aclose()
+        await self._own.keys.aclose()
+
+
+def authorization_trust(
+    identity: IdentitySettings, credential_issuers: CredentialIssuers, names: Issuers, tokens: Tokens | None
+) -> AuthorizationTrust | None:
+    """Check the settings; None without an authorization server. Raises BadSetting."""
+    server = credential_issuers.authorization_server
+    if server is None:
+        return None
+    assert tokens is not None, "the file has the issuers of the providers"
+    issuer = _issuer(identity)
+    if any(known.issuer.rstrip("/") == issuer for known in credential_issuers.issuers):
+        raise BadSetting(
+            f"{identity.file}: {issuer} is FAIRLEAD_PUBLIC_URL, and so the authorization server itself: remove it from "
+            "issuers"
+        )
+    return AuthorizationTrust(
+        server=server,
+        issuer=issuer,
+        providers=tuple(_provider(identity.file, provider, credential_issuers) for provider in server.providers),
+        issuers=credential_issuers.issuers,
+        scopes=credential_issuers.scopes,
+        names=names,
+        tokens=tokens,
+    )
+
+
+def own_token_parts(
+    trust: AuthorizationTrust | None, store: ClosableGrantStore | None, clock: Callable[[], float]
+) -> OwnTokenParts | None:
+    """Create keys and authenticator; None without an authorization server. Raises BadSetting without a store."""
+    if trust is None:
+        return None
+    if store is None:
+        raise BadSetting(
+            "authorizationServer keeps the sign-ins of clients where grants are stored, and there is no store: set "
+            "FAIRLEAD_GRANTS to redis or secrets, or for one gateway FAIRLEAD_GRANTS_DIRECTORY to a directory"
+        )
+    from fairlead_authorization.sessions.signing_keys import SigningKeys
+    from fairlead_gateway.identity.own_tokens import OwnTokens
+
+    keys = SigningKeys(store, clock=clock)
+    authenticator = OwnTokens(
+        trust.issuer, keys, trust.issuers, scopes=trust.scopes, issuer_names=trust.names, now=time.time
+    )
+    return OwnTokenParts(keys=keys, authenticator=authenticator)
+
+
+def authorization_service(
+    trust: AuthorizationTrust,
+    own: OwnTokenParts,
+    store: ClosableGrantStore,
+    guard: RequestGuard,
+    *,
+    session_key: bytes,
+    resolve: Resolve,
+    clock: Callable[[], float],
+    documents: DocumentFetcher | None = None,
+) -> AuthorizationService:
+    """Create the authorization server. `documents` fetches documents of clients; by default from hosts with public
+    addresses alone. Raises BadSetting.
+    """
+    # imported here, as only gateways with an authorization server need Authlib
+    from fairlead_authorization.clients.configured import configured_clients
+    from fairlead_authorization.clients.directory import Clients
+    from fairlead_authorization.clients.document_clients import DocumentClients
+    from fairlead_authorization.clients.fetching import DocumentFetcher
+    from fairlead_authorization.clients.registration import Registrations
+    from fairlead_authorization.protocol.application import AuthorizationApi
+    from fairlead_authorization.protocol.browser_state import BrowserStates
+    from fairlead_authorization.protocol.metadata import CALLBACK
+    from fairlead_authorization.protocol.parts import AuthorizationParts
+    from fairlead_authorization.protocol.provider import OpenIdProvider
+    from fairlead_authorization.sessions.access_tokens import AccessTokens
+    from fairlead_authorization.sessions.session_record import SessionTimes
+    from fairlead_authorization.sessions.stored_sessions import StoredSessions
+    from fairlead_mcp.egress import public_only
+    from fairlead_mcp.oauth.token_access import TokenAccess, load_tls
+
+    server = trust.server
+    if server.registration is not None and not session_key:
+        log.warning(
+            "FAIRLEAD_SESSION_KEY is not set: clients that register themselves have to register again after a restart"
+        )
+    registrations = None if server.registration is None else Registrations(server.registration, session_key)
+    fetcher = documents or DocumentFetcher(public_only(resolve), lambda: load_tls(None), clock)
+    agents = server.agent_names
+    clients = Clients(
+        configured_clients(server.clients, agents),
+        registrations,
+        DocumentClients(fetcher, server.client_hosts, agents, clock),
+    )
+    access = TokenAccess("", resolve, monotonic=clock)
+    times = SessionTimes(
+        grace=float(server.grace_seconds),
+        renewed=server.session_hours * _HOUR,
+        unrenewed=server.unrenewed_hours * _HOUR,
+    )
+    sessions = StoredSessions(store, own.keys, times, clock=clock)
+    parts = AuthorizationParts(
+        issuer=trust.issuer,
+        scopes=trust.scopes,
+        clients=clients,
+        takes_documents=bool(server.client_hosts),
+        registrations=registrations,
+        sessions=sessions,
+        tokens=AccessTokens(trust.issuer, own.keys, float(server.token_seconds)),
+        keys=own.keys,
+        providers={
+            provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
+            for provider in trust.providers
+        },
+        states=BrowserStates(session_key, secure=trust.issuer.startswith("https:")),
+        now=time.time,
+        clock=clock,
+    )
+    api = AuthorizationApi(parts, guard)
+    return AuthorizationService(parts, api, own, store, (sessions.aclose, api.aclose, clients.aclose))
+
+
+def _issuer(identity: IdentitySettings) -> str:
+    """Issuer of the authorization server. Raises BadSetting."""
+    url = identity.public_url.rstrip("/")
+    if not url:
+        raise BadSetting(
+            f"{identity.file}: authorizationServer needs the URL by which browsers and clients reach the gateway: set "
+            "FAIRLEAD_PUBLIC_URL to it, such as https://tools.example.com"
+        )
+    parts = urlsplit(url)
+    if parts.query or parts.fragment:
+        raise BadSetting(
+            f"FAIRLEAD_PUBLIC_URL is {url!r}, which is the issuer of authorizationServer: remove query and fragment"
+        )
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise BadSetting(
+            f"FAIRLEAD_PUBLIC_URL is {url!r}, which must be an https URL with authorizationServer: without TLS anybody "
+            "on the network path can read codes and tokens"
+        )
+    return url
+
+
+def _provider(
+    file: Path | None, settings: OidcProviderClient, credential_issuers: CredentialIssuers
+) -> IdentityProviderClient:
+    """The gateway as a client of a provider. Raises BadSetting."""
+    from fairlead_authorization.protocol.provider import IdentityProviderClient
+
+    issuer = next(known for known in credential_issuers.issuers if settings.issuer in known.names)
+    if not is_confidential(issuer.issuer):
+        raise BadSetting(
+            f"{file}: authorizationServer: people cannot sign in at {issuer.issuer}, which must be an https URL, "
+            "except on this machine or cluster"
+        )
+    return IdentityProviderClient(
+        name=issuer.name or hashlib.blake2b(issuer.issuer.encode(), digest_size=6).hexdigest(),
+        issuer=issuer,
+        client_id=settings.client_id,
+        client_secret=_read(settings.client_secret_file, file, "clientSecretFile").strip(),
+        scopes=settings.scopes,
+        ca_bundle=_read(issuer.ca_file, file, "caFile") or None,
+    )
+
+
+def _read(path: Path | None, file: Path | None, member: str) -> str:
+    """Text of a file that the settings name; empty without one. Raises BadSetting."""
+    if path is None:
+        return ""
+    try:
+        return path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{file}: {member} {path} cannot be read: {error}") from error

@@ -1,0 +1,1 @@
+"""Clients: by a document at their URL, by registration, or by the configuration."""

@@ -1,0 +1,133 @@
+"""Clients that are known by a document at their URL: fetched, checked and cached, one fetch per URL at a time.
+
+An error is never cached. While a host cannot be reached, the last good document stays in use, for MAX_AGE at most; one
+that is no longer there, or no longer valid, ends at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
+from fairlead_authorization.clients.client_ids import DocumentAddress, document_address, require_allowed
+from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES, client_of_document, read_document
+from fairlead_authorization.clients.fetching import Fetch
+from fairlead_authorization.clients.key_sets import BadKeySet, read_key_set
+from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
+
+MIN_AGE: Final = 300.0
+"""Seconds for which a document is cached at least: VS Code's forbids caching, and each refresh of a token needs it."""
+MAX_AGE: Final = 86_400.0
+"""Seconds for which a document is cached at most, and for which the last good one is used while its host is away."""
+MAX_KEYS_AGE: Final = 3_600.0
+"""Seconds for which a client with a key set at a URL is cached at most, as it replaces its keys."""
+RETRY_SECONDS: Final = 30.0
+"""Seconds between two attempts while the last good document is in use."""
+MAX_CLIENTS: Final = 256
+"""Limit on cached clients, beyond which the one that was used longest ago is dropped."""
+MAX_FETCHES: Final = 16
+"""Limit on the documents that are fetched at once."""
+MAX_KEY_SET_BYTES: Final = 32 << 10
+
+
+class _Cached(msgspec.Struct):
+    client: RegisteredClient
+    fetched_at: float
+    fresh_until: float
+    retry_at: float = 0.0
+
+
+class DocumentClients:
+    """Clients by the URLs of their documents. `hosts` are those of `clientHosts`, `agents` has names of agents by
+    client id. `clock` is in monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        hosts: Collection[str],
+        agents: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetch_document = fetch
+        self._hosts = frozenset(hosts)
+        self._agents = agents
+        self._clock = clock
+        self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        self._fetches: dict[str, SharedTask[RegisteredClient]] = {}
+
+    async def find(self, client_id: str) -> RegisteredClient:
+        """The client whose document is at a URL. Raises UnknownClient, ClientsAway."""
+        address = document_address(client_id)
+        require_allowed(address, self._hosts)
+        cached = self._cached.get(client_id)
+        if cached is None:
+            return await self._fetched(address)
+        self._cached.move_to_end(client_id)
+        now = self._clock()
+        if now < max(cached.fresh_until, min(cached.retry_at, cached.fetched_at + MAX_AGE)):
+            return cached.client
+        try:
+            return await self._fetched(address)
+        except ClientsAway:
+            if self._clock() >= cached.fetched_at + MAX_AGE:
+                self._cached.pop(client_id, None)
+                raise
+            cached.retry_at = self._clock() + RETRY_SECONDS
+            return cached.client
+
+    async def aclose(self) -> None:
+        """End all fetches."""
+        for fetch in list(self._fetches.values()):
+            await fetch.aclose()
+
+    async def _fetched(self, address: DocumentAddress) -> RegisteredClient:
+        fetch = self._fetches.get(address.url)
+        if fetch is None or not fetch.running:
+            if len(self._fetches) >= MAX_FETCHES:
+                raise ClientsAway("too many documents of clients are fetched at once: try again")
+            fetch = SharedTask(self._fetch(address), "client document")
+            self._fetches[address.url] = fetch
+        try:
+            return await fetch.result()
+        except TaskStopped:
+            raise ClientsAway(f"the fetch of the document {address.url} was ended: try again") from None
+        finally:
+            if not fetch.running and self._fetches.get(address.url) is fetch:
+                del self._fetches[address.url]
+
+    async def _fetch(self, address: DocumentAddress) -> RegisteredClient:
+        began = self._clock()
+        try:
+            client, age = await self._load(address)
+        except UnknownClient:
+            self._cached.pop(address.url, None)
+            raise
+        self._cached[address.url] = _Cached(client, began, began + age)
+        self._cached.move_to_end(address.url)
+        while len(self._cached) > MAX_CLIENTS:
+            self._cached.popitem(last=False)
+        return client
+
+    async def _load(self, address: DocumentAddress) -> tuple[RegisteredClient, float]:
+        """Fetch and check a client; returns it with the seconds for which it is cached."""
+        fetched = await self._fetch_document(address, MAX_DOCUMENT_BYTES)
+        document = read_document(fetched.body, address)
+        keys: tuple[dict[str, Any], ...] = document.keys
+        age = min(max(fetched.max_age, MIN_AGE), MAX_AGE)
+        if document.jwks_uri:
+            key_address = document_address(document.jwks_uri, f"jwks_uri of the client {address.url}")
+            require_allowed(key_address, self._hosts)
+            key_set = await self._fetch_document(key_address, MAX_KEY_SET_BYTES)
+            try:
+                keys = read_key_set(key_set.body)
+            except BadKeySet as error:
+                raise UnknownClient(f"the key set {key_address.url} of the client {address.url} {error}") from None
+            age = min(age, max(key_set.max_age, MIN_AGE), MAX_KEYS_AGE)
+        agent = self._agents.get(address.url, address.agent)
+        return client_of_document(document, address, agent, keys), age

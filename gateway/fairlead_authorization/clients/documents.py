@@ -1,0 +1,137 @@
+"""Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): from JSON to a client. No I/O.
+
+What a client may not have here is ignored where it can do without it: further grants, such as `jwt-bearer` in Claude's
+document or `device_code` in that of VS Code, redirect URIs that are not usable beside others that are, and logos. A
+document that asks for a shared secret, or has one, is refused: everybody can read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from fairlead_authorization.clients.client import Authentication, RegisteredClient, UnknownClient
+from fairlead_authorization.clients.client_ids import DocumentAddress
+from fairlead_authorization.clients.key_sets import BadKeySet, thumbprint, usable_keys
+from fairlead_authorization.clients.redirects import redirect_problem
+
+MAX_DOCUMENT_BYTES: Final = 5 << 10
+"""Limit on a document (draft, "Client Metadata Document Size")."""
+MAX_REDIRECTS: Final = 32
+"""Limit on the redirect URIs of a client; further ones are ignored."""
+_MAX_NAME: Final = 80
+"""Limit on a client's name in characters."""
+
+
+class ClientDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Checked document, before keys at another URL are known."""
+
+    name: str
+    redirect_uris: tuple[str, ...]
+    authentication: Authentication
+    keys: tuple[dict[str, Any], ...] = ()
+    jwks_uri: str = ""
+    """Where the keys are; empty if the document has them, or the client is public."""
+
+
+class _Members(msgspec.Struct, frozen=True):
+    """Members that are read. Their type is `Any` where another type than RFC 7591 says costs nothing."""
+
+    client_id: str
+    redirect_uris: list[Any]
+    client_name: Any = None
+    token_endpoint_auth_method: Any = None
+    jwks: Any = None
+    jwks_uri: Any = None
+    client_secret: Any = UNSET
+    client_secret_expires_at: Any = UNSET
+
+
+_decode: Final = msgspec.json.Decoder(_Members).decode
+
+
+def read_document(data: bytes, address: DocumentAddress) -> ClientDocument:
+    """Read the document at a client's URL. Raises UnknownClient."""
+    try:
+        members = _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise _unusable(address, "is not JSON with client_id and redirect_uris") from None
+    if members.client_id != address.url:
+        raise _unusable(address, "has another client_id than its URL")
+    if members.client_secret is not UNSET or members.client_secret_expires_at is not UNSET:
+        raise _unusable(address, "has a client_secret, which everybody can read")
+    redirect_uris = usable_redirects(members.redirect_uris)
+    if not redirect_uris:
+        raise _unusable(address, "has no usable redirect URI: https, or http on a loopback address, without a fragment")
+    method = members.token_endpoint_auth_method
+    if method not in (None, "none", "private_key_jwt"):
+        raise _unusable(address, "has a token_endpoint_auth_method other than none and private_key_jwt")
+    name = display_name(members.client_name)
+    if method != "private_key_jwt":
+        return ClientDocument(name=name, redirect_uris=redirect_uris, authentication="none")
+    keys: tuple[dict[str, Any], ...] = ()
+    jwks_uri = members.jwks_uri if isinstance(members.jwks_uri, str) else ""
+    if members.jwks is not None or not jwks_uri:
+        jwks_uri = ""
+        listed = members.jwks.get("keys") if isinstance(members.jwks, dict) else None
+        try:
+            keys = usable_keys(listed if isinstance(listed, list) else ())
+        except BadKeySet as error:
+            raise _unusable(address, f"has private_key_jwt, and its key set {error}") from None
+    return ClientDocument(
+        name=name, redirect_uris=redirect_uris, authentication="private_key_jwt", keys=keys, jwks_uri=jwks_uri
+    )
+
+
+def client_of_document(
+    document: ClientDocument, address: DocumentAddress, agent: str, keys: tuple[dict[str, Any], ...]
+) -> RegisteredClient:
+    """The client of a document, with the `keys` of its own or of its `jwks_uri`."""
+    return RegisteredClient(
+        id=address.url,
+        kind="document",
+        name=document.name,
+        redirect_uris=document.redirect_uris,
+        agent=agent,
+        authentication=document.authentication,
+        keys=keys,
+        digest=client_digest(
+            document.redirect_uris,
+            document.authentication,
+            # a set at a URL of the client is replaced regularly, without another client
+            [document.jwks_uri] if document.jwks_uri else map(thumbprint, keys),
+        ),
+    )
+
+
+def client_digest(redirect_uris: Iterable[str], authentication: Authentication, proofs: Iterable[str]) -> str:
+    """Digest of what makes a client the same: where it gets codes, and how it proves who it is. The order of redirect
+    URIs and of `proofs` (thumbprints of keys, or another text) does not matter.
+    """
+    parts = (sorted(set(redirect_uris)), authentication, sorted(proofs))
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+def usable_redirects(values: Iterable[Any]) -> tuple[str, ...]:
+    """The usable redirect URIs of a list, each once, MAX_REDIRECTS at most."""
+    usable = dict.fromkeys(value for value in values if isinstance(value, str) and not redirect_problem(value))
+    return tuple(usable)[:MAX_REDIRECTS]
+
+
+def display_name(value: Any) -> str:
+    """A client's name as text of one line, without control characters and those that reverse the direction of text;
+    empty if it is not a text.
+    """
+    if not isinstance(value, str):
+        return ""
+    printable = "".join(character if character.isprintable() else " " for character in value[: 4 * _MAX_NAME])
+    line = " ".join(printable.split())
+    return line if len(line) <= _MAX_NAME else line[: _MAX_NAME - 1] + "…"
+
+
+def _unusable(address: DocumentAddress, why: str) -> UnknownClient:
+    return UnknownClient(f"the document of the client {address.url} {why}: its publisher has to correct it")

@@ -1,0 +1,82 @@
+"""Public keys of clients that sign assertions (`private_key_jwt`, RFC 7523): which of a key set are usable. No I/O."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+MAX_KEYS: Final = 16
+"""Limit on the keys of one client; further ones are ignored."""
+_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "EC": ("crv", "kty", "x", "y"),
+    "OKP": ("crv", "kty", "x"),
+    "RSA": ("e", "kty", "n"),
+}
+"""Members of public keys by type, in the order of RFC 7638 section 3.2. All types are asymmetric."""
+_KEPT: Final = ("kid", "alg", "use")
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_MIN_RSA_BITS: Final = 2_048
+_MAX_RSA_BITS: Final = 8_192
+"""Longer keys would make a verification slow."""
+
+
+class BadKeySet(ValueError):
+    """No key of a set is usable. The message is the end of a sentence."""
+
+
+class _KeySet(msgspec.Struct):
+    keys: list[Any]
+
+
+def read_key_set(data: bytes) -> tuple[dict[str, Any], ...]:
+    """Read a key set (RFC 7517 section 5). Raises BadKeySet."""
+    try:
+        return usable_keys(msgspec.json.decode(data, type=_KeySet).keys)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadKeySet("is not a key set in JSON") from None
+
+
+def usable_keys(keys: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+    """The keys with which a client can sign, without members that do not matter. One unusable key costs only itself.
+
+    Raises BadKeySet if none is left, or if one has its private part, which others than the client then know.
+    """
+    # imported late, because few clients have keys and the import takes a second
+    from joserfc.errors import JoseError
+    from joserfc.jwk import JWKRegistry
+
+    good = []
+    for key in list(keys)[:MAX_KEYS]:
+        if not isinstance(key, dict) or not isinstance(key.get("kty"), str):
+            continue
+        if _PRIVATE & key.keys():
+            raise BadKeySet("has a private or shared key, which others know: publish public keys alone, of a new pair")
+        members = _MEMBERS.get(key["kty"])
+        if members is None or key.get("use", "sig") != "sig":
+            continue
+        public = {name: key[name] for name in (*members, *_KEPT) if isinstance(key.get(name), str)}
+        try:
+            if key["kty"] == "RSA" and not _MIN_RSA_BITS <= _modulus_bits(public["n"]) <= _MAX_RSA_BITS:
+                continue
+            JWKRegistry.import_key(public)
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue
+        good.append(public)
+    if not good:
+        raise BadKeySet(f"has no usable public key for signatures, such as RSA of {_MIN_RSA_BITS} bits or EC")
+    return tuple(good)
+
+
+def _modulus_bits(encoded: str) -> int:
+    """Bits of a modulus in base64url. Raises ValueError."""
+    return int.from_bytes(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)), "big").bit_length()
+
+
+def thumbprint(key: Mapping[str, Any]) -> str:
+    """SHA-256 of a usable key (RFC 7638), hexadecimal."""
+    members = {name: key[name] for name in _MEMBERS[key["kty"]]}
+    return hashlib.sha256(msgspec.json.encode(members)).hexdigest()

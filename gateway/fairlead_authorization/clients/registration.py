@@ -1,0 +1,154 @@
+"""Registration by clients themselves (RFC 7591): a client's id is its sealed metadata, so nothing is stored.
+
+A registration can therefore not be ended singly, but expires, and all end with the installation's key. Its client is
+public: a secret would prove nothing about a client that anybody can be. What a client may not have is left out of the
+answer, which says what it has (section 3.2.1).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_authorization.clients.client import RegisteredClient, UnknownClient
+from fairlead_authorization.clients.documents import client_digest, display_name, usable_redirects
+from fairlead_authorization.clients.redirects import redirect_host
+from fairlead_gateway.identity.authorization_server import ClientRegistrationSettings
+from fairlead_gateway.identity.sealed_values import ValueSealer, ValueTooLong
+
+ID_PREFIX: Final = "registered."
+MAX_BODY_BYTES: Final = 16 << 10
+"""Limit on a registration request."""
+MAX_ID: Final = 1_536
+"""Limit on the id of a registered client in characters, as it is part of URLs."""
+SEALER_USE: Final = b"oauth-client"
+"""`use` of the sealer of ids."""
+_PURPOSE: Final = "client id"
+_DAY: Final = 86_400
+
+INVALID_REDIRECT_URI: Final = "invalid_redirect_uri"
+INVALID_CLIENT_METADATA: Final = "invalid_client_metadata"
+
+
+class RegistrationRefused(Exception):
+    """A client cannot be registered. `error` is a code of RFC 7591 section 3.2.2; the message is one sentence."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class RegistrationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Client information response (RFC 7591 section 3.2.1), to be sent with status 201."""
+
+    client_id: str
+    client_id_issued_at: int
+    redirect_uris: tuple[str, ...]
+    client_name: str
+    grant_types: tuple[str, ...] = ("authorization_code", "refresh_token")
+    response_types: tuple[str, ...] = ("code",)
+    token_endpoint_auth_method: str = "none"  # noqa: S105  # the name of a method
+
+
+class _Request(msgspec.Struct, frozen=True):
+    redirect_uris: Any = None
+    client_name: Any = None
+    grant_types: Any = None
+    response_types: Any = None
+
+
+class _SealedClient(msgspec.Struct, frozen=True, array_like=True):
+    redirect_uris: tuple[str, ...]
+    name: str
+    issued_at: int
+    """Seconds since the epoch."""
+
+
+_decode: Final = msgspec.json.Decoder(_Request).decode
+_opened: Final = msgspec.json.Decoder(_SealedClient).decode
+
+
+class Registrations:
+    """Registers clients and knows them again. `key` is the installation's key; with an empty one, registrations end
+    with this process. `now` is in seconds since the epoch.
+    """
+
+    def __init__(self, settings: ClientRegistrationSettings, key: bytes, now: Callable[[], float] = time.time) -> None:
+        self._hosts = frozenset(settings.redirect_hosts)
+        self._seconds = settings.days * _DAY
+        self._sealer = ValueSealer(key, SEALER_USE)
+        self._now = now
+
+    def register(self, body: bytes) -> RegistrationAnswer:
+        """Register a client by its request. Raises RegistrationRefused."""
+        request = _read(body)
+        allowed = tuple(uri for uri in usable_redirects(request.redirect_uris) if redirect_host(uri) in self._hosts)
+        if not allowed:
+            raise RegistrationRefused(INVALID_REDIRECT_URI, self._advice(request.redirect_uris))
+        issued_at = int(self._now())
+        name = display_name(request.client_name)
+        try:
+            sealed = ID_PREFIX + self._sealer.seal(_SealedClient(allowed, name, issued_at), _PURPOSE)
+        except ValueTooLong:
+            sealed = ""
+        if not sealed or len(sealed) > MAX_ID:
+            raise RegistrationRefused(
+                INVALID_CLIENT_METADATA, "the redirect URIs and the name are too long together: register fewer of them"
+            )
+        return RegistrationAnswer(
+            client_id=sealed, client_id_issued_at=issued_at, redirect_uris=allowed, client_name=name
+        )
+
+    def find(self, client_id: str) -> RegisteredClient:
+        """The client with an id that `register` gave. Raises UnknownClient."""
+        sealed = client_id.removeprefix(ID_PREFIX)
+        opened = self._sealer.open(sealed, _PURPOSE) if len(client_id) <= MAX_ID and sealed.isascii() else None
+        if opened is None:
+            raise UnknownClient("this client is not registered here: remove its registration, and connect it again")
+        client = _opened(opened)
+        expires_at = client.issued_at + self._seconds
+        if self._now() >= expires_at:
+            raise UnknownClient("the registration of this client has expired: remove it, and connect the client again")
+        redirect_uris = tuple(uri for uri in client.redirect_uris if redirect_host(uri) in self._hosts)
+        if not redirect_uris:
+            raise UnknownClient(self._advice(client.redirect_uris))
+        return RegisteredClient(
+            id=client_id,
+            kind="registered",
+            name=client.name,
+            redirect_uris=redirect_uris,
+            digest=client_digest(redirect_uris, "none", ()),
+            expires_at=float(expires_at),
+        )
+
+    def _advice(self, redirect_uris: Any) -> str:
+        """Say why none of the redirect URIs can be used."""
+        hosts = [redirect_host(uri) for uri in redirect_uris if isinstance(uri, str)]
+        shown = next(filter(None, hosts), "")
+        if not shown:
+            return "none of the redirect URIs is usable: https, or http on a loopback address, without a fragment"
+        return (
+            f"clients at {shown} cannot register here: an administrator can add {shown} to redirectHosts of "
+            "authorizationServer.registration"
+        )
+
+
+def _read(body: bytes) -> _Request:
+    if len(body) > MAX_BODY_BYTES:
+        raise RegistrationRefused(INVALID_CLIENT_METADATA, f"the request has more than {MAX_BODY_BYTES} bytes")
+    try:
+        request = _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise RegistrationRefused(INVALID_CLIENT_METADATA, "the request is not a JSON object") from None
+    if not isinstance(request.redirect_uris, list):
+        raise RegistrationRefused(INVALID_REDIRECT_URI, "redirect_uris has to be a list of URIs")
+    for member, wanted in (("grant_types", "authorization_code"), ("response_types", "code")):
+        listed = getattr(request, member)
+        if isinstance(listed, list) and listed and wanted not in listed:
+            raise RegistrationRefused(
+                INVALID_CLIENT_METADATA, f"{member} lacks {wanted}, by which alone a registered client can be used"
+            )
+    return request

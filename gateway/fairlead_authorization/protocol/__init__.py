@@ -1,0 +1,1 @@
+"""Endpoints and pages of the authorization server."""

@@ -1,0 +1,70 @@
+"""Redirect URI of the gateway at the providers: takes their answers, and leads on to consent or to the client."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.clients.redirects import matches
+from fairlead_authorization.protocol.authorize import PageProblem, find_client
+from fairlead_authorization.protocol.browser_state import PersonAwaited
+from fairlead_authorization.protocol.consent import ConsentPages, Recorder
+from fairlead_authorization.protocol.parameters import MAX_QUERY, UnreadableParameters, read_parameters
+from fairlead_authorization.protocol.parts import AuthorizationParts
+from fairlead_authorization.protocol.provider import PersonDeclined, ProviderSignIn, SignedIn, SignInFailed
+from fairlead_authorization.protocol.responses import browser_redirect, error_url
+from fairlead_authorization.sessions.session import ProviderAway, SessionsAway
+
+NOT_BEGUN: Final = (
+    "This sign-in was not begun in this browser, was completed already, or took longer than ten minutes. Start again "
+    "from the program that wants to sign you in."
+)
+
+
+class ProviderCallback:
+    """Answers `GET /oauth/callback/NAME`."""
+
+    def __init__(self, parts: AuthorizationParts, consents: ConsentPages) -> None:
+        self._parts = parts
+        self._consents = consents
+
+    async def answer(self, request: Request, name: str, record: Recorder) -> Response:
+        """Answer a browser that comes from the provider `name`. Raises PageProblem."""
+        parts = self._parts
+        try:
+            parameters = read_parameters(request.url.query[:MAX_QUERY])
+        except UnreadableParameters as error:
+            raise PageProblem(f"{error}.") from error
+        state = parts.states.find(PersonAwaited, request.cookies, parameters.values.get("state", ""))
+        # an answer of one provider is not taken for another's, whatever the answer says
+        if state is None or state.provider != name or parameters.repeated or name not in parts.providers:
+            raise PageProblem(NOT_BEGUN, 403)
+        client = await find_client(parts, state.client_id)
+        if not matches(state.redirect_uri, client.redirect_uris):
+            raise PageProblem("The program has changed its addresses meanwhile: start again from it.")
+        end = parts.states.end_cookie(state.id)
+        try:
+            request_at_provider = ProviderSignIn(state.authorization, state.nonce)
+            signed_in = await parts.providers[name].finish(request_at_provider, parameters.values)
+            return await self._lead_on(request, state, client, signed_in, record)
+        except PersonDeclined as declined:
+            code, message = "access_denied", str(declined)
+        except (ProviderAway, SessionsAway) as away:
+            code, message = "temporarily_unavailable", str(away)
+        except SignInFailed as failed:
+            raise PageProblem(f"You are not signed in: {failed}.") from failed
+        parts.counts.sign_ins["denied" if code == "access_denied" else "unavailable"] += 1
+        url = error_url(state.redirect_uri, code, message, state.client_state, parts.issuer)
+        return browser_redirect(url, [end])
+
+    async def _lead_on(
+        self, request: Request, state: PersonAwaited, client: RegisteredClient, signed_in: SignedIn, record: Recorder
+    ) -> Response:
+        session = await self._parts.sessions.begin(signed_in.person, client, state.access, signed_in.grant)
+        if await self._parts.sessions.has_consent(session, client):
+            url = await self._consents.code_url(session, state, record)
+            return browser_redirect(url, [self._parts.states.end_cookie(state.id)])
+        return self._consents.ask(session, client, state)

@@ -1,0 +1,140 @@
+"""Requests that clients send themselves: their form, and who the client is (RFC 6749 sections 2.3 and 3.2)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import unquote_plus
+
+from starlette.requests import Request
+
+from fairlead_authorization.clients.client import ClientsAway, UnknownClient
+from fairlead_authorization.protocol.client_assertions import UsedAssertions, claims_of
+from fairlead_authorization.protocol.grants import (
+    LoadedClient,
+    LoadedRequest,
+    LoadedServer,
+    OAuth2Error,
+    SessionGrant,
+)
+from fairlead_authorization.protocol.parameters import MAX_FORM, Parameters, UnreadableParameters, read_parameters
+from fairlead_authorization.protocol.parts import AuthorizationParts
+from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
+
+FORM: Final = "application/x-www-form-urlencoded"
+_CHALLENGE: Final = {"www-authenticate": 'Basic realm="fairlead"'}
+
+
+class AuthenticatedRequest(NamedTuple):
+    """Request of a client that has authenticated, or that is public."""
+
+    client: LoadedClient
+    request: LoadedRequest
+
+    @property
+    def form(self) -> Mapping[str, str]:
+        return self.request.form
+
+
+class ClientRequests:
+    """Reads requests of clients to one endpoint."""
+
+    def __init__(self, parts: AuthorizationParts, path: str, used: UsedAssertions) -> None:
+        """`path` is that of the endpoint."""
+        self._parts = parts
+        self._audiences = (parts.issuer, parts.issuer + path)
+        self._used = used
+
+    async def read(self, request: Request) -> AuthenticatedRequest:
+        """Read the form, and authenticate the client. Raises OAuthRefusal."""
+        parameters = await read_form(request)
+        authorization = request.headers.get("authorization", "")
+        loaded = LoadedRequest("POST", parameters, {"Authorization": authorization} if authorization else {})
+        if parameters.repeated:
+            raise OAuthRefusal("invalid_request", "a parameter is repeated")
+        client_id = _client_id(parameters.values, authorization)
+        if not client_id:
+            raise OAuthRefusal("invalid_client", "the request names no client: send client_id", 401, _CHALLENGE)
+        # where the client names itself in the header or in its assertion alone
+        loaded.values.setdefault("client_id", client_id)
+        try:
+            client = await self._parts.clients.find(client_id)
+        except UnknownClient as error:
+            raise OAuthRefusal("invalid_client", str(error), 401, _CHALLENGE) from error
+        except ClientsAway as error:
+            raise away(error) from error
+        known = LoadedClient(client, self._parts.scopes)
+        try:
+            self._server(known).authenticate(loaded)
+        except OAuth2Error as error:
+            message = f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
+            raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE) from error
+        if loaded.auth_method == "private_key_jwt" and not self._used.take(
+            loaded.form["client_assertion"], self._parts.now()
+        ):
+            message = "the client assertion was used before, or has no jti: make a new one for each request"
+            raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE)
+        return AuthenticatedRequest(known, loaded)
+
+    def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
+        """Check a token request over its session; returns the scopes of the access token. Raises OAuthRefusal."""
+        try:
+            return self._server(authenticated.client, granted).check_token_request(authenticated.request)
+        except OAuth2Error as error:
+            description = error.get_error_description() or "the request is not valid"
+            raise OAuthRefusal(error.error or "invalid_request", description) from error
+
+    def _server(self, known: LoadedClient, granted: SessionGrant | None = None) -> LoadedServer:
+        return LoadedServer(known, granted, audiences=self._audiences, now=self._parts.now())
+
+
+def away(error: Exception) -> OAuthRefusal:
+    """Refusal while the store, a provider or a client's document cannot be reached: nothing is lost."""
+    return OAuthRefusal("temporarily_unavailable", str(error), 503, {"retry-after": str(RETRY_SECONDS)})
+
+
+async def read_form(request: Request) -> Parameters:
+    """Read the form of a request. Raises OAuthRefusal."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != FORM:
+        raise OAuthRefusal("invalid_request", f"Content-Type must be {FORM}")
+    body = await read_body(request, MAX_FORM)
+    try:
+        return read_parameters(body.decode("utf-8", "replace"))
+    except UnreadableParameters as error:
+        raise OAuthRefusal("invalid_request", str(error)) from error
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a body of at most `limit` bytes. Raises OAuthRefusal."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > limit:
+            raise OAuthRefusal("invalid_request", f"the body is larger than {limit} bytes", 413)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _client_id(form: Mapping[str, str], authorization: str) -> str:
+    """The client that a request names; nothing is verified yet. Empty for none, or for more than one."""
+    names = {form.get("client_id", ""), _basic_id(authorization)}
+    if "client_assertion" in form:
+        subject = claims_of(form["client_assertion"]).get("sub")
+        names.add(subject if isinstance(subject, str) else "")
+    named = names - {""}
+    return named.pop() if len(named) == 1 else ""
+
+
+def _basic_id(authorization: str) -> str:
+    """Client in a header `Authorization: Basic` (RFC 6749 section 2.3.1); empty without one."""
+    kind, _, pair = authorization.partition(" ")
+    if kind.lower() != "basic":
+        return ""
+    try:
+        text = base64.b64decode(pair.strip(), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+    return unquote_plus(text.partition(":")[0])

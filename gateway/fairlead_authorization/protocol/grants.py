@@ -1,0 +1,221 @@
+"""Checks of requests by Authlib, over a client and a session that were loaded before. No I/O.
+
+Authlib's server is synchronous: the endpoint awaits the client and the session, lets Authlib check the request over
+them, then awaits what the request changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from authlib.oauth2.rfc6749 import (
+    AuthorizationCodeMixin,
+    AuthorizationServer,
+    ClientMixin,
+    OAuth2Request,
+    TokenMixin,
+)
+from authlib.oauth2.rfc6749.errors import InvalidRequestError, InvalidScopeError, OAuth2Error
+from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
+from authlib.oauth2.rfc6749.requests import BasicOAuth2Payload
+from authlib.oauth2.rfc7636 import CodeChallenge
+
+from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.clients.redirects import matches
+from fairlead_authorization.protocol.client_assertions import is_signed_by
+from fairlead_authorization.protocol.metadata import AUTHENTICATION_METHODS
+from fairlead_authorization.protocol.parameters import Parameters
+from fairlead_authorization.sessions.session import ClientSession
+
+ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+MAX_SCOPES: Final = 32
+_URI: Final = "https://gateway.invalid/"
+"""Authlib refuses requests whose URL is http; that a gateway has no TLS is judged by its settings."""
+_SECRET_METHODS: Final = frozenset({"client_secret_basic", "client_secret_post"})
+"""Interchangeable: both send the secret, and libraries choose without asking."""
+
+
+class LoadedRequest(OAuth2Request):
+    """Request with its parameters read."""
+
+    def __init__(self, method: str, parameters: Parameters, headers: Mapping[str, str]) -> None:
+        """`headers` has `Authorization`, if the request has one."""
+        super().__init__(method, _URI, headers=dict(headers))
+        self.values = dict(parameters.values)
+        self.payload = BasicOAuth2Payload(self.values)
+
+    @property
+    def form(self) -> dict[str, str]:
+        """Parameters of a form."""
+        return self.values
+
+
+class LoadedClient(ClientMixin):
+    """A client, as Authlib asks about it."""
+
+    def __init__(self, client: RegisteredClient, scopes: tuple[str, ...]) -> None:
+        """`scopes` are all that the gateway knows."""
+        self.client = client
+        self._scopes = scopes
+
+    def get_client_id(self) -> str:
+        return self.client.id
+
+    def get_default_redirect_uri(self) -> str:
+        return ""
+
+    def get_allowed_scope(self, scope: Collection[str] | str) -> str:
+        """Known scopes among the requested, the others are left out (RFC 6749 section 3.3); all if none is known."""
+        requested = scope.split()[:MAX_SCOPES] if isinstance(scope, str) else ()
+        granted = [known for known in self._scopes if known in requested]
+        return " ".join(granted or self._scopes)
+
+    def check_redirect_uri(self, redirect_uri: str) -> bool:
+        return matches(redirect_uri, self.client.redirect_uris)
+
+    def check_client_secret(self, client_secret: str) -> bool:
+        digest = hashlib.sha256(client_secret.encode("utf-8", "replace")).hexdigest()
+        return bool(self.client.secret_sha256) and hmac.compare_digest(digest, self.client.secret_sha256)
+
+    def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
+        own = self.client.authentication
+        return method == own or (method in _SECRET_METHODS and own in _SECRET_METHODS)
+
+    def check_response_type(self, response_type: str) -> bool:
+        return response_type == "code"
+
+    def check_grant_type(self, grant_type: str) -> bool:
+        return grant_type in ("authorization_code", "refresh_token")
+
+
+class SessionGrant(AuthorizationCodeMixin, TokenMixin):
+    """A session, as Authlib asks about its code and its refresh token."""
+
+    code_challenge_method = "S256"
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+        self.code_challenge = session.access.challenge
+
+    def get_redirect_uri(self) -> str:
+        return self.session.access.redirect_uri
+
+    def get_scope(self) -> str:
+        return " ".join(self.session.access.scopes)
+
+    def check_client(self, client: ClientMixin) -> bool:
+        return self.session.client_id == client.get_client_id()
+
+
+class S256Challenge(CodeChallenge):
+    """PKCE (RFC 7636), which all clients need, and by S256 alone: without a method it would be `plain`, which whoever
+    sees the request can answer.
+    """
+
+    def validate_code_challenge(self, grant: AuthorizationCodeGrant, redirect_uri: str) -> None:
+        data = grant.request.form
+        if not data.get("code_challenge") or data.get("code_challenge_method") != "S256":
+            raise InvalidRequestError("PKCE is required: send code_challenge and code_challenge_method=S256")
+        super().validate_code_challenge(grant, redirect_uri)
+
+
+class _CodeGrant(AuthorizationCodeGrant):
+    server: LoadedServer
+
+    def authenticate_token_endpoint_client(self) -> LoadedClient:
+        self.request.auth_method = "none"  # has authenticated before; PKCE is for all
+        return self.server.client
+
+    def query_authorization_code(self, code: str, client: ClientMixin) -> SessionGrant | None:
+        granted = self.server.granted
+        return granted if granted is not None and granted.check_client(client) else None
+
+
+class _RefreshGrant(RefreshTokenGrant):
+    server: LoadedServer
+
+    def authenticate_token_endpoint_client(self) -> LoadedClient:
+        return self.server.client  # has authenticated before
+
+    def authenticate_refresh_token(self, refresh_token: str) -> SessionGrant:
+        assert self.server.granted is not None, "the endpoint has loaded the session"
+        return self.server.granted
+
+
+class LoadedServer(AuthorizationServer):
+    """Authlib's server for one request of `client`."""
+
+    def __init__(
+        self,
+        client: LoadedClient,
+        granted: SessionGrant | None = None,
+        *,
+        audiences: tuple[str, ...] = (),
+        now: float = 0.0,
+    ) -> None:
+        """`granted` is the session of the code or refresh token in the request; `audiences` are those that an assertion
+        of the client may have; `now` is in seconds since the epoch.
+        """
+        super().__init__()
+        self.client = client
+        self.granted = granted
+        self.register_grant(_CodeGrant, [S256Challenge(required=True)])
+        self.register_grant(_RefreshGrant)
+        self.register_client_auth_method("private_key_jwt", _assertion_check(audiences, now))
+
+    def query_client(self, client_id: str) -> LoadedClient:
+        return self.client  # which the endpoint has found by this id
+
+    def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Nobody listens."""
+
+    def create_oauth2_request(self, request: LoadedRequest) -> LoadedRequest:
+        return request
+
+    # What endpoints ask
+
+    def check_authorization(self, request: LoadedRequest) -> tuple[str, ...]:
+        """Check an authorization request (RFC 6749 section 4.1.1); returns the scopes. Raises OAuth2Error."""
+        if request.values.get("response_mode", "query") != "query":
+            raise InvalidRequestError("response_mode must be query")
+        if "request" in request.values or "request_uri" in request.values:
+            raise InvalidRequestError("request objects are not supported: send the parameters themselves")
+        self.get_consent_grant(request)  # type: ignore[no-untyped-call]  # of Authlib
+        return tuple((request.scope or "").split())
+
+    def authenticate(self, request: LoadedRequest) -> None:
+        """Authenticate the client (RFC 6749 section 2.3). Raises OAuth2Error."""
+        self.authenticate_client(request, list(AUTHENTICATION_METHODS))
+
+    def check_token_request(self, request: LoadedRequest) -> tuple[str, ...]:
+        """Check a token request of the client that has authenticated, over the session of its code or refresh token;
+        returns the scopes of the access token. Raises OAuth2Error.
+        """
+        assert self.granted is not None, "the endpoint has loaded the session"
+        grant = self.get_token_grant(request)
+        assert isinstance(grant, _CodeGrant | _RefreshGrant), "no other grant is registered"
+        grant.validate_token_request()
+        granted = self.granted.session.access.scopes
+        requested = request.values.get("scope", "").split() if isinstance(grant, _RefreshGrant) else []
+        return tuple(scope for scope in granted if scope in requested) if requested else granted
+
+
+def _assertion_check(
+    audiences: tuple[str, ...], now: float
+) -> Callable[[Callable[[str], LoadedClient | None], LoadedRequest], LoadedClient | None]:
+    def check(query_client: Callable[[str], LoadedClient | None], request: LoadedRequest) -> LoadedClient | None:
+        form = request.form
+        if form.get("client_assertion_type") != ASSERTION_TYPE or "client_assertion" not in form:
+            return None
+        known = query_client(form.get("client_id", ""))
+        if known is None or not is_signed_by(known.client, form["client_assertion"], audiences, now):
+            return None
+        return known
+
+    return check
+
+
+__all__ = ["InvalidScopeError", "LoadedClient", "LoadedRequest", "LoadedServer", "OAuth2Error", "SessionGrant"]

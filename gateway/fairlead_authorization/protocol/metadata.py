@@ -1,0 +1,83 @@
+"""Metadata of the authorization server (RFC 8414), and the paths of its endpoints. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+AUTHORIZE: Final = "/oauth/authorize"
+CALLBACK: Final = "/oauth/callback/"
+"""The name of the provider follows: each has a redirect URI of its own (RFC 9700 section 4.4.2.2)."""
+CONSENT: Final = "/oauth/consent"
+TOKEN: Final = "/oauth/token"  # noqa: S105  # a path, not a secret
+REVOKE: Final = "/oauth/revoke"
+REGISTER: Final = "/oauth/register"
+JWKS: Final = "/oauth/jwks"
+_OAUTH: Final = "/.well-known/oauth-authorization-server"
+_OPENID: Final = "/.well-known/openid-configuration"
+AUTHENTICATION_METHODS: Final = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+ASSERTION_ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA", "Ed25519")
+"""Algorithms of assertions of clients, all asymmetric."""
+
+
+class ServerMetadata(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Metadata (RFC 8414 section 2). Members of OpenID Connect Discovery are there too, for clients that read the
+    document at its place; there are no ID tokens for clients.
+    """
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    revocation_endpoint: str
+    registration_endpoint: str = ""
+    scopes_supported: tuple[str, ...] = ()
+    response_types_supported: tuple[str, ...]
+    response_modes_supported: tuple[str, ...]
+    grant_types_supported: tuple[str, ...]
+    token_endpoint_auth_methods_supported: tuple[str, ...]
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...]
+    revocation_endpoint_auth_methods_supported: tuple[str, ...]
+    code_challenge_methods_supported: tuple[str, ...]
+    authorization_response_iss_parameter_supported: bool
+    client_id_metadata_document_supported: bool
+    subject_types_supported: tuple[str, ...]
+    id_token_signing_alg_values_supported: tuple[str, ...]
+
+
+def server_metadata(issuer: str, scopes: Collection[str], *, takes_documents: bool, registers: bool) -> ServerMetadata:
+    """The document. `takes_documents`: whether a client id may be the URL of a document; `registers`: whether clients
+    may register themselves.
+    """
+    base = issuer.rstrip("/")
+    return ServerMetadata(
+        issuer=issuer,
+        authorization_endpoint=base + AUTHORIZE,
+        token_endpoint=base + TOKEN,
+        jwks_uri=base + JWKS,
+        revocation_endpoint=base + REVOKE,
+        registration_endpoint=base + REGISTER if registers else "",
+        scopes_supported=tuple(scopes),
+        response_types_supported=("code",),
+        response_modes_supported=("query",),
+        grant_types_supported=("authorization_code", "refresh_token"),
+        token_endpoint_auth_methods_supported=AUTHENTICATION_METHODS,
+        token_endpoint_auth_signing_alg_values_supported=ASSERTION_ALGORITHMS,
+        revocation_endpoint_auth_methods_supported=AUTHENTICATION_METHODS,
+        code_challenge_methods_supported=("S256",),
+        authorization_response_iss_parameter_supported=True,
+        client_id_metadata_document_supported=takes_documents,
+        subject_types_supported=("public",),
+        id_token_signing_alg_values_supported=("ES256",),
+    )
+
+
+def metadata_paths(issuer: str) -> frozenset[str]:
+    """Paths of the document: path-inserted of RFC 8414 section 3.1 and of OpenID Connect, and path-appended (OpenID
+    Connect Discovery 1.0 section 4). With a path in the issuer those without it too, as proxies may remove it.
+    """
+    path = urlsplit(issuer).path.rstrip("/")
+    return frozenset({_OAUTH, _OPENID, _OAUTH + path, _OPENID + path, path + _OPENID})

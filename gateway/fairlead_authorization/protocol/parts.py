@@ -1,0 +1,51 @@
+"""Parts of one authorization server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from fairlead_authorization.clients.client import ClientDirectory
+from fairlead_authorization.clients.registration import Registrations
+from fairlead_authorization.protocol.browser_state import BrowserStates
+from fairlead_authorization.protocol.provider import OpenIdProvider
+from fairlead_authorization.sessions.access_tokens import AccessTokens
+from fairlead_authorization.sessions.session import SessionStore
+from fairlead_authorization.sessions.signing_keys import SigningKeys
+
+
+class SignInCounts:
+    """What became of sign-ins and token requests, for metrics."""
+
+    def __init__(self) -> None:
+        self.sign_ins: Counter[str] = Counter()
+        """By outcome: `begun`, `signed_in`, `denied`, `refused`, `unavailable`."""
+        self.tokens: Counter[tuple[str, str]] = Counter()
+        """By grant type and outcome: `issued`, `refused`, `unavailable`."""
+
+
+class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the endpoints share."""
+
+    issuer: str
+    """URL of the gateway, without a slash at the end."""
+    scopes: tuple[str, ...]
+    """Scopes that clients can ask for: those that every token must have."""
+    clients: ClientDirectory
+    takes_documents: bool
+    """Whether a client id may be the URL of a document."""
+    registrations: Registrations | None
+    """None: clients cannot register themselves."""
+    sessions: SessionStore
+    tokens: AccessTokens
+    keys: SigningKeys
+    providers: Mapping[str, OpenIdProvider]
+    """By name."""
+    states: BrowserStates
+    now: Callable[[], float]
+    """Seconds since the epoch."""
+    clock: Callable[[], float]
+    """Monotonic seconds."""
+    counts: SignInCounts = msgspec.field(default_factory=SignInCounts)

@@ -1,0 +1,239 @@
+"""Sign-in of persons at an OpenID provider, whose client the gateway is, and the renewal of what the provider says.
+
+The claims that count are those of the token with which a direct login would come: the access token where the gateway
+accepts it, else the ID token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
+from fairlead_authorization.sessions.session import (
+    PersonGone,
+    ProviderAway,
+    ProviderGrant,
+    RenewedPerson,
+    SignedInPerson,
+)
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.id_tokens import id_token_fault
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_mcp.oauth.authorization_request import new_secret
+from fairlead_mcp.oauth.client_authentication import BASIC, NONE, POST
+from fairlead_mcp.oauth.consent import Authorization, ConsentFlow
+from fairlead_mcp.oauth.discovery import discover_issuer
+from fairlead_mcp.oauth.errors import (
+    ACCESS_DENIED,
+    INTERACTION_REQUIRED,
+    INVALID_GRANT,
+    PROVIDER_ERROR,
+    TIMEOUT,
+    UNREACHABLE,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.stored_grant import StoredGrant
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_answer import IssuedToken
+
+if TYPE_CHECKING:
+    from fairlead_gateway.identity.jwt_authenticator import Tokens
+
+OPENID: Final = "openid"
+RENEWAL_SECONDS: Final = 15.0
+"""Time limit of a renewal, with discovery; other replicas wait for it."""
+_GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED})
+"""Causes for which the person is gone at the provider, and not the provider."""
+_AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
+_OPTIONAL: Final = frozenset({"profile", "email", "groups", "offline_access"})
+"""Scopes by default, which not every provider knows."""
+_PROTOCOL_CLAIMS: Final = frozenset(
+    {
+        *("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "nonce", "sid", "scope", "scp"),
+        *("azp", "client_id", "at_hash", "c_hash", "s_hash"),
+    }
+)
+"""Claims about a token and its client, which are another token's and client's at the gateway."""
+
+
+class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
+    """The gateway as a client of a provider. Its text never shows the secret."""
+
+    name: str
+    """In the path of the redirect URI."""
+    issuer: Issuer
+    client_id: str
+    client_secret: str = ""
+    scopes: tuple[str, ...] = ()
+    """Scopes besides `openid`."""
+    ca_bundle: str | None = None
+    """PEM certificates that verify the provider; None: the system's."""
+
+    @property
+    def shown(self) -> str:
+        """Name for persons: the host."""
+        return urlsplit(self.issuer.issuer).netloc
+
+    def __repr__(self) -> str:
+        return f"IdentityProviderClient({self.client_id!r} of {self.issuer.issuer!r})"
+
+
+class ProviderSignIn(NamedTuple):
+    """Authorization request at the provider."""
+
+    authorization: Authorization
+    nonce: str
+
+
+class SignedIn(NamedTuple):
+    """A person who has signed in, and the grant that renews what the provider says."""
+
+    person: SignedInPerson
+    grant: ProviderGrant
+
+
+class SignInFailed(Exception):
+    """The provider did not sign the person in. The message is one sentence for the person, without secrets."""
+
+
+class PersonDeclined(SignInFailed):
+    """The person or the provider declined (`access_denied`)."""
+
+
+class OpenIdProvider:
+    """One provider."""
+
+    def __init__(self, client: IdentityProviderClient, tokens: Tokens, redirect_uri: str, access: TokenAccess) -> None:
+        """`tokens` verifies the provider's tokens. `access` has no server."""
+        self.client = client
+        self._tokens = tokens
+        self._redirect_uri = redirect_uri
+        self._access = access
+        self._flow: ConsentFlow | None = None
+        self._turn = asyncio.Lock()
+
+    async def begin(self) -> ProviderSignIn:
+        """Prepare the sign-in of a person. Raises ProviderAway."""
+        nonce = new_secret()
+        try:
+            flow = await self._ready()
+            authorization = await flow.begin(self._redirect_uri, optional=_OPTIONAL, nonce=nonce)
+        except GrantFailed as error:
+            raise ProviderAway(self._sentence(error)) from error
+        return ProviderSignIn(authorization, nonce)
+
+    async def finish(self, request: ProviderSignIn, answer: Mapping[str, str]) -> SignedIn:
+        """Redeem the answer with which the browser came back. Raises SignInFailed, ProviderAway."""
+        try:
+            flow = await self._ready()
+            grant, issued = await flow.redeem(request.authorization, answer)
+        except GrantFailed as error:
+            if error.cause == ACCESS_DENIED:
+                raise PersonDeclined(self._sentence(error)) from error
+            if error.cause in _AWAY:
+                raise ProviderAway(self._sentence(error)) from error
+            raise SignInFailed(self._sentence(error)) from error
+        claims = await self._verify(issued.id_token)
+        fault = id_token_fault(claims, self.client.client_id, request.nonce)
+        if fault is not None:
+            raise SignInFailed(f"the answer of {self.client.shown} does not belong to this sign-in: {fault}")
+        person = await self._person(issued, claims)
+        return SignedIn(person, ProviderGrant(grant.refresh_token, grant.expires_at))
+
+    async def renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        """Ask the provider for a person again. Raises PersonGone, ProviderAway."""
+        try:
+            async with asyncio.timeout(RENEWAL_SECONDS):
+                return await self._renew(person, refresh_token)
+        except TimeoutError as error:
+            message = f"{self.client.shown} did not answer within {RENEWAL_SECONDS:g} s: try again"
+            raise ProviderAway(message) from error
+
+    async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        grant = StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
+        try:
+            flow = await self._ready()
+            issued = await flow.renew(grant)
+        except GrantFailed as error:
+            if error.cause in _GONE:
+                raise PersonGone(self._sentence(error)) from error
+            raise ProviderAway(self._sentence(error)) from error
+        renewed = ProviderGrant(issued.refresh_token or refresh_token, issued.refresh_expires_at)
+        try:
+            now = await self._renewed_person(issued, person)
+        except SignInFailed as error:
+            raise PersonGone(str(error)) from error
+        return RenewedPerson(now, renewed)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._flow is not None:
+            await self._flow.aclose()
+
+    # Internals
+
+    async def _ready(self) -> ConsentFlow:
+        """The flow, whose client authenticates as the provider's metadata say. Raises GrantFailed."""
+        async with self._turn:
+            if self._flow is None:
+                self._flow = await self._make_flow()
+            return self._flow
+
+    async def _make_flow(self) -> ConsentFlow:
+        client = self.client
+        issuer = client.issuer.issuer
+        metadata = await discover_issuer(self._access, issuer, client.ca_bundle)
+        methods = metadata.authentication_methods
+        method = POST if POST in methods and BASIC not in methods else BASIC
+        settings = OAuthSettings(
+            grant=USER_CONSENT,
+            client_id=client.client_id,
+            client_authentication=method if client.client_secret else NONE,
+            issuer=issuer,
+            scopes=tuple(dict.fromkeys((OPENID, *client.scopes))),
+            ca_bundle=client.ca_bundle,
+        )
+        credential = Credential(client_secret=client.client_secret)
+        # nothing is stored, as the client is registered already
+        return ConsentFlow(settings, credential, self._access, MemoryGrants())
+
+    async def _verify(self, id_token: str) -> Mapping[str, Any]:
+        """Claims of an ID token. Raises SignInFailed, ProviderAway."""
+        if not id_token:
+            raise SignInFailed(
+                f"{self.client.shown} sent no ID token: let the client {self.client.client_id} use the scope openid"
+            )
+        claims = await self._tokens.verify(id_token, self.client.issuer.issuer)
+        if not isinstance(claims, CredentialRefusal):
+            return claims
+        if claims.status == 503:
+            raise ProviderAway(f"the keys of {self.client.shown} cannot be fetched: try again in a moment")
+        raise SignInFailed(f"the ID token of {self.client.shown} is not accepted: {claims.message}")
+
+    async def _person(self, issued: IssuedToken, id_claims: Mapping[str, Any]) -> SignedInPerson:
+        token = issued.access.value
+        accepted = None
+        if self._tokens.wants(token):
+            accepted = self._tokens.check(token) or await self._tokens.look_up(token)
+        claims = accepted.claims if isinstance(accepted, Identity) else id_claims
+        shown = {name: value for name, value in claims.items() if name not in _PROTOCOL_CLAIMS}
+        return SignedInPerson(issuer=self.client.issuer.issuer, subject=claims["sub"], claims=shown)
+
+    async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:
+        """The person as the provider says; as before where it sends no claims. Raises SignInFailed, ProviderAway."""
+        if issued.id_token:
+            return await self._person(issued, await self._verify(issued.id_token))
+        if self._tokens.wants(issued.access.value):
+            return await self._person(issued, {"sub": before.subject, **before.claims})
+        return before
+
+    def _sentence(self, error: GrantFailed) -> str:
+        return error.impersonal

@@ -1,0 +1,91 @@
+"""Answers of the endpoints to clients and browsers. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.responses import RedirectResponse, Response
+
+from fairlead_authorization.protocol.parameters import with_parameters
+from fairlead_offers.documents import encode
+from fairlead_web.bodies import JSON
+
+RETRY_SECONDS: Final = 5
+"""`Retry-After` while the store or a provider is away."""
+_NO_STORE: Final = {"cache-control": "no-store", "pragma": "no-cache", "x-content-type-options": "nosniff"}
+_CROSS_ORIGIN: Final = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": "www-authenticate, retry-after",
+}
+"""Clients that run in browsers read these answers; no cookie is ever a credential for them."""
+_PREFLIGHT: Final = {
+    "access-control-allow-methods": "GET, POST, OPTIONS",
+    "access-control-allow-headers": "authorization, content-type, accept, mcp-protocol-version",
+    "access-control-max-age": "3600",
+}
+_PLAIN: Final = str.maketrans({'"': "'", "\\": "/"})
+
+
+class OAuthRefusal(Exception):
+    """Error of the token, revocation or registration endpoint (RFC 6749 section 5.2)."""
+
+    def __init__(self, error: str, message: str, status: int = 400, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+def description_of(message: str) -> str:
+    """The message in the characters of `error_description` (RFC 6749 section 4.1.2.1)."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in message.translate(_PLAIN))
+
+
+def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer that is not stored, and that web pages of any origin may read."""
+    return Response(encode(content), status, {**_NO_STORE, **_CROSS_ORIGIN, **(headers or {})}, JSON)
+
+
+def document_answer(content: Any) -> Response:
+    """A public document, which may be cached for five minutes: keys are published an hour before they sign."""
+    headers = {**_CROSS_ORIGIN, "cache-control": "public, max-age=300", "x-content-type-options": "nosniff"}
+    return Response(encode(content), 200, headers, JSON)
+
+
+def error_answer(refusal: OAuthRefusal) -> Response:
+    """The JSON of an error (RFC 6749 section 5.2)."""
+    content = {"error": refusal.error, "error_description": description_of(str(refusal))}
+    return json_answer(content, refusal.status, refusal.headers)
+
+
+def preflight_answer() -> Response:
+    """Answer to the question of a browser whether a page may send a request."""
+    return Response(None, 204, {**_CROSS_ORIGIN, **_PREFLIGHT})
+
+
+def browser_redirect(url: str, cookies: Iterable[str] = ()) -> Response:
+    """Send the browser to a URL."""
+    response = RedirectResponse(url, 303, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
+    # Starlette percent-encodes the URL, which is encoded already
+    response.headers["location"] = url
+    return with_cookies(response, cookies)
+
+
+def with_cookies(response: Response, cookies: Iterable[str]) -> Response:
+    """Add `Set-Cookie` lines."""
+    for cookie in cookies:
+        response.headers.append("set-cookie", cookie)
+    return response
+
+
+def error_url(redirect_uri: str, error: str, message: str, state: str, issuer: str) -> str:
+    """Where the browser takes an error to the client (RFC 6749 section 4.1.2.1, `iss` of RFC 9207)."""
+    parameters = {"error": error, "error_description": description_of(message), "state": state, "iss": issuer}
+    return with_parameters(redirect_uri, {name: value for name, value in parameters.items() if value})
+
+
+def code_url(redirect_uri: str, code: str, state: str, issuer: str) -> str:
+    """Where the browser takes a code to the client (RFC 6749 section 4.1.2, `iss` of RFC 9207)."""
+    parameters = {"code": code, "state": state, "iss": issuer}
+    return with_parameters(redirect_uri, {name: value for name, value in parameters.items() if value})

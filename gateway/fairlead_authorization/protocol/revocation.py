@@ -1,0 +1,33 @@
+"""Revocation endpoint (RFC 7009): a client ends its access for a person."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead_authorization.protocol.client_assertions import UsedAssertions
+from fairlead_authorization.protocol.client_requests import ClientRequests, away
+from fairlead_authorization.protocol.metadata import REVOKE
+from fairlead_authorization.protocol.parts import AuthorizationParts
+from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
+from fairlead_authorization.sessions.session import SessionsAway
+
+
+class RevocationEndpoint:
+    """Answers `POST /oauth/revoke`."""
+
+    def __init__(self, parts: AuthorizationParts, used: UsedAssertions) -> None:
+        self._sessions = parts.sessions
+        self._requests = ClientRequests(parts, REVOKE, used)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a client: an unknown token is no error (section 2.2). Raises OAuthRefusal."""
+        authenticated = await self._requests.read(request)
+        token = authenticated.form.get("token")
+        if token is None:
+            raise OAuthRefusal("invalid_request", "the request needs token")
+        try:
+            await self._sessions.revoke(token, authenticated.client.client.id)
+        except SessionsAway as error:
+            raise away(error) from error
+        return json_answer({})

@@ -1,0 +1,108 @@
+"""Token endpoint (RFC 6749 section 3.2): redeems codes, and rotates refresh tokens."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead_authorization.protocol.client_assertions import UsedAssertions
+from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, ClientRequests, away
+from fairlead_authorization.protocol.grants import SessionGrant
+from fairlead_authorization.protocol.metadata import TOKEN
+from fairlead_authorization.protocol.parts import AuthorizationParts
+from fairlead_authorization.protocol.resources import canonical_resource
+from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
+from fairlead_authorization.sessions.session import (
+    IssuedRefreshToken,
+    PersonGone,
+    ProviderAway,
+    RenewedPerson,
+    SessionRefused,
+    SessionsAway,
+    SignedInPerson,
+)
+
+CODE: Final = "authorization_code"
+REFRESH: Final = "refresh_token"
+
+
+class ClientTokenEndpoint:
+    """Answers `POST /oauth/token`."""
+
+    def __init__(self, parts: AuthorizationParts, used: UsedAssertions) -> None:
+        self._parts = parts
+        self._requests = ClientRequests(parts, TOKEN, used)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a client. Raises OAuthRefusal."""
+        authenticated = await self._requests.read(request)
+        grant = authenticated.form.get("grant_type", "")
+        counted = grant if grant in (CODE, REFRESH) else "other"
+        try:
+            if grant == CODE:
+                content = await self._redeem(authenticated)
+            elif grant == REFRESH:
+                content = await self._refresh(authenticated)
+            else:
+                raise OAuthRefusal("unsupported_grant_type", "the grant is not one of this server")
+        except (SessionsAway, ProviderAway) as error:
+            self._parts.counts.tokens[counted, "unavailable"] += 1
+            raise away(error) from error
+        except SessionRefused as error:
+            self._parts.counts.tokens[counted, "refused"] += 1
+            raise OAuthRefusal("invalid_grant", str(error)) from error
+        except OAuthRefusal:
+            self._parts.counts.tokens[counted, "refused"] += 1
+            raise
+        self._parts.counts.tokens[counted, "issued"] += 1
+        return json_answer(content)
+
+    async def _redeem(self, authenticated: AuthenticatedRequest) -> dict[str, Any]:
+        form, client = authenticated.form, authenticated.client.client
+        if "code" not in form or "code_verifier" not in form:
+            raise OAuthRefusal("invalid_request", "the request needs code and code_verifier (PKCE)")
+        issued = await self._parts.sessions.redeem(form["code"], client.id)
+        try:
+            scopes = self._requests.check(authenticated, SessionGrant(issued.session))
+            self._check_resource(form.get("resource"), issued)
+            return await self._content(issued, scopes)
+        except OAuthRefusal:
+            # somebody else may have the code
+            with contextlib.suppress(SessionsAway):
+                await self._parts.sessions.revoke(issued.refresh_token, client.id)
+            raise
+
+    async def _refresh(self, authenticated: AuthenticatedRequest) -> dict[str, Any]:
+        form, client = authenticated.form, authenticated.client.client
+        if "refresh_token" not in form:
+            raise OAuthRefusal("invalid_request", "the request needs refresh_token")
+        issued = await self._parts.sessions.refresh(form["refresh_token"], client.id, self._renew)
+        # a refused request has used its token up, which is good for the same successor a while
+        scopes = self._requests.check(authenticated, SessionGrant(issued.session))
+        self._check_resource(form.get("resource"), issued)
+        return await self._content(issued, scopes)
+
+    def _check_resource(self, resource: str | None, issued: IssuedRefreshToken) -> None:
+        """Raise OAuthRefusal unless a request names the session's own resource, or none (RFC 8707 section 2.2)."""
+        own = issued.session.access.resource
+        if resource is not None and canonical_resource(resource, self._parts.issuer) != own:
+            raise OAuthRefusal("invalid_target", f"the person has signed in for the resource {own} alone")
+
+    async def _content(self, issued: IssuedRefreshToken, scopes: tuple[str, ...]) -> dict[str, Any]:
+        token = await self._parts.tokens.issue(issued.session, scopes)
+        content = {
+            "access_token": token.value,
+            "token_type": "Bearer",
+            "expires_in": token.expires_in,
+            "refresh_token": issued.refresh_token,
+        }
+        return {**content, "scope": " ".join(scopes)} if scopes else content
+
+    async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        for provider in self._parts.providers.values():
+            if provider.client.issuer.issuer == person.issuer:
+                return await provider.renew(person, refresh_token)
+        raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")

@@ -1,0 +1,75 @@
+"""Consents of persons to clients: which records they are, and what they cover. Pure module.
+
+A consent is for one client as it was then, the host to which it redirects, some scopes, and a resource with what is
+below that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.sessions.session import ClientSession
+from fairlead_authorization.sessions.session_record import redirect_host
+from fairlead_gateway.core.identity import jwt_person
+from fairlead_gateway.identity.audiences import is_at
+from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
+
+PREFIX: Final = "consent:"
+"""Begins the keys of consents (`GrantKey.server`)."""
+CONSENT_SECONDS: Final = 365 * 86_400.0
+"""Time after which a person is asked again."""
+MAX_CONSENTS: Final = 100
+"""Limit on the consents of one person, beyond which the oldest is forgotten."""
+
+
+def new_consent(session: ClientSession, client: RegisteredClient, now: float) -> tuple[GrantKey, StoredGrant]:
+    """The record of a consent that a person gives now, and its place."""
+    person = session.person
+    consent = StoredGrant(
+        issuer=person.issuer,
+        client_id=client.id,
+        redirect_uri=redirect_host(session.access.redirect_uri),
+        resource=session.access.resource,
+        scopes=tuple(sorted(session.access.scopes)),
+        granted_at=now,
+        holder=f"{person.issuer} {person.subject}",
+    )
+    return _consent_key(jwt_person(person.issuer, person.subject), consent, client.digest), consent
+
+
+def covers(
+    consents: Iterable[tuple[GrantKey, StoredGrant]], session: ClientSession, client: RegisteredClient, now: float
+) -> bool:
+    """Whether one of a person's consents is for a session of a client."""
+    host = redirect_host(session.access.redirect_uri)
+    return any(
+        not has_lapsed(consent, now)
+        and consent.redirect_uri == host
+        and set(session.access.scopes) <= set(consent.scopes)
+        and is_at(session.access.resource, consent.resource)
+        and consent.client_id == client.id
+        and key == _consent_key(key.person, consent, client.digest)
+        for key, consent in consents
+    )
+
+
+def has_lapsed(consent: StoredGrant, now: float) -> bool:
+    """Whether a consent has ended by time."""
+    return now >= consent.granted_at + CONSENT_SECONDS
+
+
+def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]]) -> list[GrantKey]:
+    """The oldest consents of a person, without which there is room for another one."""
+    oldest_first = sorted(consents, key=lambda each: each[1].granted_at)
+    return [key for key, _ in oldest_first[: max(len(oldest_first) + 1 - MAX_CONSENTS, 0)]]
+
+
+def _consent_key(person: bytes, consent: StoredGrant, digest: str) -> GrantKey:
+    """Place of a consent to a client with a digest."""
+    content = (consent.client_id, digest, consent.redirect_uri, consent.scopes, consent.resource)
+    return GrantKey(person, PREFIX + hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest())

@@ -1,0 +1,67 @@
+"""Deletes the records of sessions and consents that are over by time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_authorization.sessions import consents, session_record
+from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError, StoredGrant
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 3_600.0
+"""Time between two looks, of which each reads all sessions."""
+FIRST_SECONDS: Final = 300.0
+"""Time until the first look, as a start has other work."""
+
+
+class _SessionsAndConsents:
+    """Servers of the records that are looked at (`GrantKey.server`)."""
+
+    def __contains__(self, server: object) -> bool:
+        return isinstance(server, str) and server.startswith((session_record.PREFIX, consents.PREFIX))
+
+
+class ExpiredSessions:
+    """Looks for what is over, from `start` to `aclose`. `now` is in seconds since the epoch."""
+
+    def __init__(self, store: GrantStore, now: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._now = now
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.get_running_loop().create_task(self._run(), name="expired sessions")
+
+    async def aclose(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def look(self) -> None:
+        """Delete what is over. Raises GrantStoreError."""
+        now = self._now()
+        for key, grant in await self._store.everything(_SessionsAndConsents()):
+            if _is_over(grant, now):
+                await self._store.delete(key)
+
+    async def _run(self) -> None:
+        await asyncio.sleep(FIRST_SECONDS)
+        while True:
+            try:
+                await self.look()
+            except GrantStoreError as error:
+                log.warning("Expired sessions of clients were not looked for: %s", error)
+            except Exception:
+                log.exception("Deleting expired sessions failed")
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _is_over(grant: StoredGrant, now: float) -> bool:
+    if grant.session is not None:
+        return session_record.has_ended(grant, now)
+    return consents.has_lapsed(grant, now)

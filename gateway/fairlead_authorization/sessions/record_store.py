@@ -1,0 +1,72 @@
+"""Records of sessions in the store of grants, with what the store has not taken yet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.stored_grant import (
+    GrantKey,
+    GrantStore,
+    GrantStoreError,
+    StoredGrant,
+    UnreadableGrant,
+    VersionedGrant,
+)
+from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
+
+
+class SessionRecords:
+    """Records of sessions in the store, with what it has not taken yet. All methods raise SessionsAway."""
+
+    def __init__(self, store: GrantStore) -> None:
+        self._store = store
+        self._unsaved = UnsavedGrants(store)
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        """The record; None if there is none that can be opened."""
+        try:
+            await self._unsaved.save(key)
+        except GrantFailed as error:
+            raise SessionsAway(str(error)) from error
+        try:
+            stored = await self._store.read(key)
+        except UnreadableGrant:
+            return None
+        except GrantStoreError as error:
+            raise SessionsAway(str(error)) from error
+        return None if stored is None or stored.grant.session is None else stored
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        """All records of a person, also those that are no sessions."""
+        with _reading_sessions():
+            return await self._store.of_person(person)
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
+        """Store a record in place of a version, None for any; returns its version, None if there is another one
+        meanwhile.
+        """
+        with _reading_sessions():
+            return await self._store.write(key, grant, replaces)
+
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        with _reading_sessions():
+            return await self._store.delete(key, version)
+
+    def write_later(self, key: GrantKey, grant: StoredGrant, replaces: str) -> None:
+        """Store a record in place of a version as soon as the store takes it."""
+        self._unsaved.add(key, VersionedGrant(grant, replaces))
+
+    async def aclose(self) -> None:
+        await self._unsaved.aclose()
+
+
+@contextlib.contextmanager
+def _reading_sessions() -> Iterator[None]:
+    """Turn the failure of a store of grants into SessionsAway."""
+    try:
+        yield
+    except GrantStoreError as error:
+        raise SessionsAway(str(error)) from error

@@ -1,0 +1,116 @@
+"""Asks the provider about the person of a session, one replica at a time.
+
+A provider that rotates refresh tokens gives each one once, and may end a person's grant whose refresh token it sees
+twice. So a replica claims the session by compare-and-set before it asks, and others wait until it is done or the claim
+ends.
+
+A process that is killed between the provider's answer and the write leaves the old refresh token in the store. A
+provider that takes it once more, as many do for some seconds, gives another one; at the others the person signs in
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from fairlead_authorization.sessions.record_store import SessionRecords
+from fairlead_authorization.sessions.session import PersonGone, Renew, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session_record import (
+    SessionTimes,
+    has_grant_of,
+    person_of_session,
+    renewed,
+    session_of,
+)
+from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant, VersionedGrant
+
+CLAIM_SECONDS: Final = 20.0
+"""Time for which a replica renews a session alone; longer than the requests and the write take."""
+SKEW_SECONDS: Final = 120.0
+"""Difference of the clocks of two replicas that makes no difference."""
+PAUSE_SECONDS: Final = 0.1
+"""Time between two looks at a session that another replica renews."""
+
+
+class Renewals:
+    """Renews sessions. `now` is in seconds since the epoch, `clock` any monotonic clock, `pause` waits for seconds."""
+
+    def __init__(
+        self,
+        records: SessionRecords,
+        times: SessionTimes,
+        now: Callable[[], float],
+        clock: Callable[[], float],
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._records = records
+        self._times = times
+        self._now = now
+        self._clock = clock
+        self._pause = pause
+
+    async def renew(self, key: GrantKey, generation: int, renew: Renew) -> VersionedGrant | None:
+        """The session with the person as the provider says now, claimed if the provider was asked; its caller writes it
+        next. None if its refresh token was superseded meanwhile, or if it has ended. Raises
+        SessionRefused if the provider has ended the person's access, which ends the session, ProviderAway, and
+        SessionsAway.
+        """
+        stored = await self._claim(key, generation)
+        if stored is None or not stored.grant.refresh_token:
+            return stored
+        try:
+            answer = await renew(person_of_session(stored.grant), stored.grant.refresh_token)
+        except PersonGone as error:
+            if not await self._records.delete(key, stored.version):
+                return None
+            await self._end_others(key.person, stored.grant)
+            raise SessionRefused("the provider has ended the person's access: sign in again") from error
+        except Exception:
+            await self._release(key, stored)
+            raise
+        try:
+            grant = renewed(stored.grant, answer.person, answer.grant, self._times, self._now())
+        except SessionRefused:
+            await self._records.delete(key, stored.version)
+            raise
+        return VersionedGrant(grant, stored.version)
+
+    async def _claim(self, key: GrantKey, generation: int) -> VersionedGrant | None:
+        """Wait until no other replica renews the session, and let others wait from now on. None if it has changed.
+
+        The time in a claim is that of another clock. So a claim ends here when its record has not changed for
+        CLAIM_SECONDS; the time only tells one of now from one that was left long ago.
+        """
+        seen, seen_at = "", 0.0
+        while True:
+            stored = await self._records.read(key)
+            if stored is None or session_of(stored.grant).generation > generation:
+                return None
+            if not stored.grant.refresh_token:
+                return stored
+            now = self._now()
+            if stored.grant.renewing_until and abs(stored.grant.renewing_until - now) <= CLAIM_SECONDS + SKEW_SECONDS:
+                if stored.version != seen:
+                    seen, seen_at = stored.version, self._clock()
+                if self._clock() < seen_at + CLAIM_SECONDS:
+                    await self._pause(PAUSE_SECONDS)
+                    continue
+            claim = msgspec.structs.replace(stored.grant, renewing_until=now + CLAIM_SECONDS)
+            version = await self._records.write(key, claim, stored.version)
+            if version is not None:
+                return VersionedGrant(claim, version)
+
+    async def _end_others(self, person: bytes, ended: StoredGrant) -> None:
+        """End the sessions by a grant that the provider has ended."""
+        for key, grant in await self._records.of_person(person):
+            if grant.session is not None and has_grant_of(grant, ended):
+                await self._records.delete(key)
+
+    async def _release(self, key: GrantKey, claimed: VersionedGrant) -> None:
+        with contextlib.suppress(SessionsAway):  # the claim ends by itself
+            await self._records.write(key, msgspec.structs.replace(claimed.grant, renewing_until=0.0), claimed.version)

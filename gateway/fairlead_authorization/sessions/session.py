@@ -1,0 +1,150 @@
+"""Access of a client for a person, and the port of the sessions. Declarations only.
+
+A session begins when the person has signed in at the provider, and ends with the person, the provider, the client or
+the time. It is stored as a grant of the provider (`StoredGrant`), so that it is sealed, listed and ended as all grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from fairlead_authorization.clients.client import RegisteredClient
+
+
+class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """A person, as the provider says."""
+
+    issuer: str
+    """`iss` of the provider."""
+    subject: str
+    claims: Mapping[str, Any]
+    """Claims of the token with which a direct login would come, without those of the protocol."""
+
+
+class ProviderGrant(NamedTuple):
+    """Refresh token of the provider for a person."""
+
+    refresh_token: str = ""
+    expires_at: float = 0.0
+    """End of the refresh token, in seconds since the epoch; 0: unknown."""
+
+
+class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Checked authorization request (RFC 6749 section 4.1.1, RFC 7636, RFC 8707)."""
+
+    redirect_uri: str
+    challenge: str
+    """`code_challenge` by S256."""
+    resource: str
+    """URL of the gateway or below it, canonical."""
+    scopes: tuple[str, ...] = ()
+
+
+class ClientSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's access for a person."""
+
+    id: str
+    person: SignedInPerson
+    client_id: str
+    agent: str | None
+    access: RequestedAccess
+    began_at: float
+    """Seconds since the epoch."""
+    used_at: float
+    ends_at: float
+    """Seconds since the epoch; no token outlives it."""
+
+
+class IssuedRefreshToken(NamedTuple):
+    """A session with the refresh token that continues it."""
+
+    session: ClientSession
+    refresh_token: str
+
+
+class RenewedPerson(NamedTuple):
+    """Answer of the provider to a renewal."""
+
+    person: SignedInPerson
+    grant: ProviderGrant
+
+
+class PersonGone(Exception):
+    """The provider refuses to renew: the person or the grant is gone there."""
+
+
+class ProviderAway(Exception):
+    """The provider cannot be reached: nothing changes. The message is one sentence."""
+
+
+class SessionRefused(Exception):
+    """`invalid_grant` (RFC 6749 section 5.2): a code or refresh token is unknown, of another client, expired, used
+    twice, or its session has ended; or a session cannot be stored, as the provider says too much of the person. The
+    message is one sentence.
+    """
+
+
+class SessionsAway(Exception):
+    """The store cannot be reached: try again. The message is one sentence."""
+
+
+Renew = Callable[[SignedInPerson, str], Awaitable[RenewedPerson]]
+"""Asks the provider with a refresh token. Raises PersonGone, ProviderAway."""
+
+
+class SessionStore(Protocol):
+    """Sessions of all replicas. All methods raise SessionsAway."""
+
+    async def begin(
+        self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
+    ) -> ClientSession:
+        """Store a session that waits for the person's consent, ten minutes at most. Raises SessionRefused if what the
+        provider says of the person, or the request, is too long to be stored.
+        """
+        ...
+
+    async def waiting(self, person: SignedInPerson, session_id: str) -> ClientSession | None:
+        """A session that waits for consent."""
+        ...
+
+    async def has_consent(self, session: ClientSession, client: RegisteredClient) -> bool:
+        """Whether the person has consented to this client, redirect host and scopes before, and the client's digest is
+        the same.
+        """
+        ...
+
+    async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
+        """Remember the person's consent."""
+        ...
+
+    async def issue_code(self, session: ClientSession) -> str:
+        """Authorization code of a session that waits, good once for 60 s. Raises SessionRefused if it does not wait."""
+        ...
+
+    async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:
+        """Redeem a code; the caller checks redirect URI, verifier and resource by the session. A second use ends the
+        session. Raises SessionRefused.
+        """
+        ...
+
+    async def refresh(self, refresh_token: str, client_id: str, renew: Renew) -> IssuedRefreshToken:
+        """Rotate a refresh token: the predecessor gives the same successor within the grace window, and ends the
+        session after it (RFC 9700 section 4.14.2). One replica asks the provider, others wait for it. Raises
+        SessionRefused, ProviderAway.
+        """
+        ...
+
+    async def revoke(self, token: str, client_id: str) -> None:
+        """End the session of a refresh token of the client (RFC 7009); nothing for any other text."""
+        ...
+
+    async def of_person(self, person: bytes) -> Sequence[ClientSession]:
+        """Sessions of a person (`Identity.person`)."""
+        ...
+
+    async def end(self, person: bytes, session_id: str) -> bool:
+        """End a session; False if there is none."""
+        ...

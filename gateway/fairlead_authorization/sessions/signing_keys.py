@@ -1,0 +1,166 @@
+"""Keys of the gateway's own tokens, which the store of grants keeps for all replicas.
+
+The first replica that needs keys makes them. Each replica reads them now and then, and when a token names a key that it
+does not know. While the store is away, the keys that were read stay in use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from joserfc.jwk import ECKey, Key
+
+from fairlead_authorization.sessions.key_ring import current_keys, first_keys, signing_key
+from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.token_texts import TokenTexts
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, UnreadableGrant
+from fairlead_mcp.oauth.stored_session import StoredTokenKeys
+
+log = logging.getLogger(__name__)
+
+KEYS: Final = GrantKey(b"", "token-keys")
+FRESH_SECONDS: Final = 300.0
+"""Time after which the keys are read again."""
+COOL_DOWN: Final = 2.0
+"""Fewest seconds between two reads because of unknown keys."""
+_ATTEMPTS: Final = 4
+"""Writes of which each lost its race against another replica."""
+
+
+class _ReadKeys(NamedTuple):
+    """The keys, as this replica uses them."""
+
+    stored: StoredTokenKeys
+    by_id: dict[str, ECKey]
+    texts: TokenTexts
+
+
+class SigningKey(NamedTuple):
+    """The key that signs, with its id."""
+
+    id: str
+    key: ECKey
+
+
+class SigningKeys:
+    """Keys of one installation. `now` is in seconds since the epoch, `clock` is any monotonic clock."""
+
+    def __init__(
+        self, store: GrantStore, now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._now = now
+        self._clock = clock
+        self._keys: _ReadKeys | None = None
+        self._read_at = float("-inf")
+        self._failed_at = float("-inf")
+        self._turn = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Read the keys from now on."""
+        self._reading = asyncio.get_running_loop().create_task(self._keep_fresh(), name="keys of tokens")
+
+    async def aclose(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    def find(self, kid: str | None) -> Key | None:
+        """The public key with an id, of those that were read."""
+        return None if self._keys is None or kid is None else self._keys.by_id.get(kid)
+
+    async def refetch(self) -> bool:
+        """Read the keys again, unless that was done just now; True if the store has answered."""
+        try:
+            await self._read(COOL_DOWN)
+        except SessionsAway:
+            return False
+        return self._read_at > self._failed_at
+
+    async def signer(self) -> SigningKey:
+        """The key that signs now. Raises SessionsAway."""
+        keys = await self._read(FRESH_SECONDS)
+        key = signing_key(keys.stored, self._now())
+        return SigningKey(key.id, keys.by_id[key.id])
+
+    async def texts(self) -> TokenTexts:
+        """What seals codes and refresh tokens. Raises SessionsAway."""
+        return (await self._read(FRESH_SECONDS)).texts
+
+    async def document(self) -> dict[str, Any]:
+        """The public keys (RFC 7517 section 5), also those that will sign later. Raises SessionsAway."""
+        keys = await self._read(FRESH_SECONDS)
+        return {
+            "keys": [
+                {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": "ES256"}
+                for kid, key in keys.by_id.items()
+            ]
+        }
+
+    # Internals
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            try:
+                await self._read(0.0)
+            except SessionsAway as error:
+                log.warning("The keys of the gateway's tokens cannot be read: %s", error)
+            except Exception:
+                log.exception("Reading the keys of the gateway's tokens failed")
+            await asyncio.sleep(FRESH_SECONDS)
+
+    async def _read(self, max_age: float) -> _ReadKeys:
+        """The keys, read again if those of this replica are older than `max_age` seconds. Raises SessionsAway if there
+        are none.
+        """
+        async with self._turn:
+            keys = self._keys
+            if keys is not None and self._clock() < max(self._read_at + max_age, self._failed_at + COOL_DOWN):
+                return keys
+            try:
+                stored = await self._read_current()
+            except GrantStoreError as error:
+                if keys is None:
+                    raise SessionsAway(str(error)) from error
+                self._failed_at = self._clock()
+                return keys
+            self._read_at = self._clock()
+            if keys is None or keys.stored != stored:
+                self._keys = keys = _usable(stored)
+            return keys
+
+    async def _read_current(self) -> StoredTokenKeys:
+        """The stored keys, after what is due was written. Raises GrantStoreError."""
+        for _ in range(_ATTEMPTS):
+            replaces: str | None = ""
+            stored: StoredTokenKeys | None = None
+            try:
+                versioned = await self._store.read(KEYS)
+            except UnreadableGrant:
+                if self._keys is not None:  # another replica may have a newer key of the store already
+                    raise
+                log.warning(
+                    "The keys of the gateway's tokens cannot be opened: new ones are made, and people sign in again"
+                )
+                replaces = None
+            else:
+                if versioned is not None:
+                    stored, replaces = versioned.grant.token_keys, versioned.version
+            now = self._now()
+            current = first_keys(now) if stored is None else current_keys(stored, now)
+            if current is stored:
+                return current
+            grant = StoredGrant(issuer="", client_id="", granted_at=now, token_keys=current)
+            if await self._store.write(KEYS, grant, replaces) is not None:
+                return current
+        raise GrantStoreError("the keys of the gateway's tokens change all the time: try again")
+
+
+def _usable(stored: StoredTokenKeys) -> _ReadKeys:
+    by_id = {key.id: ECKey.import_key(dict(key.jwk)) for key in stored.signing}
+    return _ReadKeys(stored, by_id, TokenTexts(stored.sealing))

@@ -1,0 +1,275 @@
+"""Sessions of clients over the store of grants, the same for all replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.sessions import consents, session_record
+from fairlead_authorization.sessions.record_store import SessionRecords
+from fairlead_authorization.sessions.renewals import CLAIM_SECONDS, Renewals
+from fairlead_authorization.sessions.session import (
+    ClientSession,
+    IssuedRefreshToken,
+    ProviderGrant,
+    Renew,
+    RequestedAccess,
+    SessionRefused,
+    SessionsAway,
+    SessionStore,
+    SignedInPerson,
+)
+from fairlead_authorization.sessions.session_record import (
+    SessionTimes,
+    client_session,
+    has_ended,
+    is_in,
+    session_id_of,
+    session_key,
+    session_of,
+)
+from fairlead_authorization.sessions.signing_keys import SigningKeys
+from fairlead_authorization.sessions.token_texts import TokenContent, TokenTexts, code_digest, refresh_proof
+from fairlead_gateway.core.identity import jwt_person
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, VersionedGrant
+from fairlead_mcp.oauth.stored_session import StoredSession
+
+MAX_SESSIONS: Final = 50
+"""Limit on the sessions of one person, beyond which the one ends that was not used for the longest time."""
+_SECRET_BYTES: Final = 32
+_ATTEMPTS: Final = 8
+"""Rotations of which each lost its race against another change of the session."""
+_UNKNOWN: Final = "the code or refresh token is unknown, or its session has ended"
+_OTHER_CLIENT: Final = "the code or refresh token is that of another client"
+
+
+class _Rotation(NamedTuple):
+    """Rotation of a refresh token that runs here."""
+
+    generation: int
+    task: asyncio.Task[IssuedRefreshToken | None]
+
+
+class StoredSessions(SessionStore):
+    """Sessions in `store`. `now` is in seconds since the epoch, `clock` any monotonic clock, `pause` waits for
+    seconds.
+    """
+
+    def __init__(
+        self,
+        store: GrantStore,
+        keys: SigningKeys,
+        times: SessionTimes,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._records = SessionRecords(store)
+        self._keys = keys
+        self._times = times
+        self._now = now
+        self._renewals = Renewals(self._records, times, now, clock, pause)
+        self._rotations: dict[GrantKey, _Rotation] = {}
+
+    async def aclose(self) -> None:
+        """Wait for rotations that run, and write what the store has not taken yet."""
+        if self._rotations:
+            tasks = [rotation.task for rotation in self._rotations.values()]
+            _, late = await asyncio.wait(tasks, timeout=CLAIM_SECONDS)
+            for task in late:
+                task.cancel()
+        await self._records.aclose()
+
+    async def begin(
+        self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
+    ) -> ClientSession:
+        now = self._now()
+        stored = session_record.new_session(person, client, access, grant, self._times, now)
+        key = session_key(jwt_person(person.issuer, person.subject), secrets.token_urlsafe(12))
+        await self._make_room(key.person, now)
+        await self._records.write(key, stored, "")
+        return client_session(key, stored)
+
+    async def waiting(self, person: SignedInPerson, session_id: str) -> ClientSession | None:
+        key = session_key(jwt_person(person.issuer, person.subject), session_id)
+        stored = await self._records.read(key)
+        if stored is None or not is_in(stored.grant, "waiting", self._now()):
+            return None
+        return client_session(key, stored.grant)
+
+    async def has_consent(self, session: ClientSession, client: RegisteredClient) -> bool:
+        records = await self._records.of_person(_person_of(session))
+        return consents.covers(_consents(records), session, client, self._now())
+
+    async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
+        key, consent = consents.new_consent(session, client, self._now())
+        others = [each for each in _consents(await self._records.of_person(key.person)) if each[0] != key]
+        for other in consents.surplus(others):
+            await self._records.delete(other)
+        await self._records.write(key, consent, None)
+
+    async def issue_code(self, session: ClientSession) -> str:
+        texts = await self._keys.texts()
+        key = session_key(_person_of(session), session.id)
+        stored, now = await self._records.read(key), self._now()
+        if stored is None or not is_in(stored.grant, "waiting", now):
+            raise SessionRefused("the sign-in was completed already, or has taken too long")
+        proof = secrets.token_bytes(16)
+        if await self._records.write(
+            key, session_record.with_code(stored.grant, code_digest(proof), now), stored.version
+        ):
+            return texts.seal("code", TokenContent(key.person, session.id, 0, proof))
+        raise SessionRefused("the sign-in was completed already")
+
+    async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:
+        texts = await self._keys.texts()
+        content = texts.open("code", code)
+        if content is None:
+            raise SessionRefused(_UNKNOWN)
+        key = session_key(content.person, content.session)
+        stored, now = await self._records.read(key), self._now()
+        if stored is None or not _has_code(session_of(stored.grant), content):
+            raise SessionRefused(_UNKNOWN)
+        session = session_of(stored.grant)
+        if session.state == "code" and session.client_id != client_id:
+            raise SessionRefused(_OTHER_CLIENT)
+        if session.state == "code" and not has_ended(stored.grant, now):
+            active = session_record.activated(stored.grant, secrets.token_bytes(_SECRET_BYTES), now)
+            if await self._records.write(key, active, stored.version) is not None:
+                return _issued(key, active, texts)
+        # it has expired, or it was used, perhaps by another replica just now (RFC 6749 section 4.1.2)
+        await self._records.delete(key)
+        raise SessionRefused("the code has expired or was used before, so its session has ended")
+
+    async def refresh(self, refresh_token: str, client_id: str, renew: Renew) -> IssuedRefreshToken:
+        texts = await self._keys.texts()
+        content = texts.open("refresh", refresh_token)
+        if content is None:
+            raise SessionRefused(_UNKNOWN)
+        key = session_key(content.person, content.session)
+        for _ in range(_ATTEMPTS):
+            stored, now = await self._records.read(key), self._now()
+            if stored is None or not _has_token(session_of(stored.grant), content):
+                raise SessionRefused(_UNKNOWN)
+            session = session_of(stored.grant)
+            if session.client_id != client_id:
+                raise SessionRefused(_OTHER_CLIENT)
+            if has_ended(stored.grant, now):
+                await self._records.delete(key)
+                raise SessionRefused(_UNKNOWN)
+            standing = session_record.standing(session, content.generation, now, self._times.grace)
+            if standing == "superseded":
+                return _issued(key, stored.grant, texts)
+            if standing == "replayed":
+                await self._records.delete(key)
+                raise SessionRefused("the refresh token was used before, so its session has ended: sign in again")
+            rotation = self._rotations.get(key)
+            if rotation is None:
+                rotation = self._begin_rotation(key, content.generation, renew, texts)
+            # goes on without waiters, or the provider's new refresh token might be lost
+            issued = await asyncio.shield(rotation.task)
+            if issued is not None and rotation.generation == content.generation:
+                return issued
+        raise SessionsAway("the session changes all the time: try again")
+
+    async def revoke(self, token: str, client_id: str) -> None:
+        content = (await self._keys.texts()).open("refresh", token)
+        if content is None:
+            return
+        key = session_key(content.person, content.session)
+        stored = await self._records.read(key)
+        if stored is None or not _has_token(session_of(stored.grant), content):
+            return
+        if session_of(stored.grant).client_id == client_id:
+            await self._records.delete(key)
+
+    async def of_person(self, person: bytes) -> Sequence[ClientSession]:
+        now = self._now()
+        records = _sessions(await self._records.of_person(person))
+        return [client_session(key, grant) for key, grant in records if is_in(grant, "active", now)]
+
+    async def end(self, person: bytes, session_id: str) -> bool:
+        return await self._records.delete(session_key(person, session_id))
+
+    # Internals
+
+    def _begin_rotation(self, key: GrantKey, generation: int, renew: Renew, texts: TokenTexts) -> _Rotation:
+        task = asyncio.get_running_loop().create_task(self._rotate(key, generation, renew, texts), name="refresh")
+        rotation = self._rotations[key] = _Rotation(generation, task)
+        task.add_done_callback(lambda done: self._end_rotation(key, done))
+        return rotation
+
+    def _end_rotation(self, key: GrantKey, task: asyncio.Task[IssuedRefreshToken | None]) -> None:
+        del self._rotations[key]
+        if not task.cancelled():
+            task.exception()  # or asyncio would log it, if no waiter is left
+
+    async def _rotate(
+        self, key: GrantKey, generation: int, renew: Renew, texts: TokenTexts
+    ) -> IssuedRefreshToken | None:
+        """Supersede the refresh token with a number; None if the session has changed meanwhile. Raises SessionRefused,
+        ProviderAway, SessionsAway.
+        """
+        renewed = await self._renewals.renew(key, generation, renew)
+        if renewed is None:
+            return None
+        rotated = session_record.rotated(renewed.grant, generation, self._now())
+        if await self._write(key, rotated, renewed) is None:
+            return None
+        return _issued(key, rotated, texts)
+
+    async def _write(self, key: GrantKey, rotated: StoredGrant, renewed: VersionedGrant) -> str | None:
+        try:
+            return await self._records.write(key, rotated, renewed.version)
+        except Exception:
+            if renewed.grant.refresh_token:
+                # the client gets no successor, so what it has stays current, and only the provider's answer is kept
+                self._records.write_later(key, renewed.grant, renewed.version)
+            raise
+
+    async def _make_room(self, person: bytes, now: float) -> None:
+        """End the sessions of a person that are over, and those that leave no room for another one."""
+        records = _sessions(await self._records.of_person(person))
+        over = [key for key, grant in records if has_ended(grant, now)]
+        others = sorted(
+            (session_of(grant).state == "active", max(grant.granted_at, grant.used_at), key)
+            for key, grant in records
+            if key not in over
+        )  # those without consent first, as a page elsewhere can begin them
+        for key in [*over, *(key for _, _, key in others[: max(len(others) + 1 - MAX_SESSIONS, 0)])]:
+            await self._records.delete(key)
+
+
+def _person_of(session: ClientSession) -> bytes:
+    return jwt_person(session.person.issuer, session.person.subject)
+
+
+def _sessions(records: Sequence[tuple[GrantKey, StoredGrant]]) -> list[tuple[GrantKey, StoredGrant]]:
+    return [(key, grant) for key, grant in records if session_id_of(key) and grant.session is not None]
+
+
+def _consents(records: Sequence[tuple[GrantKey, StoredGrant]]) -> list[tuple[GrantKey, StoredGrant]]:
+    return [(key, grant) for key, grant in records if key.server.startswith(consents.PREFIX)]
+
+
+def _has_code(session: StoredSession, content: TokenContent) -> bool:
+    """Whether a code is that of a session."""
+    return secrets.compare_digest(session.code_sha256, code_digest(content.proof))
+
+
+def _has_token(session: StoredSession, content: TokenContent) -> bool:
+    """Whether a refresh token is one of a session, of any number."""
+    expected = refresh_proof(session.secret, content.generation)
+    return session.state == "active" and secrets.compare_digest(expected, content.proof)
+
+
+def _issued(key: GrantKey, grant: StoredGrant, texts: TokenTexts) -> IssuedRefreshToken:
+    """A session with its current refresh token."""
+    session = session_of(grant)
+    proof = refresh_proof(session.secret, session.generation)
+    content = TokenContent(key.person, session_id_of(key), session.generation, proof)
+    return IssuedRefreshToken(client_session(key, grant), texts.seal("refresh", content))

@@ -1,0 +1,196 @@
+"""Authenticates access tokens that the gateway issued itself, as the authorization server in front of the providers.
+
+A token (RFC 9068) carries the provider's issuer, subject and claims of a person, so that its identity is that of a
+token of the provider; only the agent is the client that the gateway has verified. It is valid for its one resource and
+what is below that (RFC 8707).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import Key
+from joserfc.jws import JWSRegistry
+
+from fairlead_gateway.core.identity import Kind
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import (
+    BAD_SIGNATURE,
+    EXPIRED,
+    MAX_TOKEN,
+    NOBODY,
+    NOT_YET,
+    OTHER_AUDIENCE,
+    OTHER_ISSUER,
+    UNKNOWN_SIGNER,
+    UNREADABLE,
+    invalid,
+    json_of,
+    time_of,
+)
+from fairlead_gateway.identity.names import Issuers
+from fairlead_gateway.identity.refusal import AWAY
+from fairlead_gateway.identity.token_identity import lacks_scopes, token_identity, words_of
+
+ALGORITHM: Final = "ES256"
+JWT_TYPE: Final = "at+jwt"
+"""`typ` of the header (RFC 9068 section 2.1)."""
+PERSON_CLAIM: Final = "fairlead_person"
+"""Claim with the person: `iss`, `sub` and the other claims of the provider."""
+AGENT_CLAIM: Final = "fairlead_agent"
+"""Claim with the name of the client in policies; missing for a client that chose its name."""
+SESSION_CLAIM: Final = "sid"
+"""Claim with the session, with whose end the token ends."""
+SKEW_SECONDS: Final = 30.0
+"""Difference of the clocks of two replicas that makes no difference."""
+MAX_SECONDS: Final = 600.0
+"""Longest lifetime of a token."""
+MAX_ENDED: Final = 65_536
+"""Limit on the ended sessions that are remembered; each is for as long as a token of it may be valid."""
+ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
+_PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
+
+
+class OwnKeys(Protocol):
+    """Public keys of the gateway's tokens."""
+
+    def find(self, kid: str | None) -> Key | None:
+        """The key with an id; None if there is no such key, or none yet."""
+        ...
+
+    async def refetch(self) -> bool:
+        """Read the keys again, unless that was done just now; True if that is certain to have found all."""
+        ...
+
+
+class OwnTokens:
+    """`Authenticator` of the gateway's own tokens. `address` is the URL of the gateway, which is their issuer,
+    `issuers` the providers of the persons, `now` the time in seconds since the epoch. `issuer_names` are all issuers
+    that policies may name.
+    """
+
+    kind: Kind = "jwt"
+    keeps = float("inf")
+
+    def __init__(
+        self,
+        address: str,
+        keys: OwnKeys,
+        issuers: Sequence[Issuer],
+        *,
+        scopes: Sequence[str] = (),
+        issuer_names: Issuers | None = None,
+        now: Callable[[], float],
+    ) -> None:
+        self._address = address.rstrip("/")
+        self._keys = keys
+        self._issuers = {issuer.issuer: issuer for issuer in issuers}
+        self._scopes = tuple(scopes)
+        self._issuer_names = issuer_names or Issuers(tokens=tuple(issuer.names for issuer in issuers))
+        self._now = now
+        self._registry = JWSRegistry(strict_check_header=False)
+        self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
+        self._revoked: Revoked | None = None
+        self._ended: dict[str, float] = {}
+        """Until when tokens of an ended session might be valid, in seconds since the epoch; the earliest first."""
+
+    def wants(self, token: str) -> bool:
+        parts = token.split(".")
+        if len(parts) != 3 or len(token) > MAX_TOKEN:
+            return False
+        claims = json_of(parts[1])
+        return claims is not None and claims.get("iss") == self._address
+
+    def check(self, token: str) -> Verdict | None:
+        header = json_of(token.partition(".")[0])
+        if header is None or len(token) > MAX_TOKEN or not isinstance(header.get("kid"), str):
+            return UNREADABLE
+        if header.get("alg") != ALGORITHM or header.get("typ") != JWT_TYPE:
+            return invalid("the typ or alg in the header of this token is not that of a token of this gateway")
+        key = self._keys.find(header["kid"])
+        if key is None:
+            return None
+        try:
+            claims = jwt.decode(token, key, algorithms=[ALGORITHM], registry=self._registry).claims
+        except (JoseError, ValueError, TypeError, RecursionError):
+            return BAD_SIGNATURE
+        return self._judge(claims)
+
+    async def look_up(self, token: str) -> Verdict:
+        """Check a token whose key is unknown, after the keys were read again."""
+        certain = await self._keys.refetch()
+        return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+
+    async def start(self, revoked: Revoked) -> None:
+        self._revoked = revoked
+
+    async def aclose(self) -> None:
+        pass
+
+    def end_session(self, session: str) -> None:
+        """Reject the tokens of a session from now on."""
+        now = self._now()
+        while self._ended:
+            earliest = next(iter(self._ended))
+            if self._ended[earliest] > now and len(self._ended) < MAX_ENDED:
+                break
+            del self._ended[earliest]
+        self._ended[session] = now + MAX_SECONDS + SKEW_SECONDS
+        if self._revoked is not None:
+            credential = self._credential(session)
+            self._revoked(lambda identity: identity.credential == credential)
+
+    def _judge(self, claims: Mapping[str, Any]) -> Verdict:
+        """Check the claims of a token whose signature is valid."""
+        now = self._now()
+        ends, issued = time_of(claims.get("exp")), time_of(claims.get("iat"))
+        if ends is None or issued is None:
+            return UNREADABLE
+        if ends <= now:
+            return EXPIRED
+        if issued - SKEW_SECONDS > now:
+            return NOT_YET
+        if claims.get("iss") != self._address:
+            return OTHER_ISSUER
+        resource = self._path(claims.get("aud"))
+        if resource is None:
+            return OTHER_AUDIENCE
+        session, agent, person = claims.get(SESSION_CLAIM, ""), claims.get(AGENT_CLAIM), claims.get(PERSON_CLAIM)
+        if not isinstance(session, str) or not isinstance(agent, str | None) or not isinstance(person, dict):
+            return UNREADABLE
+        if session in self._ended:
+            return ENDED
+        issuer = self._issuers.get(str(person.get("iss")))
+        if issuer is None:
+            return invalid("the gateway does not accept persons of this provider any more")
+        if not isinstance(person.get("sub"), str) or not person["sub"]:
+            return NOBODY
+        scopes = frozenset(words_of(claims.get("scope")))
+        return lacks_scopes(scopes, self._scopes) or token_identity(
+            person,
+            issuer,
+            self._issuer_names,
+            agent=agent or None,
+            scopes=scopes,
+            credential=self._credential(session),
+            expires_at=ends,
+            resource=resource,
+        )
+
+    def _path(self, audience: Any) -> str | None:
+        """Path of the resource that is the token's only audience; None if that is not this gateway or below it."""
+        if not isinstance(audience, str):
+            return None
+        resource = audience.rstrip("/")
+        path = resource.removeprefix(self._address)
+        if not resource.startswith(self._address) or _PATH.fullmatch(path) is None:
+            return None
+        return path
+
+    def _credential(self, session: str) -> str:
+        return f"{self._address} {session}"

@@ -1,0 +1,62 @@
+"""Identity of the person whom a token's claims describe. Pure module.
+
+Tokens of an issuer and the gateway's own tokens for its persons give the same identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_api.policies.subjects import claim
+from fairlead_gateway.core.identity import Identity, jwt_principal
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.names import Issuers
+from fairlead_gateway.identity.refusal import CredentialRefusal
+
+MAX_GROUPS: Final = 256
+
+
+def token_identity(
+    claims: Mapping[str, Any],
+    issuer: Issuer,
+    issuer_names: Issuers,
+    *,
+    agent: str | None,
+    scopes: frozenset[str],
+    credential: str,
+    expires_at: float,
+    resource: str = "",
+) -> Identity:
+    """Identity by verified claims, whose `sub` is a text, of `issuer`. `issuer_names` are all issuers that policies may
+    name.
+    """
+    groups = frozenset(words_of(claim(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS])
+    return Identity(
+        kind="jwt",
+        principal=jwt_principal(issuer.issuer, claims["sub"], agent),
+        agent=agent,
+        groups=groups,
+        issuers=issuer.names,
+        doubtful=issuer_names.of_token(agent, groups),
+        scopes=scopes,
+        claims=claims,
+        credential=credential,
+        resource=resource,
+        expires_at=expires_at,
+    )
+
+
+def lacks_scopes(scopes: Collection[str], required: Sequence[str]) -> CredentialRefusal | None:
+    """Rejection of a token without all required scopes; None if it has them."""
+    missing = [scope for scope in required if scope not in scopes]
+    if not missing:
+        return None
+    return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
+
+
+def words_of(value: Any, *, whole: bool = False) -> list[str]:
+    """Strings of a claim that is a list or one string. A string is split at spaces, unless it is `whole`."""
+    if isinstance(value, str):
+        return [value] if whole else value.split()
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

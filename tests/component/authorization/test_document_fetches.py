@@ -1,0 +1,256 @@
+"""Documents of clients, fetched from real servers under https names: what is taken, and what attacks come to nothing.
+
+The names lead to this machine by a resolver of the test. That the resolver of the product gives away no such address is
+shown for itself, at the real dialer (`tests/unit/mcp/test_egress.py`) and here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from certificates import Authority
+from clientdocuments import CHATGPT, CLAUDE
+from fairlead_authorization.clients.client import ClientsAway, UnknownClient
+from fairlead_authorization.clients.client_ids import document_address
+from fairlead_authorization.clients.document_clients import DocumentClients
+from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES
+from fairlead_authorization.clients.fetching import FETCH_SECONDS, DocumentFetcher, FetchedDocument
+from fairlead_mcp.egress import public_only
+from fairlead_mcp.http.dial import Address
+
+HOSTS = ("claude.ai", "chatgpt.com")
+URL = CLAUDE["client_id"]
+DOCUMENT = json.dumps(CLAUDE).encode()
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@dataclass
+class DocumentHost:
+    """A host of documents. `answer` is what it sends, or a coroutine function that writes it."""
+
+    authority: Authority
+    port: int = 0
+    answer: bytes | Callable[[asyncio.StreamWriter], object] = b""
+    documents: dict[str, bytes] = field(default_factory=dict)
+    requests: list[bytes] = field(default_factory=list)
+    lookups: list[str] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        self.requests.append(request)
+        path = request.split(b" ")[1].decode()
+        if callable(self.answer):
+            await self.answer(writer)  # type: ignore[misc]  # a coroutine function
+        else:
+            writer.write(self.documents.get(path, self.answer))
+        writer.close()
+
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        """Every name leads to this host."""
+        self.lookups.append(host)
+        return [("127.0.0.1", self.port)]
+
+    async def make_tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.authority.bundle)
+
+    def fetcher(self) -> DocumentFetcher:
+        return DocumentFetcher(self.resolve, self.make_tls)
+
+    async def fetch(self, url: str = URL) -> FetchedDocument:
+        return await self.fetcher()(document_address(url), MAX_DOCUMENT_BYTES)
+
+
+@asynccontextmanager
+async def document_host(folder: Path, *names: str) -> AsyncIterator[DocumentHost]:
+    host = DocumentHost(Authority())
+    context = host.authority.server_context(folder, *(names or HOSTS))
+    server = await asyncio.start_server(host.serve, "127.0.0.1", 0, ssl=context)
+    host.port = server.sockets[0].getsockname()[1]
+    try:
+        yield host
+    finally:
+        server.close()
+
+
+def http(body: bytes, *headers: str, status: int = 200, kind: str = "application/json") -> bytes:
+    lines = [f"HTTP/1.1 {status} Reason", f"Content-Length: {len(body)}", f"Content-Type: {kind}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def test_a_document_is_fetched_by_one_plain_request(tmp_path: Path) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = http(DOCUMENT, "Cache-Control: public, max-age=600")
+        assert await host.fetch() == (DOCUMENT, 600.0)
+        (request,) = host.requests
+    assert request.startswith(b"GET /oauth/mcp-oauth-client-metadata HTTP/1.1\r\nHost: claude.ai\r\n")
+    assert b"cookie" not in request.lower()
+    assert b"authorization" not in request.lower()
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("X-None: 1", 0.0),
+        ("Cache-Control: no-store,no-cache,max-age=0", 0.0),
+        ("Cache-Control: max-age=60, no-store", 0.0),
+        ("Cache-Control: private, Max-Age=60", 60.0),
+        ('Cache-Control: max-age="60"', 60.0),
+        ("Cache-Control: s-maxage=60", 0.0),
+        ("Cache-Control: max-age=-1", 0.0),
+        ("Cache-Control: max-age=lots", 0.0),
+    ],
+)
+async def test_the_age_is_read_as_hosts_write_it(tmp_path: Path, header: str, seconds: float) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = http(DOCUMENT, header)
+        assert (await host.fetch()).max_age == seconds
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "application/jwk-set+json"])
+async def test_json_is_taken_by_its_type(tmp_path: Path, kind: str) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = http(DOCUMENT, kind=kind)
+        assert (await host.fetch()).body == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (http(b"", "Location: https://claude.ai/other", status=302), r"redirects elsewhere \(302\)"),
+        (http(b"", "Location: http://169.254.169.254/latest/", status=307), r"redirects elsewhere \(307\)"),
+        (http(DOCUMENT, "Location: https://claude.ai/x", status=301), "redirects elsewhere"),
+        (http(DOCUMENT, status=201), "there is no document at"),
+        (http(b"", status=204), "there is no document at"),
+        (http(DOCUMENT, status=404), r"there is no document at .* \(status 404\)"),
+        (http(DOCUMENT, status=401), "there is no document at"),
+        (http(DOCUMENT, kind="text/html"), "is not JSON by its Content-Type"),
+        (http(DOCUMENT, kind="application/jsonp"), "is not JSON by its Content-Type"),
+        (http(DOCUMENT, kind="text/event-stream"), "is not JSON by its Content-Type"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "is not JSON by its Content-Type"),
+        (http(b" " * (MAX_DOCUMENT_BYTES + 1)), "has more than 5120 bytes"),
+        (
+            CHUNKED + b"400\r\n" + b" " * 1_024 + b"\r\n",
+            "cannot be fetched now",
+        ),
+        (
+            CHUNKED + (b"400\r\n" + b" " * 1_024 + b"\r\n") * 6 + b"0\r\n\r\n",
+            "has more than 5120 bytes",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + b" " * 100_000, "has more than 5120 bytes"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n" * 3, "does not speak HTTP"),
+    ],
+)
+async def test_another_answer_than_a_small_json_document_is_not_taken(tmp_path: Path, answer: bytes, says: str) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = answer
+        with pytest.raises((UnknownClient, ClientsAway), match=says):
+            await host.fetch()
+        assert len(host.requests) == 1
+
+
+async def test_a_document_of_the_largest_size_is_taken(tmp_path: Path) -> None:
+    async with document_host(tmp_path) as host:
+        body = DOCUMENT + b" " * (MAX_DOCUMENT_BYTES - len(DOCUMENT))
+        host.answer = http(body)
+        assert (await host.fetch()).body == body
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+async def test_a_host_in_trouble_is_away_and_not_without_a_document(tmp_path: Path, status: int) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = http(b"", status=status)
+        with pytest.raises(ClientsAway, match=f"answers with status {status}"):
+            await host.fetch()
+
+
+@pytest.mark.parametrize("drips", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"])
+async def test_a_slow_host_is_given_up_in_time(tmp_path: Path, drips: bytes) -> None:
+    """The clock of the fetch runs a hundred times faster than that of the host."""
+    ended = asyncio.Event()
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(drips)
+            while not writer.is_closing():
+                writer.write(drips[-1:] and b" ")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        finally:
+            ended.set()
+
+    async with document_host(tmp_path) as host:
+        host.answer = drip
+        loop = asyncio.get_running_loop()
+        fetcher = DocumentFetcher(host.resolve, host.make_tls, lambda: 100 * loop.time())
+        with pytest.raises(ClientsAway, match="try again"):
+            await fetcher(document_address(URL), MAX_DOCUMENT_BYTES)
+        if drips:
+            await ended.wait()
+    assert FETCH_SECONDS == 5.0
+
+
+async def test_a_host_without_a_certificate_for_its_name_is_not_believed(tmp_path: Path) -> None:
+    async with document_host(tmp_path, "other.example") as host:
+        host.answer = http(DOCUMENT)
+        with pytest.raises(ClientsAway, match=r"TLS with claude\.ai:443 failed"):
+            await host.fetch()
+        assert host.requests == []
+
+
+async def test_proxies_of_the_environment_get_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with document_host(tmp_path) as host:
+        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        host.answer = http(DOCUMENT)
+        assert (await host.fetch()).body == DOCUMENT
+
+
+async def test_a_name_that_leads_inside_is_not_fetched_even_if_it_led_outside_before(tmp_path: Path) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = http(DOCUMENT)
+        fetcher = DocumentFetcher(public_only(host.resolve), host.make_tls)
+        with pytest.raises(UnknownClient, match=r"claude\.ai leads to an address that is not public"):
+            await fetcher(document_address(URL), MAX_DOCUMENT_BYTES)
+        assert host.requests == []
+        assert host.lookups == ["claude.ai"]
+
+
+async def test_a_host_that_is_not_allowed_is_not_even_looked_up(tmp_path: Path) -> None:
+    async with document_host(tmp_path) as host:
+        host.answer = http(DOCUMENT)
+        clients = DocumentClients(host.fetcher(), ("chatgpt.com",), {})
+        for url in (
+            URL,
+            "https://chatgpt.com@claude.ai/x",
+            "https://chatgpt.com:22/x",
+            "https://chatgpt.com.evil.example/",
+        ):
+            with pytest.raises(UnknownClient):
+                await clients.find(url)
+        assert (host.lookups, host.requests) == ([], [])
+
+
+async def test_chatgpt_is_found_with_its_keys(tmp_path: Path) -> None:
+    from joserfc.jwk import RSAKey
+
+    key = RSAKey.generate_key(2048, {"kid": "one"}).as_dict(private=False)
+    async with document_host(tmp_path) as host:
+        host.answer = http(b"", status=404)
+        host.documents = {
+            "/oauth/client.json": http(json.dumps(CHATGPT).encode()),
+            "/oauth/jwks.json": http(json.dumps({"keys": [key]}).encode()),
+        }
+        client = await DocumentClients(host.fetcher(), HOSTS, {}).find(CHATGPT["client_id"])
+    assert (client.name, client.authentication, [key["kid"] for key in client.keys]) == (
+        "ChatGPT",
+        "private_key_jwt",
+        ["one"],
+    )

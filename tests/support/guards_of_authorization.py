@@ -1,0 +1,169 @@
+"""Guards of the authorization server, with the attacks of other clients, pages and providers. See `guards`."""
+
+from __future__ import annotations
+
+from product_guard import Guard
+
+_TEST = "tests/component/authorization/test_authorization_attacks.py"
+_PROTOCOL = "fairlead_authorization.protocol"
+
+AUTHORIZATION = (
+    Guard(
+        "the answer of another provider to a client's sign-in",
+        "fairlead_mcp.oauth.authorization_request",
+        (("    if named is not None and named != issuer:\n", "    if False:\n"),),
+        f"{_TEST}::test_answer_of_another_provider_is_not_taken",
+        "200 == 400",
+    ),
+    Guard(
+        "the answer of one provider at the address for another",
+        f"{_PROTOCOL}.callback",
+        (("state.provider != name or", "False or"),),
+        f"{_TEST}::test_answer_of_one_provider_is_not_taken_at_the_address_for_another",
+        "400 == 403",
+    ),
+    Guard(
+        "an ID token of another sign-in, for a client's",
+        f"{_PROTOCOL}.provider",
+        (("        if fault is not None:\n", "        if False:\n"),),
+        f"{_TEST}::test_id_token_of_another_sign_in_is_not_taken",
+        "200 == 400",
+    ),
+    Guard(
+        "somebody else's code in a client's own request",
+        f"{_PROTOCOL}.grants",
+        (("self.register_grant(_CodeGrant, [S256Challenge(required=True)])", "self.register_grant(_CodeGrant)"),),
+        f"{_TEST}::test_code_is_of_no_use_in_a_request_with_another_verifier",
+        "200 == 400",
+    ),
+    Guard(
+        "a request whose PKCE an attacker turned down to plain",
+        f"{_PROTOCOL}.grants",
+        (
+            (
+                '        if not data.get("code_challenge") or data.get("code_challenge_method") != "S256":\n',
+                "        if False:\n",
+            ),
+        ),
+        f"{_TEST}::test_request_without_pkce_by_s256_is_refused",
+        "None == 'invalid_request'",
+    ),
+    Guard(
+        "a code sent to an attacker's address",
+        f"{_PROTOCOL}.authorize",
+        (("        if not matches(redirect_uri, client.redirect_uris):\n", "        if False:\n"),),
+        f"{_TEST}::test_answer_goes_to_no_other_redirect_uri",
+        "303, ",
+    ),
+    Guard(
+        "access for one client by the consent to another",
+        f"{_PROTOCOL}.callback",
+        (("        if await self._parts.sessions.has_consent(session, client):\n", "        if True:\n"),),
+        f"{_TEST}::test_consent_to_one_client_is_none_to_another",
+        "303 == 200",
+    ),
+    Guard(
+        "consent in the name of a person, by a page elsewhere",
+        f"{_PROTOCOL}.consent",
+        (
+            (
+                "        if not (_is_own_form(request) and hmac.compare_digest(token, state.token.encode())):\n",
+                "        if False:\n",
+            ),
+        ),
+        f"{_TEST}::test_consent_is_not_given_by_another_page_or_browser",
+        "200 == 403",
+    ),
+    Guard(
+        "a consent page in the frame of another page",
+        "fairlead_web.sign_in_html",
+        (("\"base-uri 'none'; frame-ancestors 'none'\"", "\"base-uri 'none'\""),),
+        f"{_TEST}::test_pages_cannot_be_framed",
+        "frame-ancestors",
+    ),
+    Guard(
+        "a parameter that is there twice, read in two ways",
+        f"{_PROTOCOL}.authorize",
+        (('        if parameters.repeated - {"resource"}:\n', "        if False:\n"),),
+        f"{_TEST}::test_repeated_parameter_is_refused",
+        "== 'invalid_request'",
+    ),
+    Guard(
+        "a parameter of a token request that is there twice",
+        f"{_PROTOCOL}.client_requests",
+        (("        if parameters.repeated:\n", "        if False:\n"),),
+        f"{_TEST}::test_repeated_parameter_of_a_token_request_is_refused",
+        "invalid_grant",
+    ),
+    Guard(
+        "a token for a resource that is not the gateway's",
+        f"{_PROTOCOL}.resources",
+        (("    if not below or dots or _PLAIN_PATH.fullmatch(path) is None:\n", "    if not below:\n"),),
+        f"{_TEST}::test_resource_is_the_gateway_or_below_it",
+        "None == 'invalid_target'",
+    ),
+    Guard(
+        "a token for more than the person signed in for",
+        f"{_PROTOCOL}.token",
+        (
+            (
+                "        if resource is not None and canonical_resource(",
+                '        if False and canonical_resource(resource or "", ',
+            ),
+        ),
+        f"{_TEST}::test_token_request_does_not_widen_the_resource",
+        "(200, None)",
+    ),
+    Guard(
+        "scopes that this gateway does not give",
+        f"{_PROTOCOL}.grants",
+        (
+            (
+                "        granted = [known for known in self._scopes if known in requested]\n",
+                "        granted = list(requested)\n",
+            ),
+        ),
+        f"{_TEST}::test_scopes_are_those_that_the_person_allowed",
+        "'mcp:tools root' == 'mcp:tools'",
+    ),
+    Guard(
+        "a code for one redirect URI, redeemed for another",
+        f"{_PROTOCOL}.grants",
+        (("        return self.session.access.redirect_uri\n", '        return ""\n'),),
+        f"{_TEST}::test_code_is_of_no_use_to_another_client_or_at_another_redirect_uri",
+        "(200, None)",
+    ),
+    Guard(
+        "a client with a secret, played without it",
+        f"{_PROTOCOL}.grants",
+        (("        return method == own or (", "        return True or ("),),
+        f"{_TEST}::test_client_with_a_secret_is_not_public",
+        "(200, None)",
+    ),
+    Guard(
+        "an assertion that a client made for another server",
+        f"{_PROTOCOL}.client_assertions",
+        (
+            (
+                "    return is_own and in_time and len(audience) == 1 and audience[0] in audiences\n",
+                "    return is_own and in_time\n",
+            ),
+        ),
+        f"{_TEST}::test_assertion_for_another_server_or_time_does_not_authenticate",
+        "(200, None)",
+    ),
+    Guard(
+        "an assertion of a client that was seen and sent again",
+        f"{_PROTOCOL}.client_assertions",
+        (("        if (client, name) in self._used:\n", "        if False:\n"),),
+        f"{_TEST}::test_assertion_is_good_once_and_by_the_clients_own_key",
+        "200 == 401",
+    ),
+    Guard(
+        "a browser filled with cookies of sign-ins",
+        f"{_PROTOCOL}.browser_state",
+        (("for name in own[: max(0, len(own) - MAX_OPEN)]]", "for name in own[:0]]"),),
+        f"{_TEST}::test_browser_keeps_a_bounded_number_of_sign_ins",
+        "assert 7 <= ",
+    ),
+)

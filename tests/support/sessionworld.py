@@ -1,0 +1,154 @@
+"""Sessions of clients at a provider that rotates refresh tokens, by several replicas with one store.
+
+world = SessionWorld(store)
+replica = world.replica()
+issued = await replica.signed_in("ada")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.sessions.access_tokens import AccessTokens
+from fairlead_authorization.sessions.session import (
+    ClientSession,
+    IssuedRefreshToken,
+    PersonGone,
+    ProviderAway,
+    ProviderGrant,
+    RenewedPerson,
+    RequestedAccess,
+    SignedInPerson,
+)
+from fairlead_authorization.sessions.session_record import SessionTimes
+from fairlead_authorization.sessions.signing_keys import SigningKeys
+from fairlead_authorization.sessions.stored_sessions import StoredSessions
+from fairlead_gateway.core.identity import jwt_person
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
+from virtualtime import HandClock
+
+NOW: Final = 1_800_000_000.0
+HERE: Final = "https://tools.example.com"
+ISSUER: Final = "https://login.example.com"
+CLIENT: Final = RegisteredClient(
+    id="https://claude.ai/client.json",
+    kind="document",
+    name="Claude",
+    redirect_uris=("https://claude.ai/callback",),
+    agent="claude.ai/client.json",
+    digest="d1",
+)
+ACCESS: Final = RequestedAccess(
+    redirect_uri="https://claude.ai/callback", challenge="c" * 43, resource=f"{HERE}/mcp", scopes=("tools",)
+)
+TIMES: Final = SessionTimes()
+
+
+def person(subject: str = "ada", **claims: Any) -> SignedInPerson:
+    return SignedInPerson(issuer=ISSUER, subject=subject, claims={"groups": ["players"], **claims})
+
+
+def key_of(subject: str = "ada") -> bytes:
+    return jwt_person(ISSUER, subject)
+
+
+class RotatingProvider:
+    """Gives each refresh token once, and ends the grant whose token it sees twice."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.groups = ["players"]
+        self.grants: dict[str, str] = {}
+        """Current refresh token by the grant."""
+        self.asked = 0
+        self.held: asyncio.Event | None = None
+        """Answers come only after it is set."""
+        self.answers: Callable[[SignedInPerson], SignedInPerson] | None = None
+        """Makes another answer of the person who is asked about."""
+
+    def grant(self) -> ProviderGrant:
+        name = f"g{len(self.grants)}"
+        self.grants[name] = f"{name}.0"
+        return ProviderGrant(self.grants[name])
+
+    def end(self, token: str) -> None:
+        self.grants.pop(token.partition(".")[0], None)
+
+    async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        self.asked += 1
+        if self.held is not None:
+            await self.held.wait()
+        if self.away:
+            raise ProviderAway("the provider does not answer")
+        name, _, number = refresh_token.partition(".")
+        if self.grants.get(name) != refresh_token:
+            self.grants.pop(name, None)
+            raise PersonGone
+        self.grants[name] = f"{name}.{int(number) + 1}"
+        now = person(who.subject, groups=self.groups)
+        return RenewedPerson(now if self.answers is None else self.answers(now), ProviderGrant(self.grants[name]))
+
+
+class Replica:
+    """One process with its sessions and keys."""
+
+    def __init__(self, world: SessionWorld, store: GrantStore, times: SessionTimes) -> None:
+        clock = world.clock
+        self.store = store
+        self.keys = SigningKeys(store, clock, clock)
+        self.sessions = StoredSessions(store, self.keys, times, clock, clock, world.pause)
+        self.tokens = AccessTokens(HERE, self.keys, now=clock)
+        self._provider = world.provider
+
+    async def begun(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> ClientSession:
+        """A session that waits for the consent of a person who has just signed in."""
+        grant = self._provider.grant() if renewable else ProviderGrant()
+        return await self.sessions.begin(
+            more.get("who", person(subject)), more.get("client", CLIENT), more.get("access", ACCESS), grant
+        )
+
+    async def code(self, subject: str = "ada", **more: Any) -> str:
+        return await self.sessions.issue_code(await self.begun(subject, **more))
+
+    async def signed_in(self, subject: str = "ada", **more: Any) -> IssuedRefreshToken:
+        return await self.sessions.redeem(await self.code(subject, **more), CLIENT.id)
+
+    async def refresh(self, token: str, client_id: str = CLIENT.id) -> IssuedRefreshToken:
+        return await self.sessions.refresh(token, client_id, self._provider.renew)
+
+    async def stored(self, session: ClientSession, subject: str = "ada") -> StoredGrant | None:
+        versioned = await self.store.read(GrantKey(key_of(subject), f"session:{session.id}"))
+        return None if versioned is None else versioned.grant
+
+
+class SessionWorld:
+    """Replicas whose waiting moves the one clock on. `store` makes the store of a replica."""
+
+    def __init__(self, store: Callable[[], GrantStore], times: SessionTimes = TIMES) -> None:
+        self.clock = HandClock(NOW)
+        self.provider = RotatingProvider()
+        self.replicas: list[Replica] = []
+        self._store = store
+        self._times = times
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for replica in self.replicas:
+            await replica.sessions.aclose()
+
+    def replica(self) -> Replica:
+        replica = Replica(self, self._store(), self._times)
+        self.replicas.append(replica)
+        return replica
+
+    def later(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    async def pause(self, seconds: float) -> None:
+        self.later(seconds)
+        await asyncio.sleep(0)

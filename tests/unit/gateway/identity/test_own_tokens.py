@@ -1,0 +1,283 @@
+"""Access tokens that the gateway issued itself: the identity that they give, and deceits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from fairlead_authorization.sessions.access_tokens import AccessTokens
+from fairlead_authorization.sessions.ended_sessions import EndedSessions
+from fairlead_authorization.sessions.session import ClientSession
+from fairlead_authorization.sessions.signing_keys import SigningKeys
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import Tokens
+from fairlead_gateway.identity.own_tokens import MAX_SECONDS, OwnTokens
+from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.request_authentication import Identities
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, VersionedGrant
+from sessionworld import ACCESS, HERE, ISSUER, NOW, SessionWorld, key_of, person
+from virtualtime import HandClock
+from waiting import eventually
+
+PROVIDER = Issuer(issuer=ISSUER, name="corp", agent_claims=("azp",))
+SESSION = ClientSession(
+    id="s1",
+    person=person("ada/x", azp="portal"),
+    client_id="https://claude.ai/client.json",
+    agent="claude.ai/client.json",
+    access=ACCESS,
+    began_at=NOW,
+    used_at=NOW,
+    ends_at=NOW + 86_400,
+)
+
+
+class Door(NamedTuple):
+    """An authenticator of the gateway's tokens, and what issues them."""
+
+    clock: HandClock
+    keys: SigningKeys
+    tokens: AccessTokens
+    own: OwnTokens
+
+    async def issued(self, **session: Any) -> str:
+        return (await self.tokens.issue(msgspec.structs.replace(SESSION, **session))).value
+
+    async def forged(self, header: dict[str, Any] | None = None, key: ECKey | None = None, **claims: Any) -> str:
+        """A token with other members, by the key of the gateway unless there is another one."""
+        signer = await self.keys.signer()
+        mine = {"iss": HERE, "aud": ACCESS.resource, "iat": NOW, "exp": NOW + 60, "fairlead_person": _PERSON, **claims}
+        parts = {name: value for name, value in mine.items() if value is not None}
+        head = {"alg": "ES256", "typ": "at+jwt", "kid": signer.id, **(header or {})}
+        head = {name: value for name, value in head.items() if value is not None}
+        return jwt.encode(head, parts, key or signer.key, algorithms=["ES256"])
+
+
+_PERSON = {"iss": ISSUER, "sub": "ada"}
+
+
+@pytest.fixture
+async def door() -> Door:
+    clock = HandClock(NOW)
+    keys = SigningKeys(MemoryGrants(), clock, clock)
+    await keys.signer()
+    return Door(clock, keys, AccessTokens(HERE, keys, now=clock), OwnTokens(HERE, keys, [PROVIDER], now=clock))
+
+
+def accepted(door: Door, token: str) -> Identity:
+    assert door.own.wants(token)
+    verdict = door.own.check(token)
+    assert isinstance(verdict, Identity)
+    return verdict
+
+
+def refusal(door: Door, token: str) -> CredentialRefusal:
+    verdict = door.own.check(token)
+    assert isinstance(verdict, CredentialRefusal)
+    return verdict
+
+
+async def test_a_token_is_the_person_of_the_provider_with_the_clients_agent(door: Door) -> None:
+    identity = accepted(door, await door.issued())
+    assert identity.principal == f"jwt:{ISSUER}#ada%2Fx/claude.ai%2Fclient.json"
+    assert (identity.agent, identity.groups) == ("claude.ai/client.json", frozenset({"players"}))
+    assert (identity.issuers, identity.resource, identity.scopes) == ((ISSUER, "corp"), "/mcp", frozenset({"tools"}))
+    assert identity.claims == {"groups": ["players"], "azp": "portal", "iss": ISSUER, "sub": "ada/x"}
+    assert identity.person == key_of("ada/x")
+    assert identity.expires_at == NOW + MAX_SECONDS
+
+
+async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> None:
+    direct = Tokens([PROVIDER], address=HERE, now=door.clock, clock=door.clock)
+    claims = {
+        **SESSION.person.claims,
+        "iss": ISSUER,
+        "sub": "ada/x",
+        "aud": HERE,
+        "exp": NOW + 60,
+        "azp": SESSION.agent,
+    }
+    login = direct._judge(claims, PROVIDER, "c")
+    identity = accepted(door, await door.issued())
+    assert isinstance(login, Identity)
+    for name in ("principal", "agent", "groups", "issuers", "doubtful", "person", "owner"):
+        assert getattr(identity, name) == getattr(login, name), name
+
+
+async def test_a_client_that_chose_its_name_is_no_agent(door: Door) -> None:
+    identity = accepted(door, await door.issued(agent=None))
+    assert (identity.agent, identity.principal) == (None, f"jwt:{ISSUER}#ada%2Fx/")
+
+
+@pytest.mark.parametrize(
+    ("resource", "path"), [(HERE, ""), (f"{HERE}/", ""), (f"{HERE}/servers/a/b/mcp", "/servers/a/b/mcp")]
+)
+async def test_a_token_is_for_its_resource(door: Door, resource: str, path: str) -> None:
+    access = msgspec.structs.replace(ACCESS, resource=resource)
+    assert accepted(door, await door.issued(access=access)).resource == path
+
+
+async def test_a_token_does_not_outlive_its_session(door: Door) -> None:
+    issued = await door.tokens.issue(msgspec.structs.replace(SESSION, ends_at=NOW + 90))
+    assert issued.expires_in == 90
+    door.clock.now += 90
+    assert "expired" in refusal(door, issued.value).message
+
+
+async def test_a_token_can_have_fewer_scopes_than_its_session(door: Door) -> None:
+    token = (await door.tokens.issue(SESSION, ())).value
+    assert accepted(door, token).scopes == frozenset()
+    own = OwnTokens(HERE, door.keys, [PROVIDER], scopes=["tools"], now=door.clock)
+    verdict = own.check(token)
+    assert isinstance(verdict, CredentialRefusal)
+    assert (verdict.status, verdict.word) == (403, "insufficient_scope")
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"aud": "https://other.example/mcp"}, "audience"),
+        ({"aud": f"{HERE}.evil.example/mcp"}, "audience"),
+        ({"aud": [ACCESS.resource]}, "audience"),
+        ({"aud": [ACCESS.resource, "https://other.example"]}, "audience"),
+        ({"aud": f"{HERE}/mcp?x=1"}, "audience"),
+        ({"aud": None}, "audience"),
+        ({"iss": ISSUER}, "issuer"),
+        ({"exp": None}, "valid JWT"),
+        ({"exp": NOW}, "expired"),
+        ({"exp": "never"}, "valid JWT"),
+        ({"iat": None}, "valid JWT"),
+        ({"iat": NOW + 31}, "not valid yet"),
+        ({"fairlead_person": None}, "valid JWT"),
+        ({"fairlead_person": "ada"}, "valid JWT"),
+        ({"fairlead_person": {"iss": ISSUER}}, "subject"),
+        ({"fairlead_person": {"iss": ISSUER, "sub": ""}}, "subject"),
+        ({"fairlead_person": {"iss": "https://gone.example", "sub": "ada"}}, "provider"),
+        ({"fairlead_agent": 7}, "valid JWT"),
+        ({"sid": 7}, "valid JWT"),
+    ],
+)
+async def test_a_token_with_other_claims_is_refused(door: Door, claims: dict[str, Any], why: str) -> None:
+    accepted(door, await door.forged())
+    refused = refusal(door, await door.forged(**claims))
+    assert why in refused.message
+    assert (refused.status, refused.word) == (401, "invalid_token")
+
+
+@pytest.mark.parametrize("header", [{"typ": "JWT"}, {"typ": "id_token"}, {"typ": None}])
+async def test_a_token_of_another_type_is_refused(door: Door, header: dict[str, Any]) -> None:
+    assert "typ or alg" in refusal(door, await door.forged(header)).message
+
+
+async def test_a_token_by_another_key_is_refused(door: Door) -> None:
+    mine = ECKey.generate_key("P-256")
+    assert "signature" in refusal(door, await door.forged(key=mine)).message
+    unknown = await door.forged({"kid": "mine", "jwk": mine.as_dict(private=False)}, mine)
+    assert door.own.check(unknown) is None
+    assert "does not publish" in str(await door.own.look_up(unknown))
+    without = await door.forged({"kid": None})
+    assert "valid JWT" in refusal(door, without).message
+
+
+async def test_an_unsigned_token_is_refused(door: Door) -> None:
+    head, claims, _ = (await door.forged()).split(".")
+    for token in (f"{head}.{claims}.", f"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0Iiwia2lkIjoieCJ9.{claims}."):
+        assert isinstance(door.own.check(token), CredentialRefusal)
+
+
+async def test_tokens_of_others_are_not_wanted(door: Door) -> None:
+    for token in ("", "x", "a.b.c", await door.forged(iss=ISSUER), "." * 9_000, f"{await door.forged()}{'x' * 9_000}"):
+        assert not door.own.wants(token)
+
+
+async def test_a_token_by_a_key_that_another_replica_made_is_looked_up() -> None:
+    store, clock = MemoryGrants(), HandClock(NOW)
+    token = (await AccessTokens(HERE, SigningKeys(store, clock, clock), now=clock).issue(SESSION)).value
+    own = OwnTokens(HERE, SigningKeys(store, clock, clock), [PROVIDER], now=clock)
+    assert own.check(token) is None
+    assert isinstance(await own.look_up(token), Identity)
+
+
+class _Store(MemoryGrants):
+    away = False
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        if self.away:
+            raise GrantStoreError("the store does not respond")
+        return await super().read(key)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[SessionWorld]:
+    store = _Store()
+    async with SessionWorld(lambda: store) as made:
+        made.clock.now = time.time()
+        yield made
+
+
+async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(world: SessionWorld) -> None:
+    replica = world.replica()
+    own = OwnTokens(HERE, replica.keys, [PROVIDER], now=world.clock)
+    identities = Identities([own], anonymous=False, now=world.clock)
+    ended = EndedSessions(replica.store, own.end_session)
+    await identities.start()
+    ended.start()
+    issued, other = await replica.signed_in(), await replica.signed_in("ben")
+    header, another = [
+        f"Bearer {(await replica.tokens.issue(each.session)).value}".encode() for each in (issued, other)
+    ]
+    closed: list[str] = []
+    for credential, name in ((header, "ada"), (another, "ben")):
+        identity = await identities.identify(credential)
+        assert isinstance(identity, Identity)
+        identities.hold(identity, partial(closed.append, name))
+    await replica.refresh(issued.refresh_token)
+    await world.replica().sessions.end(key_of(), issued.session.id)
+    await eventually(lambda: closed)
+    verdict = await identities.identify(header)
+    assert isinstance(verdict, CredentialRefusal)
+    assert "has ended" in verdict.message
+    assert closed == ["ada"]
+    assert isinstance(await identities.identify(another), Identity)
+    await ended.aclose()
+    await identities.aclose()
+
+
+async def test_a_session_that_ends_while_the_store_is_away_is_looked_at_again(world: SessionWorld) -> None:
+    replica = world.replica()
+    issued = await replica.signed_in()
+    ended: list[str] = []
+    tries = 0
+
+    async def pause(seconds: float) -> None:
+        nonlocal tries
+        tries += 1
+        _Store.away = False
+
+    watch = EndedSessions(replica.store, ended.append, pause)
+    watch.start()
+    await asyncio.sleep(0)
+    _Store.away = True
+    await replica.sessions.end(key_of(), issued.session.id)
+    await eventually(lambda: ended)
+    assert ended == [issued.session.id]
+    assert tries
+    await watch.aclose()
+
+
+async def test_ended_sessions_are_forgotten_when_their_last_token_has_expired(door: Door) -> None:
+    for number in range(10):
+        door.own.end_session(f"s{number}")
+    door.clock.now += 2 * MAX_SECONDS
+    door.own.end_session("last")
+    assert list(door.own._ended) == ["last"]
