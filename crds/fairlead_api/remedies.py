@@ -204,6 +204,8 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.DEFAULT_TAKEN,
         Cause.NOTHING_SELECTED,
         Cause.RULES_MATCH_NOTHING,
+        Cause.PINS_MATCH_NOTHING,
+        Cause.DEFAULT_BEYOND_MAX,
         Cause.CONFLICTED,
         Cause.SECRET_NOT_FOUND,
         Cause.SECRET_NOT_LABELLED,

@@ -36,6 +36,8 @@ class Cause(StrEnum):
     RULE_INVALID = "RuleInvalid"
     NOTHING_SELECTED = "NothingSelected"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
+    PINS_MATCH_NOTHING = "PinsMatchNothing"
+    DEFAULT_BEYOND_MAX = "DefaultBeyondMax"
     CONFLICTED = "Conflicted"
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
@@ -219,6 +221,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.INVALID: (
             Cause.INVALID,
             Cause.RULE_INVALID,
+            Cause.DEFAULT_BEYOND_MAX,
             Cause.NOT_SUPPORTED_HERE,
             Cause.INVALID_URL,
             Cause.INVALID_HEADER,
@@ -240,7 +243,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.WRITES_UNDONE,
             Cause.NAME_TAKEN,
         ),
-        Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
+        Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING, Cause.PINS_MATCH_NOTHING),
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER,
             Cause.UNKNOWN_TOOL,

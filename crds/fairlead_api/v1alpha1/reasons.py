@@ -55,6 +55,11 @@ _PARTIALLY_INVALID: Final = {
         "no effect. All other overrides are applied.",
         "Correct the names in spec.tools, without prefix, unless the server lists these tools later.",
     ),
+    Cause.DEFAULT_BEYOND_MAX: CauseExplanation(
+        "True",
+        "tiers.default is slower than tiers.max, so agents that choose no tier get max. All other fields are applied.",
+        "Name a default that is as fast as max or faster, or a slower max.",
+    ),
     Cause.NOTHING_SELECTED: CauseExplanation(
         "True",
         "The policy's selector matches no McpServer of its namespace.",
@@ -64,6 +69,11 @@ _PARTIALLY_INVALID: Final = {
         "True",
         "Some rules match no tool; status.unmatchedRules names them.",
         "Correct the patterns, which are about names without prefix, or wait for the servers that have these tools.",
+    ),
+    Cause.PINS_MATCH_NOTHING: CauseExplanation(
+        "True",
+        "Some entries of pinned match no tool of the selected servers, so they keep nothing when tools are cut.",
+        "Correct the entries, which are about names without prefix, or wait for the servers that have these tools.",
     ),
 }
 

@@ -112,7 +112,8 @@ VERIFIED: Final = {
     Cause.CONNECTION_REFUSED: CauseExplanation(
         "False",
         "No process listens at the server's address and port.",
-        "Check spec.image.port or spec.url, and whether the server listens on all interfaces, not only on localhost.",
+        "Check the port in spec.url or spec.image.port, and whether the server runs and listens on all interfaces, not "
+        "only on localhost.",
     ),
     Cause.UNKNOWN_HOST: CauseExplanation(
         "False",

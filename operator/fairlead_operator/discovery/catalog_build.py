@@ -121,6 +121,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         disregarded,
         listing.remarks,
         listing.api,
+        len(tools) if spec.discovery.tools == "Named" and not any(tool.name in overrides for tool in tools) else 0,
         tuple(tool.name for tool in tools),
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
