@@ -207,6 +207,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.PINS_MATCH_NOTHING,
         Cause.DEFAULT_BEYOND_MAX,
         Cause.CONFLICTED,
+        Cause.UNKNOWN_OPERATION,
         Cause.SECRET_NOT_FOUND,
         Cause.SECRET_NOT_LABELLED,
         Cause.SECRET_KEY_MISSING,

@@ -124,12 +124,13 @@ class Activation:
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
         checked = self._settings.validate
+        known_hash = tool.hash if tool.shape is None else ""  # that of the server's definition, not of the shape's
         return tool_route(
             reach,
             tool,
             self._shared.metrics.recorder(CALL, tool.name, str(key)),
             self._outbox.samples.meter(key, tool.name, tool.hash),
-            check=self._shared.checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
+            check=self._shared.checks.of(str(key), tool.name, tool.definition, known_hash) if checked else None,
             upstream=hedged_upstream(self._registry, reach.server, tool),
         )
 

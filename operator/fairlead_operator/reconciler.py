@@ -36,7 +36,7 @@ from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
-from fairlead_operator.discovery.overrides import override_verdict
+from fairlead_operator.discovery.overrides import api_verdict, override_verdict
 from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.gateways.failed_grants import FailedGrants
@@ -297,7 +297,13 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            combine(override_verdict(server, self._remarks.get(server.key)), self.floors.verdict(server)),
+            combine(
+                combine(
+                    override_verdict(server, self._remarks.get(server.key)),
+                    api_verdict(server, self._remarks.get(server.key)),
+                ),
+                self.floors.verdict(server),
+            ),
             conflicted,
             *workload.side_verdicts,
         )

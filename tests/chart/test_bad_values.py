@@ -211,7 +211,9 @@ def test_more_cores_than_a_node_has_are_refused_with_a_sentence(helm: Helm, tmp_
     assert ": it must be at most 10000, such as 2 or 250m; the unit is cores, not bytes" in message
 
 
-@pytest.mark.parametrize(("name", "request_", "limit"), [("memory", "2Gi", "512Mi"), ("cpu", 1, "500m"), ("x.y/z", 2, 1)])
+@pytest.mark.parametrize(
+    ("name", "request_", "limit"), [("memory", "2Gi", "512Mi"), ("cpu", 1, "500m"), ("x.y/z", 2, 1)]
+)
 def test_requests_above_limits_are_refused_with_a_sentence(
     helm: Helm, tmp_path: Path, name: str, request_: Any, limit: Any
 ) -> None:
@@ -232,7 +234,9 @@ def test_requests_above_limits_are_refused_with_a_sentence(
 def test_amounts_with_which_pods_run_are_taken(helm: Helm, tmp_path: Path, name: str, amounts: list[Any]) -> None:
     file = tmp_path / "values.yaml"
     for amount in amounts:
-        file.write_text(yaml.safe_dump({"operator": {"resources": {"requests": {name: amount}, "limits": {name: amount}}}}))
+        file.write_text(
+            yaml.safe_dump({"operator": {"resources": {"requests": {name: amount}, "limits": {name: amount}}}})
+        )
         helm.template("--values", file)
 
 

@@ -17,6 +17,8 @@ OPERATION_MEMBER: Final = "fairlead.dev/operation"
 """Member of `_meta` with the operation of a tool, in listings and pins: a changed request is a changed definition."""
 MAX_REMARKS: Final = 500
 """Maximum number of remarks in a report."""
+MAX_UNKNOWN: Final = 20
+"""Maximum number of unknown names in a report."""
 MAX_REMARK: Final = 300
 """Maximum characters of the text of a remark."""
 
@@ -108,6 +110,10 @@ class ApiReport(DocumentStruct, kw_only=True, frozen=True):
     """Number of tools that lack something of their operation."""
     left_out: int = 0
     """Number of selected operations that did not become tools."""
+    unknown: tuple[str, ...] = ()
+    """Patterns of `include` and `exclude` that match no operation, and names in `credentials` of no security scheme of
+    the document; at most MAX_UNKNOWN.
+    """
     remarks: tuple[OperationRemark, ...] = ()
     """The first MAX_REMARKS of the operations that are left out, then of the tools with loss."""
 

@@ -42,6 +42,7 @@ class Cause(StrEnum):
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
     UNKNOWN_TOOL = "UnknownTool"
+    UNKNOWN_OPERATION = "UnknownOperation"
 
     # ResolvedRefs
     RESOLVED_REFS = "ResolvedRefs"
@@ -247,6 +248,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER,
             Cause.UNKNOWN_TOOL,
+            Cause.UNKNOWN_OPERATION,
             Cause.SECRET_NOT_FOUND,
             Cause.SECRET_KEY_MISSING,
             Cause.SECRET_VALUE_INVALID,

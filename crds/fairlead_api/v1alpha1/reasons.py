@@ -55,6 +55,13 @@ _PARTIALLY_INVALID: Final = {
         "no effect. All other overrides are applied.",
         "Correct the names in spec.tools, without prefix, unless the server lists these tools later.",
     ),
+    Cause.UNKNOWN_OPERATION: CauseExplanation(
+        "True",
+        "Patterns in openapi.include or openapi.exclude match no operation of the document, or openapi.credentials has "
+        "names that are no security schemes of it. They have no effect; everything else is applied.",
+        "Correct them: patterns are operation ids, tags or METHOD /path, with * and ?; fairlead openapi check lists "
+        "the operations.",
+    ),
     Cause.DEFAULT_BEYOND_MAX: CauseExplanation(
         "True",
         "tiers.default is slower than tiers.max, so agents that choose no tier get max. All other fields are applied.",

@@ -297,7 +297,9 @@ VERIFIED: Final = {
     ),
     Cause.SERVER_ERROR: CauseExplanation("False", "The server failed (HTTP 5xx).", "Read the server's log."),
     Cause.HTTP_REFUSED: CauseExplanation(
-        "False", "The server responded with an HTTP error that the message names.", "Read the server's log."
+        "False",
+        "The server responded with an HTTP error that the message names.",
+        "Check the path in spec.url or spec.image.path, and read the server's log.",
     ),
     Cause.RPC_ERROR: CauseExplanation(
         "False", "The server answered tools/list with a JSON-RPC error.", "Read the server's log."

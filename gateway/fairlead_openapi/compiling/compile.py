@@ -78,6 +78,7 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
     url, notes = _base_url(document, options.url)
     info = document.get("info")
     about: dict[str, Any] = info if isinstance(info, dict) else {}
+    unmatched = tuple(selection.unmatched())
     return CompiledDocument(
         openapi=document["openapi"],
         title=text(about.get("title")),
@@ -86,8 +87,9 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
         tools=tuple(tools),
         reports=tuple(reports),
         unselected=len(operations) - len(selected),
-        notes=(*notes, *(f"no operation matches {pattern!r}" for pattern in selection.unmatched())),
+        notes=(*notes, *(f"no operation matches {pattern!r}" for pattern in unmatched)),
         schemes=context.schemes,
+        unmatched=unmatched,
     )
 
 

@@ -89,6 +89,8 @@ class CompiledDocument(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     """Remarks on the document, as sentences without a full stop."""
     schemes: dict[str, SecurityScheme]
+    unmatched: tuple[str, ...] = ()
+    """Patterns of `include` and `exclude` that match no operation."""
 
     def counts(self) -> dict[str, int]:
         """Number of operations by outcome."""

@@ -1,4 +1,6 @@
-"""Checks whether the tools that an McpServer names in `spec.tools` are listed by the server. Pure."""
+"""Checks whether a server has what its McpServer names: tools in `spec.tools`, operations and security schemes in
+`spec.openapi`. Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,7 @@ def override_verdict(server: McpServer, findings: ListingFindings | None) -> Con
     if not server.spec.tools:
         return None
     if findings is None:
-        shown = as_shown(server.status.condition(ConditionType.PARTIALLY_INVALID))
-        return shown if shown is not None and shown.cause is Cause.UNKNOWN_TOOL else None
+        return _as_shown(server, Cause.UNKNOWN_TOOL)
     unlisted = findings.unlisted_overrides(server.spec.tools)
     if not unlisted:
         return None
@@ -38,6 +39,27 @@ def override_verdict(server: McpServer, findings: ListingFindings | None) -> Con
         f"have no effect; the server lists {_enumerate(findings.offered, _EXAMPLES) or 'no tools'}"
     )
     return ConditionVerdict(True, Cause.UNKNOWN_TOOL, message)
+
+
+def api_verdict(server: McpServer, findings: ListingFindings | None) -> ConditionVerdict | None:
+    """Verdict PartiallyInvalid about patterns and credentials in `spec.openapi` that are for nothing in the document;
+    None if there are none. `findings` as for `override_verdict`.
+    """
+    if server.spec.openapi is None:
+        return None
+    if findings is None:
+        return _as_shown(server, Cause.UNKNOWN_OPERATION)
+    if findings.api is None or not findings.api.unknown:
+        return None
+    names = _enumerate(findings.api.unknown, _NAMED)
+    message = f"spec.openapi names what no operation of the OpenAPI document has ({names}), so it has no effect"
+    return ConditionVerdict(True, Cause.UNKNOWN_OPERATION, message)
+
+
+def _as_shown(server: McpServer, cause: Cause) -> ConditionVerdict | None:
+    """The stored condition, if it has this cause."""
+    shown = as_shown(server.status.condition(ConditionType.PARTIALLY_INVALID))
+    return shown if shown is not None and shown.cause is cause else None
 
 
 def _enumerate(names: Sequence[str], limit: int) -> str:

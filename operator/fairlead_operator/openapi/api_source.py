@@ -56,6 +56,8 @@ class ApiSource:
     """Whether calls carry a credential, which may not go to another origin than that of `base_url`."""
     with_secrets: frozenset[str] = frozenset()
     """Tools whose calls carry values of Secrets in arguments, which may not go there either."""
+    schemes: tuple[str, ...] = ()
+    """Names of the security schemes in `credentials`."""
     host_header: str | None = None
     ca_bundle: str | None = None
 
@@ -81,6 +83,7 @@ class ApiSource:
             with_secrets=frozenset(
                 tool.name for tool in server.spec.tools if any(each.secret_ref for each in tool.arguments.values())
             ),
+            schemes=tuple(sorted(api.credentials)),
             host_header=api.host_header,
             ca_bundle=api.ca_bundle,
         )

@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.operations import MAX_REMARK, MAX_REMARKS, ApiReport, OperationRemark, join_operation
+from fairlead_api.documents.operations import (
+    MAX_REMARK,
+    MAX_REMARKS,
+    MAX_UNKNOWN,
+    ApiReport,
+    OperationRemark,
+    join_operation,
+)
 from fairlead_mcp.eras import MODERN_VERSION
 from fairlead_mcp.server_listing import RawListing
 from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
@@ -43,6 +50,12 @@ def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> Ra
             operations=len(compiled.reports),
             with_loss=len(losses),
             left_out=len(remarks),
+            unknown=tuple(
+                [
+                    *(f"pattern {pattern}" for pattern in compiled.unmatched),
+                    *(f"security scheme {name}" for name in source.schemes if name not in compiled.schemes),
+                ][:MAX_UNKNOWN]
+            ),
             remarks=tuple((remarks + losses)[:MAX_REMARKS]),
         ),
     )

@@ -193,7 +193,7 @@ def _partially_invalid(
     ]
     faults_by_cause += [(Cause.UNKNOWN_TIER, tier) for tier in unknown]
     default, most = policy.default_tier, policy.max_tier
-    if default in tiers and most in tiers and tiers[default] > tiers[most]:
+    if default is not None and most is not None and tiers.get(default, 0) > tiers.get(most, float("inf")):
         sentence = f"tiers.default: LatencyTier {default} is slower than {most}, tiers.max, so {most} applies instead"
         faults_by_cause.append((Cause.DEFAULT_BEYOND_MAX, sentence))
     if not selected:

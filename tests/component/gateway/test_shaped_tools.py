@@ -19,7 +19,7 @@ from fairlead_operator.local.documents import DirectoryCredentialStore
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
 from rawserver import RawServer, Request, raw_server
 from restworld import get
-from shapedtools import shaped
+from shapedtools import SEARCH, shaped
 from tasks_gateway import about, created
 from taskserver import CAPABILITIES, TaskServer, text_result
 from toolservers import legacy_server, modern_server
@@ -73,6 +73,22 @@ async def test_a_call_reaches_the_server_with_its_own_names_and_the_fixed_values
     assert sent.params["name"] == "search_v2"
     if server_era == MODERN:
         assert sent.headers["mcp-param-query"] == "x"
+
+
+async def test_shaped_and_unshaped_tools_of_one_definition_are_checked_each_by_what_its_clients_see(
+    tmp_path: Path, server: RawServer
+) -> None:
+    plain, renamed = entry(SEARCH), shaped()
+    assert plain.hash == renamed.hash
+    for first, second in ((plain, renamed), (renamed, plain)):
+        folder = tmp_path / str(first.shape is None)
+        catalogs = catalog("a", server.url, [first]), catalog("b", server.url, [second])
+        async with running(folder, *catalogs) as gateway:
+            for name, tool in (("a", first), ("b", second)):
+                find, given = ("find", "query") if tool.shape else ("search_v2", "q")
+                arguments = {given: "x"} if tool.shape else {given: "x", "tenant": "own"}
+                call = calling(f"{name}__{find}", arguments).with_headers(mcp_param_query="x")
+                assert json.loads(text_of(await ask(gateway, call)))["tenant"] == ("acme" if tool.shape else "own")
 
 
 async def test_a_modern_clients_headers_are_compared_with_the_clients_names(tmp_path: Path, server: RawServer) -> None:
