@@ -47,7 +47,8 @@ _PARTIALLY_INVALID: Final = {
         "The policy, or minTier of a tool, names a LatencyTier that does not exist. An unknown max allows the fastest "
         "tier only, an unknown minTier the slowest only, an unknown default has no effect. All other fields are "
         "applied.",
-        "Correct the field that the message names, or create the tier.",
+        "Correct the field that the message names, or create the tier. An installation of one namespace has the tiers "
+        "of its chart's values, unless rbac.latencyTiers is set.",
     ),
     Cause.UNKNOWN_TOOL: CauseExplanation(
         "True",

@@ -27,6 +27,7 @@ from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
+from fairlead_tools.selection import META_SELECTION
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """Matches the error messages of servers for an unknown tool."""
@@ -48,6 +49,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     failed = isinstance(decoded, dict) and decoded.get("isError") is True
     if output is Output.table and not failed:
         print(text_of(decoded))
+        if reason := unselected(decoded):
+            print(f"fairlead: this is the whole result, as result.select of the tool failed: {reason}", file=sys.stderr)
     if failed:
         refusal = _with_reason(refusal_of(decoded), destination, tool)
         wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
@@ -183,6 +186,13 @@ def _is_starting(result: bytes) -> bool:
         return bool(msgspec.json.decode(result)["_meta"][META_ERROR]["code"] == STARTING)
     except (msgspec.DecodeError, KeyError, TypeError):
         return False
+
+
+def unselected(result: Any) -> str:
+    """Why the gateway could not select a part of the result, printable; empty if it did, or did not have to."""
+    meta = result.get("_meta") if isinstance(result, dict) else None
+    selection = meta.get(META_SELECTION) if isinstance(meta, dict) else None
+    return printable(str(selection.get("failed", ""))) if isinstance(selection, dict) else ""
 
 
 def refusal_of(result: Any) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.calling.call import refusal_of, text_of
+from fairlead_cli.calling.call import refusal_of, text_of, unselected
 from fairlead_cli.calling.tools import description, hints
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
@@ -47,6 +47,22 @@ def test_a_result_is_shown_as_text(result: Any, text: str) -> None:
 )
 def test_a_refusal_of_the_gateway_is_shown_with_its_code(error: Any, line: str | None) -> None:
     assert refusal_of({"isError": True, "_meta": {"fairlead.dev/error": error}}) == line
+
+
+@pytest.mark.parametrize(
+    ("meta", "why"),
+    [
+        (
+            {"fairlead.dev/selection": {"failed": "the expression\x1b selects nothing"}},
+            "the expression  selects nothing",
+        ),
+        ({"fairlead.dev/selection": "odd"}, ""),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_a_result_of_which_no_part_was_selected_says_why(meta: Any, why: str) -> None:
+    assert unselected({"content": [], "_meta": meta}) == why
 
 
 def test_hints_and_description_of_a_tool_are_what_it_says_and_no_more() -> None:
