@@ -402,11 +402,14 @@ class Resolver:
         if not _SECRET_NAME.fullmatch(name):  # no schema checks the names in a pod template
             return _not_found(namespace, repr(name[:253]))
         try:
-            await self._kube.exists(SECRETS, namespace, name)
+            labels = await self._kube.labels(SECRETS, namespace, name)
         except NotFound:
             return _not_found(namespace, name)
         except ApiError as error:
             return ConditionVerdict(None, Cause.REFS_UNREADABLE, str(error))
+        if labels.get(LABEL_CREDENTIAL) == "true":  # the watch has not reported it yet
+            message = f"Secret {name} was created or labelled a moment ago, and is being read"
+            return ConditionVerdict(None, Cause.REFS_UNREADABLE, message)
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
         return ConditionVerdict(False, Cause.SECRET_NOT_LABELLED, message, {"SECRET": name, "NAMESPACE": namespace})
 
