@@ -213,6 +213,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.SECRET_KEY_MISSING,
         Cause.HOST_NOT_ALLOWED,
         Cause.REFS_UNREADABLE,
+        Cause.SECRET_BEING_READ,
         Cause.WAITING_FOR_REFS,
         Cause.DEPLOYING,
         Cause.PROBE_FAILED,

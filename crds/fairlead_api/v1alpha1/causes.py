@@ -53,6 +53,7 @@ class Cause(StrEnum):
     VARIABLE_NOT_SET = "VariableNotSet"
     HOST_NOT_ALLOWED = "HostNotAllowed"
     REFS_UNREADABLE = "RefsUnreadable"
+    SECRET_BEING_READ = "SecretBeingRead"  # noqa: S105 - a word about secrets
     SECRETS_NOT_READABLE = "SecretsNotReadable"
 
     # Programmed
@@ -207,6 +208,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.PENDING: (
             Cause.PENDING,
             Cause.REFS_UNREADABLE,
+            Cause.SECRET_BEING_READ,
             Cause.APPLY_FAILED,
             Cause.WAITING_FOR_REFS,
             Cause.DEPLOYING,

@@ -162,6 +162,11 @@ _RESOLVED_REFS: Final = {
         "Have the namespace added to rbac.secretNamespaces of the chart, or declare the server in a namespace of "
         "that list.",
     ),
+    Cause.SECRET_BEING_READ: CauseExplanation(
+        "Unknown",
+        "The Secret was created or labelled a moment ago, and the operator is reading it.",
+        "Wait a second.",
+    ),
     Cause.REFS_UNREADABLE: CauseExplanation(
         "Unknown",
         "The Secrets cannot be read at the moment; the last known values stay in use.",

@@ -71,7 +71,7 @@ async def test_a_labelled_secret_that_the_watch_has_not_reported_yet_is_not_call
         add_secret(world)
         unreported = (await resolver.resolve(server, server.spec.url or "")).verdict
     assert (missing.ok, missing.cause) == (False, "SecretNotFound")
-    assert (unreported.ok, unreported.cause) == (None, "RefsUnreadable")
+    assert (unreported.ok, unreported.cause) == (None, "SecretBeingRead")
     assert "Secret key was created or labelled a moment ago" in unreported.message
 
 
