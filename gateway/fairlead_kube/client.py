@@ -8,7 +8,7 @@ has a timeout and a size limit, and returns a value or raises an ApiError.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar, overload
@@ -211,10 +211,11 @@ class Kube:
         what = f"get {kind.display_name(namespace, name)}"
         return _decode(await self._call(what, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, what)
 
-    async def exists(self, kind: Kind, namespace: str | None, name: str) -> None:
-        """Check that an object exists, by reading its metadata only. Raises NotFound."""
+    async def labels(self, kind: Kind, namespace: str | None, name: str) -> Mapping[str, str]:
+        """Labels of an object, by reading its metadata only. Raises NotFound."""
         what, path = f"get {kind.display_name(namespace, name)}", kind.path(namespace, name)
-        await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
+        answer = await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
+        return _decode(answer, Json, what).get("metadata", {}).get("labels") or {}
 
     async def allows(
         self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""

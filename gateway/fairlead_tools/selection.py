@@ -7,6 +7,7 @@ number of copies that an expression can make of its input is worked out from its
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -122,17 +123,30 @@ def _select(expression: str, structured: Raw | None, texts: list[str]) -> Any:
 def _compile(expression: str) -> Any:
     import jmespath  # most installations select nothing
     from jmespath.exceptions import JMESPathError
+    from jmespath.functions import Functions
 
     if len(expression) > EXPRESSION_LENGTH:
         raise BadJmesPath(f"the expression has {len(expression)} characters; the maximum is {EXPRESSION_LENGTH}")
     try:
         compiled = jmespath.compile(expression)
+        unknown = sorted({*_functions(compiled.parsed)} - {*Functions.FUNCTION_TABLE})
         copies = _copies(compiled.parsed)
     except (JMESPathError, RecursionError, ValueError) as error:
         raise BadJmesPath(f"not a JMESPath expression: {' '.join(str(error).split())[:_REASON_LENGTH]}") from None
+    if unknown:
+        raise BadJmesPath(f"JMESPath has no function {unknown[0]}()")
     if copies > MAX_COPIES:
         raise BadJmesPath(f"the expression can copy its input {copies:.3g} times; the maximum is {MAX_COPIES}")
     return compiled
+
+
+def _functions(node: dict[str, Any]) -> Iterator[str]:
+    """Names of the functions that a node of the syntax tree calls."""
+    if node["type"] == "function_expression":
+        yield node["value"]
+    for child in node["children"]:
+        if isinstance(child, dict):  # those of a slice are numbers
+            yield from _functions(child)
 
 
 def _copies(node: dict[str, Any]) -> float:

@@ -542,7 +542,7 @@ class Reconciler:
         trouble = findings.workload.verdict if stopped else findings.credential.verdict
         # A Secret without the label causes no event, so an absent one has to be polled for.
         absent = STALLED_RETRY if findings.credential.absent else None
-        if trouble.cause in (Cause.APPLY_FAILED, Cause.REFS_UNREADABLE):
+        if trouble.cause in (Cause.APPLY_FAILED, Cause.REFS_UNREADABLE, Cause.SECRET_BEING_READ):
             return Waiting(trouble.cause)
         if trouble.ok is False:
             return Stalled(trouble.cause, STALLED_RETRY)

@@ -217,6 +217,18 @@ def test_more_cores_than_a_node_has_are_refused_with_a_sentence(helm: Helm, tmp_
 
 
 @pytest.mark.parametrize(
+    ("name", "request_", "limit"), [("memory", "2Gi", "512Mi"), ("cpu", 1, "500m"), ("x.y/z", 2, 1)]
+)
+def test_requests_above_limits_are_refused_with_a_sentence(
+    helm: Helm, tmp_path: Path, name: str, request_: Any, limit: Any
+) -> None:
+    resources = {"requests": {name: request_}, "limits": {"memory": "8Gi", name: limit}}
+    message = refusal(helm, tmp_path, {"gateway": {"resources": resources}})
+    assert f": gateway.resources.requests.{name} is " in message
+    assert ": requests must not exceed limits, or Kubernetes refuses the pods" in message
+
+
+@pytest.mark.parametrize(
     ("name", "amounts"),
     [
         ("memory", [0, "0", "1Mi", "1024Ki", 1048576, "1.5Gi", "2e6", ".5G", "1Ti", "1E"]),
@@ -227,7 +239,9 @@ def test_more_cores_than_a_node_has_are_refused_with_a_sentence(helm: Helm, tmp_
 def test_amounts_with_which_pods_run_are_taken(helm: Helm, tmp_path: Path, name: str, amounts: list[Any]) -> None:
     file = tmp_path / "values.yaml"
     for amount in amounts:
-        file.write_text(yaml.safe_dump({"operator": {"resources": {"limits": {name: amount}}}}))
+        file.write_text(
+            yaml.safe_dump({"operator": {"resources": {"requests": {name: amount}, "limits": {name: amount}}}})
+        )
         helm.template("--values", file)
 
 

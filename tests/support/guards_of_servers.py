@@ -121,7 +121,7 @@ TENANCY = (
         "fairlead_operator.kube.credentials",
         (
             (
-                "if not reference.optional or verdict.cause == Cause.SECRET_NOT_LABELLED:",
+                "if not reference.optional or verdict.cause in _NOT_ABSENT:",
                 "if not reference.optional:",
             ),
             ("            absent.add(reference.name)\n", ""),

@@ -37,6 +37,8 @@ class Cause(StrEnum):
     NOTHING_SELECTED = "NothingSelected"
     PATTERNS_MATCH_NOTHING = "PatternsMatchNothing"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
+    PINS_MATCH_NOTHING = "PinsMatchNothing"
+    DEFAULT_BEYOND_MAX = "DefaultBeyondMax"
     CONFLICTED = "Conflicted"
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
@@ -52,6 +54,7 @@ class Cause(StrEnum):
     VARIABLE_NOT_SET = "VariableNotSet"
     HOST_NOT_ALLOWED = "HostNotAllowed"
     REFS_UNREADABLE = "RefsUnreadable"
+    SECRET_BEING_READ = "SecretBeingRead"  # noqa: S105 - a word about secrets
     SECRETS_NOT_READABLE = "SecretsNotReadable"
 
     # Programmed
@@ -206,6 +209,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.PENDING: (
             Cause.PENDING,
             Cause.REFS_UNREADABLE,
+            Cause.SECRET_BEING_READ,
             Cause.APPLY_FAILED,
             Cause.WAITING_FOR_REFS,
             Cause.DEPLOYING,
@@ -221,6 +225,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.INVALID: (
             Cause.INVALID,
             Cause.RULE_INVALID,
+            Cause.DEFAULT_BEYOND_MAX,
             Cause.NOT_SUPPORTED_HERE,
             Cause.INVALID_URL,
             Cause.INVALID_HEADER,
@@ -246,6 +251,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.NOTHING_SELECTED,
             Cause.PATTERNS_MATCH_NOTHING,
             Cause.RULES_MATCH_NOTHING,
+            Cause.PINS_MATCH_NOTHING,
         ),
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER,

@@ -47,7 +47,8 @@ _PARTIALLY_INVALID: Final = {
         "The policy, or minTier of a tool, names a LatencyTier that does not exist. An unknown max allows the fastest "
         "tier only, an unknown minTier the slowest only, an unknown default has no effect. All other fields are "
         "applied.",
-        "Correct the field that the message names, or create the tier.",
+        "Correct the field that the message names, or create the tier. An installation of one namespace has the tiers "
+        "of its chart's values, unless rbac.latencyTiers is set.",
     ),
     Cause.UNKNOWN_TOOL: CauseExplanation(
         "True",
@@ -60,6 +61,11 @@ _PARTIALLY_INVALID: Final = {
         "spec.openapi.credentials names security schemes that the OpenAPI document does not have, so these credentials "
         "are never sent. All other credentials are.",
         "Correct the names in spec.openapi.credentials: they are those of components.securitySchemes.",
+    ),
+    Cause.DEFAULT_BEYOND_MAX: CauseExplanation(
+        "True",
+        "tiers.default is slower than tiers.max, so agents that choose no tier get max. All other fields are applied.",
+        "Name a default that is as fast as max or faster, or a slower max.",
     ),
     Cause.NOTHING_SELECTED: CauseExplanation(
         "True",
@@ -77,6 +83,11 @@ _PARTIALLY_INVALID: Final = {
         "True",
         "Some rules match no tool; status.unmatchedRules names them.",
         "Correct the patterns, which are about names without prefix, or wait for the servers that have these tools.",
+    ),
+    Cause.PINS_MATCH_NOTHING: CauseExplanation(
+        "True",
+        "Some entries of pinned match no tool of the selected servers, so they keep nothing when tools are cut.",
+        "Correct the entries, which are about names without prefix, or wait for the servers that have these tools.",
     ),
 }
 
@@ -156,6 +167,11 @@ _RESOLVED_REFS: Final = {
         "The operator may read Secrets in some namespaces only, and not in the namespace of the server.",
         "Have the namespace added to rbac.secretNamespaces of the chart, or declare the server in a namespace of "
         "that list.",
+    ),
+    Cause.SECRET_BEING_READ: CauseExplanation(
+        "Unknown",
+        "The Secret was created or labelled a moment ago, and the operator is reading it.",
+        "Wait a second.",
     ),
     Cause.REFS_UNREADABLE: CauseExplanation(
         "Unknown",

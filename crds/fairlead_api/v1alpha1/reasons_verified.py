@@ -112,7 +112,8 @@ VERIFIED: Final = {
     Cause.CONNECTION_REFUSED: CauseExplanation(
         "False",
         "No process listens at the server's address and port.",
-        "Check spec.image.port or spec.url, and whether the server listens on all interfaces, not only on localhost.",
+        "Check the port in spec.url or spec.image.port, and whether the server runs and listens on all interfaces, not "
+        "only on localhost.",
     ),
     Cause.UNKNOWN_HOST: CauseExplanation(
         "False",
@@ -296,7 +297,9 @@ VERIFIED: Final = {
     ),
     Cause.SERVER_ERROR: CauseExplanation("False", "The server failed (HTTP 5xx).", "Read the server's log."),
     Cause.HTTP_REFUSED: CauseExplanation(
-        "False", "The server responded with an HTTP error that the message names.", "Read the server's log."
+        "False",
+        "The server responded with an HTTP error that the message names.",
+        "Check the path in spec.url or spec.image.path, and read the server's log.",
     ),
     Cause.RPC_ERROR: CauseExplanation(
         "False", "The server answered tools/list with a JSON-RPC error.", "Read the server's log."

@@ -85,6 +85,12 @@ class PolicySubject(Model):
             path=".name",
         ),
         ValidationRule(
+            cel="self.kind != 'ServiceAccount' || !has(self.name) || !self.name.matches('[/:]')",
+            message="subjects: name is the name of the ServiceAccount alone; its namespace goes into namespace",
+            holds=lambda subject: subject.kind != "ServiceAccount" or not {*(subject.name or "")} & {"/", ":"},
+            path=".name",
+        ),
+        ValidationRule(
             cel="!has(self.__namespace__) || self.kind == 'ServiceAccount'",
             message="subjects: namespace goes with kind ServiceAccount only",
             holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",

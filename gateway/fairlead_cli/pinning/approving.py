@@ -33,7 +33,9 @@ def run_diff(location: PinLocation, server: str, output: Output) -> None:
         print_json({**held, "approvals": history})
         return
     if not pins.held:
-        print(f"{pins.key}: nothing is held back; {len(pins.approved)} definitions are approved.")
+        number = len(pins.approved)
+        approved = "1 definition is" if number == 1 else f"{number} definitions are"
+        print(f"{pins.key}: nothing is held back; {approved} approved.")
         _show_history(pins)
         return
     _show(pins)

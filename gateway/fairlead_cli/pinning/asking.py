@@ -18,10 +18,11 @@ from fairlead_cli.pinning.showing import (
 )
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.waiting import attempts
-from fairlead_cli.wording import ready_to_paste
+from fairlead_cli.wording import ready_to_paste, with_advice
 
 PAGE_SIZE: Final = 100
 """Definitions per page; a gateway returns no more."""
+_ASK_CLUSTER: Final = "With rights on the cluster instead, add --namespace, with the namespace of the release."
 
 
 def show_held(destination: Destination, server: str, output: Output) -> None:
@@ -63,7 +64,12 @@ def approve_held(
 def _held_document(client: ManagementClient, server: str) -> dict[str, Any]:
     """The held-back definitions of a server, from all pages. Raises Failure."""
     path = _path(server)
-    document: dict[str, Any] = client.get(path, limit=str(PAGE_SIZE))
+    try:
+        document: dict[str, Any] = client.get(path, limit=str(PAGE_SIZE))
+    except Failure as failure:
+        if failure.problem != "FORBIDDEN":
+            raise
+        raise Failure(with_advice(str(failure), _ASK_CLUSTER), code=failure.code, problem=failure.problem) from failure
     definitions = document["definitions"]
     while len(definitions) < document["total"]:
         page = client.get(path, limit=str(PAGE_SIZE), offset=str(len(definitions)))

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.http.lookups import Lookups
+from fairlead_mcp.http.lookups import Lookups, system_name
 
 Address: TypeAlias = tuple[str, int]
 
@@ -45,6 +45,7 @@ _PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 0.8
 
 _look_up: Final = Lookups()
+_look_up_name: Final = Lookups(system_name)
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -58,13 +59,12 @@ async def resolve_by_dns(host: str, port: int) -> list[Address]:
 
 async def name_by_dns(address: str) -> str:
     """Look up the name of an address by the system's resolver; empty without one, or after `PATIENCE`."""
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(PATIENCE):
-            name, _ = await loop.getnameinfo((address, 0), socket.NI_NAMEREQD | socket.NI_NUMERICSERV)
+            answers = await _look_up_name(address, 0)
     except (OSError, UnicodeError):  # a TimeoutError is an OSError
         return ""
-    return name
+    return str(answers[0][0])
 
 
 class RememberedNames:

@@ -29,6 +29,17 @@ def _system_lookup(host: str, port: int, flags: int) -> AddressInfo:
     return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags | socket.AI_CANONNAME)]
 
 
+def system_name(address: str, port: int, flags: int) -> AddressInfo:
+    """The name of an address (PTR, RFC 1035 section 3.5), as the only member of the only tuple.
+
+    Raises OSError without one; socket.gaierror with `AI_NUMERICHOST`, as no name can be told without a resolver.
+    """
+    if flags & socket.AI_NUMERICHOST:
+        raise socket.gaierror(socket.EAI_NONAME, "a reverse lookup needs a resolver")
+    name, _ = socket.getnameinfo((address, port), socket.NI_NAMEREQD | socket.NI_NUMERICSERV)
+    return [(name,)]
+
+
 class Lookups:
     """Looks up names in threads, each name at most once at a time. Several event loops may share an object.
 

@@ -19,6 +19,7 @@ from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_gateway.core.ports import CLOSED
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.server_info import server_info
@@ -43,6 +44,11 @@ _PREFIX_TAKEN: Final = (
     "see which server"
 )
 """Replacement for the message of a conflict, which names a server that the caller may not be allowed to see."""
+_PREFIX_RESERVED: Final = (
+    "this server's prefix is reserved for a server that was deleted, so its tools are listed only at its own endpoint; "
+    "an administrator can see for which server and until when"
+)
+"""The same if the other server was deleted."""
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -282,7 +288,9 @@ def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFact
     if server is not None and server.catalog.prefix is not None:
         return UNSET
     if entry is not None and entry.conflict:
-        return entry.conflict if facts.is_admin else _PREFIX_TAKEN
+        if facts.is_admin:
+            return entry.conflict
+        return _PREFIX_RESERVED if entry.conflict.startswith(f"{Cause.PREFIX_RESERVED}:") else _PREFIX_TAKEN
     return UNSET if server is None else _PREFIX_TAKEN
 
 

@@ -81,6 +81,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
     overrides = {override.name: override for override in server.spec.tools}
     tools, unusable = _tools(listing, overrides, definition_filter, server.spec)
     notes += unusable
+    unnamed = 0 if any(tool.name in overrides for tool in tools) or server.spec.discovery.tools == "All" else len(tools)
     tools, misshapen, unknown = shape_tools(tools, overrides)
     notes += unknown
     spec = server.spec
@@ -121,6 +122,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         disregarded,
         listing.remarks,
         listing.api,
+        unnamed,
         tuple(tool.name for tool in tools),
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks

@@ -34,6 +34,8 @@ class ListingFindings:
     """Sentences about accepted deviations from MCP's schema."""
     api: ApiReport | None = None
     """Report on an OpenAPI document; None for a server of MCP."""
+    unnamed: int = 0
+    """Number of usable tools, if `discovery.tools: Named` keeps all of them from being offered."""
     offered: tuple[str, ...] = field(default=(), compare=False)
     """Names of the listed tools that can be offered, sorted."""
 
@@ -101,6 +103,11 @@ class ListingFindings:
             yield f"{self.api.with_loss} tools lack a part of their operation"
         yield from self.failed
         yield from self.taken
+        if self.unnamed:
+            yield (
+                f"no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the {self.unnamed} "
+                "that the server lists"
+            )
         if self.disregarded:
             tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"
             yield f"{tools} that calls may be repeated, which is ignored: to trust it, set spec.trustAnnotations: true"

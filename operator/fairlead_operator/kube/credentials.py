@@ -57,6 +57,9 @@ STORE_SELECTOR: Final = f"{STORE_LABEL}=true"
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff]([\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?")
 _SECRET_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
+_NOT_ABSENT: Final = frozenset({Cause.SECRET_NOT_LABELLED, Cause.SECRET_BEING_READ})
+"""Causes for which the pods wait even if the reference to the Secret is optional."""
+
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 
 
@@ -308,7 +311,7 @@ class Resolver:
             if verdict is None:
                 continue
             # An optional Secret that could not be read counts as absent, because it may lack the required label.
-            if not reference.optional or verdict.cause == Cause.SECRET_NOT_LABELLED:
+            if not reference.optional or verdict.cause in _NOT_ABSENT:
                 return verdict, frozenset()
             absent.add(reference.name)
         return None, frozenset(absent)
@@ -404,11 +407,14 @@ class Resolver:
         if not _SECRET_NAME.fullmatch(name):  # no schema checks the names in a pod template
             return _not_found(namespace, repr(name[:253]))
         try:
-            await self._kube.exists(SECRETS, namespace, name)
+            labels = await self._kube.labels(SECRETS, namespace, name)
         except NotFound:
             return _not_found(namespace, name)
         except ApiError as error:
             return ConditionVerdict(None, Cause.REFS_UNREADABLE, str(error))
+        if labels.get(LABEL_CREDENTIAL) == "true":  # the watch has not reported it yet
+            message = f"Secret {name} was created or labelled a moment ago, and is being read"
+            return ConditionVerdict(None, Cause.SECRET_BEING_READ, message)
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
         return ConditionVerdict(False, Cause.SECRET_NOT_LABELLED, message, {"SECRET": name, "NAMESPACE": namespace})
 

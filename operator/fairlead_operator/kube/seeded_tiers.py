@@ -77,8 +77,8 @@ class TierSeeder:
                 raise
             logger.warning(
                 "the operator may not read LatencyTiers, which are cluster-scoped, so the tiers are those of "
-                "FAIRLEAD_TIERS, else the default ones. To use LatencyTiers, grant the rights in operator/rbac.yaml "
-                "and restart the operator"
+                "FAIRLEAD_TIERS, else the default ones. To use LatencyTiers, set rbac.latencyTiers of the chart; "
+                "without the chart, grant the rights in operator/rbac.yaml and restart the operator"
             )
             return False
         marked = [item["metadata"]["name"] for item in existing if is_incomplete(item)]

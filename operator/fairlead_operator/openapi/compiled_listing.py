@@ -8,7 +8,13 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.operations import MAX_REMARK, MAX_REMARKS, ApiReport, OperationRemark, join_operation
+from fairlead_api.documents.operations import (
+    MAX_REMARK,
+    MAX_REMARKS,
+    ApiReport,
+    OperationRemark,
+    join_operation,
+)
 from fairlead_mcp.eras import MODERN_VERSION
 from fairlead_mcp.server_listing import RawListing
 from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool

@@ -24,7 +24,9 @@ class DocumentUnusable(McpError):
 
 def chosen_key(location: ConfigMapPlace, keys: Collection[str]) -> str:
     """The key of the document. Raises DocumentUnusable."""
-    names = ", ".join(sorted(keys)) or "none"
+    if not keys:
+        raise DocumentUnusable(f"the ConfigMap {location.name} is empty: put the document under one of its keys")
+    names = ", ".join(sorted(keys))
     if location.key is None and len(keys) != 1:
         raise DocumentUnusable(
             f"the ConfigMap {location.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the one "

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
@@ -126,6 +126,10 @@ class PolicyStatuses:
         await self._declarations.show_tiers(shown, default)
 
 
+_MATCHES_NOTHING: Final = frozenset({Cause.RULES_MATCH_NOTHING, Cause.PINS_MATCH_NOTHING})
+"""Causes that are judged only after all selected servers have been reconciled."""
+
+
 def _default_conflict(default: str | None) -> ConditionVerdict:
     message = f"default: true has no effect, because {default} is the default tier; this tier applies by its name only"
     return ConditionVerdict(True, Cause.DEFAULT_TAKEN, message)
@@ -147,7 +151,7 @@ def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
     shown = as_shown(condition)
     if reviewed.unmatched is not None or reviewed.partially_invalid is not None or shown is None or condition is None:
         return reviewed
-    if shown.cause is not Cause.RULES_MATCH_NOTHING or condition.observed_generation != policy.metadata.generation:
+    if shown.cause not in _MATCHES_NOTHING or condition.observed_generation != policy.metadata.generation:
         return reviewed
     return dataclasses.replace(reviewed, partially_invalid=shown)
 

@@ -156,8 +156,8 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
         unlisted[:MOST_UNLISTED] if complete else None,
         conflicts,
         _partially_invalid(
-            policy, selected, () if unlisted else unmatched, tiers
-        ),  # rules that match nothing are reported only after all servers have listed their tools
+            policy, selected, () if unlisted else unmatched, () if unlisted else _idle_pins(policy, index, reach), tiers
+        ),  # what matches nothing is reported only after all servers have listed their tools
     )
 
 
@@ -165,6 +165,7 @@ def _partially_invalid(
     policy: Policy,
     selected: Sequence[str],
     unmatched: Sequence[str],
+    idle_pins: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
     """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is that of the
@@ -191,6 +192,10 @@ def _partially_invalid(
         if rule.min_tier is not None and rule.min_tier not in tiers
     ]
     faults_by_cause += [(Cause.UNKNOWN_TIER, tier) for tier in unknown]
+    default, most = policy.default_tier, policy.max_tier
+    if default is not None and most is not None and tiers.get(default, 0) > tiers.get(most, float("inf")):
+        sentence = f"tiers.default: LatencyTier {default} is slower than {most}, tiers.max, so {most} applies instead"
+        faults_by_cause.append((Cause.DEFAULT_BEYOND_MAX, sentence))
     if not selected:
         faults_by_cause.append((Cause.NOTHING_SELECTED, "the policy selects no McpServer of its namespace"))
     elif unmatched:
@@ -198,11 +203,18 @@ def _partially_invalid(
             f"rules[{name}]" if name.isdecimal() else name for name in unmatched
         )  # a bare "0" would read as "none"
         faults_by_cause.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
+    if selected and idle_pins:
+        faults_by_cause.append((Cause.PINS_MATCH_NOTHING, f"pinned names that match no tool: {', '.join(idle_pins)}"))
     return (
         ConditionVerdict(True, faults_by_cause[0][0], "; ".join(text for _, text in faults_by_cause))
         if faults_by_cause
         else None
     )
+
+
+def _idle_pins(policy: Policy, index: ToolIndex, reach: int) -> tuple[str, ...]:
+    """Up to three globs of `pinned` that match no tool of the selected servers."""
+    return tuple(glob for glob in policy.pinned if not index.match((glob,)) & reach)[:_EXAMPLES]
 
 
 def _fault(schema: Mapping[str, Any]) -> str | None:

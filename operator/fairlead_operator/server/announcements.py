@@ -14,9 +14,9 @@ def catalog_announcement(before: Catalog | None, now: Catalog) -> Announcement:
     """Announcement of a published catalog, with the numbers of new and removed tools."""
     names, before_names = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
     if before is None:
-        note = f"{len(names)} tools"
+        note = _tools(len(names))
     else:
-        note = f"{len(names)} tools: {len(names - before_names)} new, {len(before_names - names)} removed"
+        note = f"{_tools(len(names))}: {len(names - before_names)} new, {len(before_names - names)} removed"
     return Announcement("Normal", "CatalogPublished", note)
 
 
@@ -32,4 +32,8 @@ def condition_announcements(shown: McpServerStatus, now: McpServerStatus) -> Ite
             is_intended = after.reason == Reason.STOPPED
             yield Announcement("Normal" if is_intended else "Warning", after.reason, after.message)
         elif after.status == "True":
-            yield Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")
+            yield Announcement("Normal", "Ready", f"ready with {_tools(now.tools or 0)}")
+
+
+def _tools(number: int) -> str:
+    return "1 tool" if number == 1 else f"{number} tools"

@@ -278,7 +278,7 @@ class Prefixes:
 
     def _until(self, seconds: float) -> str:
         """The time `seconds` from now, in RFC 3339."""
-        return (self._now() + timedelta(seconds=seconds)).astimezone(UTC).isoformat(timespec="seconds")
+        return (self._now() + timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _owner(self, prefix: str) -> ServerKey | None:
         reservation = self._reservations.get(prefix)

@@ -255,9 +255,11 @@ async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: P
     async with running(tmp_path, CONFLICTED, trust=trust, admin_groups=("admins",)) as gateway:
         cookie = await signed_in(gateway, "npc")
         page = await visited(gateway, f"{LIST}/default/mail", cookie=cookie)
+        taken = await visited(gateway, f"{LIST}/default/ready", cookie=cookie)
 
+    assert "another server has this server" in taken.body.decode()
     assert "strict/mail" not in page.body.decode()
-    assert "another server has this server" in page.body.decode()
+    assert "prefix is reserved for a server that was deleted" in page.body.decode()
 
 
 async def test_messages_of_servers_are_for_administrators(tmp_path: Path) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import base64
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
+from fairlead_operator.kube.credentials import LabelledSecrets, Resolver
 from operatorworld import Json, World, running
 from toolservers import Reply, Request, answer_modern, raw_server, tool
 
@@ -55,6 +60,19 @@ async def test_a_labelled_secret_is_sent_and_stored_for_the_gateway_and_stands_i
         assert catalog.credential is not None
         assert catalog.credential.secret.startswith("fairlead-credentials-")
         assert not any(b"s3cret" in document for document in world.documents().values())
+
+
+async def test_a_labelled_secret_that_the_watch_has_not_reported_yet_is_not_called_unlabelled(world: World) -> None:
+    spec = {"url": "https://tools.example.com/mcp", "auth": AUTH}
+    server = McpServer.model_validate({"metadata": {"name": "demo", "namespace": world.namespace}, "spec": spec})
+    async with aclosing(Kube.connect(await load_configuration(str(world.plane.kubeconfig)))) as kube:
+        resolver = Resolver(kube, LabelledSecrets([""], lambda key, before, after: None))
+        missing = (await resolver.resolve(server, server.spec.url or "")).verdict
+        add_secret(world)
+        unreported = (await resolver.resolve(server, server.spec.url or "")).verdict
+    assert (missing.ok, missing.cause) == (False, "SecretNotFound")
+    assert (unreported.ok, unreported.cause) == (None, "SecretBeingRead")
+    assert "Secret key was created or labelled a moment ago" in unreported.message
 
 
 async def test_a_changed_secret_is_used_at_once_and_told_to_the_gateway(world: World) -> None:

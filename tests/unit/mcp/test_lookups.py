@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from fairlead_mcp.http.dial import resolve_by_dns
-from fairlead_mcp.http.lookups import AddressInfo, Lookups
+from fairlead_mcp.http.dial import name_by_dns, resolve_by_dns
+from fairlead_mcp.http.lookups import AddressInfo, Lookups, system_name
 from waiting import eventually
 
 
@@ -96,6 +96,27 @@ def test_an_answer_after_the_end_of_its_loop_is_dropped() -> None:
         asyncio.run(give_up())
     resolver.may_answer.set()
     assert asyncio.run(look_up("other", 80))
+
+
+async def test_reverse_lookups_without_an_answer_keep_no_other_address_waiting() -> None:
+    may_answer = threading.Event()
+    asked: list[str] = []
+
+    def look_up_name(address: str, port: int, flags: int) -> AddressInfo:
+        if flags & socket.AI_NUMERICHOST:
+            return system_name(address, port, flags)
+        asked.append(address)
+        if address == "192.0.2.1":
+            may_answer.wait()
+        return [("name.example",)]
+
+    names = Lookups(look_up_name, threads=2)
+    waiting = [asyncio.create_task(names("192.0.2.1", 0)) for _ in range(20)]
+    assert await names("192.0.2.2", 0) == [("name.example",)]
+    may_answer.set()
+    await asyncio.gather(*waiting)
+    assert asked.count("192.0.2.1") == 1
+    assert await name_by_dns("127.0.0.1") == socket.getfqdn("127.0.0.1")
 
 
 async def test_an_address_is_its_own_canonical_name() -> None:

@@ -49,6 +49,8 @@ def test_the_only_key_of_a_config_map_is_the_document_and_a_named_one_among_seve
     assert chosen_key(ConfigMapPlace("a", "m", "y"), ["x", "y"]) == "y"
     with pytest.raises(DocumentUnusable, match=r"has 2 keys \(x, y\): set openapi.configMapRef.key"):
         chosen_key(ConfigMapPlace("a", "m", None), ["x", "y"])
+    with pytest.raises(DocumentUnusable, match="the ConfigMap m is empty"):
+        chosen_key(ConfigMapPlace("a", "m", "x"), [])
     with pytest.raises(DocumentUnusable, match="no key z, but x"):
         chosen_key(ConfigMapPlace("a", "m", "z"), ["x"])
 

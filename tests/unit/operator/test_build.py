@@ -52,6 +52,20 @@ def test_overrides_of_tools_that_are_left_out_count_as_listed() -> None:
     assert (remarks.offered, remarks.unlisted_overrides(overrides)) == (("a",), ["away", "gone"])
 
 
+def test_named_tools_none_of_which_are_named_are_told_with_their_number() -> None:
+    tools = [{"name": name} for name in "abc"]
+    _, misshapen = built(
+        *tools, discovery={"tools": "Named"}, tools=[{"name": "a", "arguments": {"gone": {"hidden": True}}}]
+    )
+    assert "no tool is offered" not in misshapen.verdict().message
+    _, nothing_named = built(*tools, discovery={"tools": "Named"}, tools=[{"name": "gone"}])
+    message = nothing_named.verdict().message
+    assert "no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the 3" in message
+    for spec in ({"discovery": {"tools": "Named"}, "tools": [{"name": "b"}]}, {}):
+        _, remarks = built(*tools, **spec)
+        assert remarks.verdict().message == "the server answered tools/list"
+
+
 @pytest.mark.parametrize(
     ("meta", "latency", "expected"),
     [

@@ -89,6 +89,16 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
         "tiers.default: LatencyTier x does not exist",
     ),
     "unknown max": (policy("p", max_tier="x"), "UnknownTier", "only the fastest tier is allowed"),
+    "default slower than max": (
+        policy("p", default_tier="slow", max_tier="fast"),
+        "DefaultBeyondMax",
+        "LatencyTier slow is slower than fast, tiers.max, so fast applies instead",
+    ),
+    "idle pins": (
+        policy("p", pinned=("get", "nosuch*")),
+        "PinsMatchNothing",
+        "pinned names that match no tool: nosuch*",
+    ),
     "unknown floor": (
         policy("p", allow("*", min_tier="x")),
         "UnknownTier",
@@ -107,6 +117,12 @@ def test_faults_of_a_policy_are_named(what: str) -> None:
     assert review.partially_invalid is not None
     assert (review.partially_invalid.ok, review.partially_invalid.cause) == (True, cause)
     assert message in review.partially_invalid.message
+
+
+def test_pins_are_judged_once_all_servers_have_listed_their_tools_and_equal_tiers_are_fine() -> None:
+    pinning = policy("p", pinned=("nosuch",), default_tier="fast", max_tier="fast")
+    assert look(pinning, catalogs=CATALOGS[:1], unlisted=(FILE,)).partially_invalid is None
+    assert look(policy("p", pinned=("put",), servers=("file",))).partially_invalid is not None
 
 
 def test_all_policy_rules_without_effect_are_named_at_once() -> None:

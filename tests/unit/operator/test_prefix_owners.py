@@ -62,7 +62,7 @@ def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_
     assert conflicted is not None
     assert conflicted.cause == Cause.PREFIX_RESERVED
     assert conflicted.message == (
-        "prefix faces is reserved until 2026-11-21T12:00:00+00:00 for strict/faces, which was deleted; "
+        "prefix faces is reserved until 2026-11-21T12:00:00Z for strict/faces, which was deleted; "
         "this server is served at its own endpoint only"
     )
     assert conflicted.names == {"OWNER": "strict", "PREFIX": "faces"}

@@ -230,3 +230,16 @@ def test_an_event_warns_of_failures_and_not_of_a_server_that_its_owner_stopped(c
     now = McpServerStatus.model_validate({"conditions": [{**condition, "lastTransitionTime": "2026-11-20T12:00:00Z"}]})
     (event,) = condition_announcements(McpServerStatus(), now)
     assert (event.kind, event.reason) == (kind, REASON_OF[cause])
+
+
+@pytest.mark.parametrize(("tools", "words"), [(0, "0 tools"), (1, "1 tool"), (2, "2 tools")])
+def test_an_event_counts_the_tools_of_a_ready_server(tools: int, words: str) -> None:
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "AsExpected",
+        "lastTransitionTime": "2026-11-20T12:00:00Z",
+    }
+    now = McpServerStatus.model_validate({"conditions": [condition], "tools": tools})
+    (event,) = condition_announcements(McpServerStatus(), now)
+    assert (event.kind, event.note) == ("Normal", f"ready with {words}")

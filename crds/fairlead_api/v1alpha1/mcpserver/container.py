@@ -189,6 +189,7 @@ class ResourceRequirements(Model):
     """Resources of the server's container, as in core/v1."""
 
     requests: dict[str, Quantity] | None = Field(default=None, max_length=16)
-    """Reserved amounts, such as `cpu: 50m`, `memory: 64Mi`. Absent: the namespace's defaults."""
+    """Reserved amounts, such as `cpu: 50m`, `memory: 64Mi`; a fraction is text: `500m` or `"0.5"`. Absent: the
+    namespace's defaults."""
     limits: dict[str, Quantity] | None = Field(default=None, max_length=16)
     """Largest amounts. Absent: the namespace's defaults."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.auth import DiscoveryAuth
+from fairlead_api.v1alpha1.mcpserver.spec_rules import DEFAULT_PROCESSES
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
@@ -107,7 +108,7 @@ class ServerLimits(Model):
     """
     max_result_bytes: int = Field(default=10485760, ge=1024, le=268435456)
     """Size limit of a result in bytes; a larger one is an error. 10 MiB by default."""
-    processes: int = Field(default=128, ge=2, le=10000)
+    processes: int = Field(default=DEFAULT_PROCESSES, ge=2, le=10000)
     """Limit on the processes of a stdio server in one pod, over all gateways. Each gateway replica needs one process,
     and the operator another; with `session: PerClient`, each client needs one. 128 by default; further connections are
     refused.

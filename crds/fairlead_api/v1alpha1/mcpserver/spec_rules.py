@@ -20,6 +20,7 @@ HOST: Final = rf"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:
 _URL: Final = rf"^https?://{HOST}([/?][!$-;=?-Z_a-z~\[\]@]*)?$"
 _PATH: Final = r"^/[!$-;=?-Z_a-z~@]*$"
 _IMAGE: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"
+DEFAULT_PROCESSES: Final = 128
 _PEM: Final = "-----BEGIN CERTIFICATE-----"
 
 
@@ -36,8 +37,8 @@ PREFIX: Final = ValidationRule(
 )
 URL: Final = ValidationRule(
     cel=f"self.matches(r'{_URL}')",
-    message="must be an http or https URL without user name, password or fragment, "
-    "such as https://tools.example.com/mcp; a credential goes into auth",
+    message="must be an http or https URL in the form https://tools.example.com/mcp: a scheme in lower case, a port up "
+    "to 65535 if any, and no user name, password or fragment; a credential goes into auth",
     holds=matcher(_URL),
 )
 PATH: Final = ValidationRule(
@@ -169,6 +170,10 @@ _STARTED_FOR_CLIENTS: Final = (
     "has(self.session) && self.session == 'PerClient')"
 )
 """CEL of `_starts_for_clients`."""
+
+
+def _limits_processes_fit(spec: Any) -> bool:
+    return spec.limits.processes == DEFAULT_PROCESSES or not _speaks_http(spec)
 
 
 def _variable_of_key(spec: Any) -> str | None:
@@ -358,6 +363,15 @@ SPEC: Final = (
             or spec.image is not None
             or spec.package is not None
         ),
+    ),
+    ValidationRule(
+        cel="!has(self.limits) || !has(self.limits.processes) || "
+        f"self.limits.processes == {DEFAULT_PROCESSES} || has(self.command) || has(self.__package__) || "
+        "(has(self.image) && has(self.image.transport) && self.image.transport == 'stdio')",
+        message="limits.processes is for servers over stdio, which have one process per connection: command, package, "
+        "or an image with transport stdio",
+        holds=_limits_processes_fit,
+        path=".limits.processes",
     ),
     ValidationRule(
         cel="!has(self.openapi) || !has(self.auth) || has(self.openapi.baseURL)",
