@@ -10,11 +10,9 @@ from urllib.parse import urlsplit
 
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.proxies import proxy_mounts
-from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
+from fairlead_openapi.compiling.reading import ACCEPTED_TYPES, MAX_DOCUMENT_BYTES, MAX_REDIRECTS
 
 FETCH_SECONDS: Final = 60.0
-_MAX_REDIRECTS: Final = 5
-_ACCEPT: Final = "application/vnd.oai.openapi+json, application/json, application/yaml, */*;q=0.5"
 
 
 class FetchedDocument(NamedTuple):
@@ -52,9 +50,9 @@ def _fetch(url: str) -> FetchedDocument:
     try:
         with (
             httpx2.Client(
-                timeout=FETCH_SECONDS, mounts=proxy_mounts(url), follow_redirects=True, max_redirects=_MAX_REDIRECTS
+                timeout=FETCH_SECONDS, mounts=proxy_mounts(url), follow_redirects=True, max_redirects=MAX_REDIRECTS
             ) as client,
-            client.stream("GET", url, headers={"Accept": _ACCEPT}) as answer,
+            client.stream("GET", url, headers={"Accept": ACCEPTED_TYPES}) as answer,
         ):
             if not answer.is_success:
                 raise Failure(f"{url} answered {answer.status_code} {answer.reason_phrase}")

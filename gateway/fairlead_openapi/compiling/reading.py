@@ -15,6 +15,10 @@ import msgspec
 import yaml
 
 MAX_DOCUMENT_BYTES: Final = 32 << 20
+ACCEPTED_TYPES: Final = "application/vnd.oai.openapi+json, application/json, application/yaml, text/yaml, */*;q=0.5"
+"""`Accept` of requests for documents. Any type is read, as many hosts serve documents as plain text."""
+MAX_REDIRECTS: Final = 3
+"""Maximum redirects of a request for a document."""
 MAX_DEPTH: Final = 100
 """Levels of nesting."""
 MAX_VALUES: Final = 8_000_000

@@ -19,14 +19,13 @@ from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import looks_like_html, plain_address
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.oauth.token_access import MakeTls, load_tls
-from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
+from fairlead_openapi.compiling.reading import ACCEPTED_TYPES, MAX_DOCUMENT_BYTES, MAX_REDIRECTS
 
 FETCH_SECONDS: Final = 30.0
 """Time limit of all requests for a document."""
 CONNECT_SECONDS: Final = 5.0
-MAX_REDIRECTS: Final = 3
 _HEADERS: Final = {"User-Agent": "fairlead"}
-_ACCEPT: Final = b"Accept: application/json, application/yaml, text/yaml, */*;q=0.5\r\n"
+_ACCEPT: Final = b"Accept: %b\r\n" % ACCEPTED_TYPES.encode()
 _OK: Final = 200
 _NOT_MODIFIED: Final = 304
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
