@@ -34,7 +34,7 @@ MB: Final = 1 << 20
 
 @dataclass(frozen=True)
 class OperatorStops:
-    """What one document cost the operator."""
+    """Costs of one document to the operator."""
 
     tools: int
     ready_seconds: float
@@ -108,11 +108,13 @@ async def _published(plane: ControlPlane, url: str) -> int:
     status, answer = await asyncio.to_thread(plane.request, "POST", path, manifest)
     if status != 201:
         raise Unmeasurable(f"the McpServer cannot be created: {answer}")
+    ready: dict[str, str] = {}
     start = time.monotonic()
     while time.monotonic() - start < PATIENCE:
         _, shown = await asyncio.to_thread(plane.request, "GET", f"{path}/{NAME}")
-        conditions = {each["type"]: each for each in shown.get("status", {}).get("conditions", ())}
-        if conditions.get("Ready", {}).get("status") == "True":
+        conditions = shown.get("status", {}).get("conditions", ())
+        ready = next((each for each in conditions if each["type"] == "Ready"), {})
+        if ready.get("status") == "True":
             return int(shown["status"]["tools"])
         await asyncio.sleep(0.2)
-    raise Unmeasurable(f"the McpServer is not Ready after {PATIENCE:g} s: {conditions.get('Ready', {}).get('message')}")
+    raise Unmeasurable(f"the McpServer is not Ready after {PATIENCE:g} s: {ready.get('message')}")

@@ -16,7 +16,7 @@ from rig.harness import Unmeasurable
 pytestmark = [pytest.mark.network, pytest.mark.timeout(1800)]
 FEW = ("Asana", "Blockfrost (YAML)", "Box", "Directus", "GitLab", "ReadMe (3.1)", "Slack")
 REQUESTS = 2
-"""Of each operation."""
+"""Number of requests of each operation."""
 
 
 def files() -> dict[str, list[Path]]:
