@@ -47,6 +47,7 @@ def judge(names: tuple[str, ...], every: int) -> tuple[Counter[str], list[str]]:
     return counts, faults
 
 
+@pytest.mark.heavy
 def test_openapi_core_reads_the_arguments_in_requests_of_some_operations_of_real_documents() -> None:
     counts, faults = judge(FEW, every=6)
     assert faults == []
