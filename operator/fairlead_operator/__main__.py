@@ -23,6 +23,7 @@ from fairlead_kube.connection import NoCluster, load_configuration
 from fairlead_kube.errors import ApiError
 from fairlead_mcp.addresses import authority
 from fairlead_operator.app import Dependencies, Operator, build
+from fairlead_operator.interpreter import favour_loop
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
 from fairlead_operator.kube.service_account import owners
@@ -76,6 +77,7 @@ async def _run(settings: Settings) -> None:
             where = f"{authority(metrics.address, metrics.port)} ({error.strerror})"
             raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error
         logger.info("metrics and probes on port %d", port)
+        favour_loop()
         await _until_signal(operator)
 
 

@@ -61,7 +61,7 @@ ATTEMPTS: Final = 12
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the oracle says of one request: neither `fault` nor `limit` if it read what was given."""
+    """Judgement of the oracle on one request: neither `fault` nor `limit` if it read what was given."""
 
     tool: str
     arguments: dict[str, Any]
@@ -212,7 +212,7 @@ def _is_same(read: Any, given: Any) -> bool:
 
 
 def _readings(text: str) -> Iterator[Any]:
-    """What a text may be that a schema gives no type."""
+    """Values that a text may be to which a schema gives no type."""
     yield [text]
     if "," in text:
         yield text.split(",")

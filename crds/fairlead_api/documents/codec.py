@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+from msgspec import Raw
 
 from fairlead_api.documents.base import FORMAT, Header
-from fairlead_api.documents.catalog import CATALOG, Catalog
+from fairlead_api.documents.catalog import CATALOG, Catalog, ToolEntry
 from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.rules import RULES, Rules
 from fairlead_api.documents.servers import SERVERS, Servers
@@ -17,9 +20,15 @@ KINDS = (CATALOG, STATE, RULES, SERVERS, PINS)
 SERVED = (CATALOG, STATE, RULES, SERVERS)
 """Kinds of documents that gateways read."""
 
+STEPPED_BYTES: Final = 256 << 10
+"""Size from which a catalog is decoded tool by tool."""
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _header = msgspec.json.Decoder(Header).decode
 _document: msgspec.json.Decoder[Document] = msgspec.json.Decoder(Document)
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_items = msgspec.json.Decoder(list[Raw]).decode
+_tool = msgspec.json.Decoder(ToolEntry).decode
 
 
 class UnreadableDocument(ValueError):
@@ -44,9 +53,25 @@ def decode(data: bytes) -> Document:
             f"{header.kind} has format {header.version}, but this release reads up to {FORMAT}: upgrade the release"
         )
     try:
-        return _document.decode(data)
+        return (
+            _decode_in_steps(data) if header.kind == CATALOG and len(data) >= STEPPED_BYTES else _document.decode(data)
+        )
     except msgspec.MsgspecError as error:
         raise UnreadableDocument(f"{header.kind}: {error}") from error
+
+
+def _decode_in_steps(data: bytes) -> Document:
+    """Decode a large catalog tool by tool: one call for all of it would keep the interpreter from other threads, and so
+    the event loop, for tens of milliseconds. Raises msgspec.MsgspecError.
+    """
+    members = _members(data)
+    raw = _items(members.pop("tools", Raw(b"[]")))
+    catalog = _document.decode(_encode(members))
+    try:
+        tools = [_tool(each) for each in raw]
+    except msgspec.MsgspecError:
+        return _document.decode(data)  # whose error names the tool
+    return msgspec.structs.replace(catalog, tools=tuple(tools))
 
 
 def catalog_name(key: ServerKey) -> str:

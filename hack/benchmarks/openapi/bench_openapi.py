@@ -2,7 +2,8 @@
 
 Documents come from packages of npm (`documents`). Every definition is converted to each provider's format and judged by
 the rule set of the tests. `--peers` makes tools of the same documents by FastMCP's OpenAPI provider. "Taken as they
-are" are definitions that the rules of OpenAI and of Anthropic accept without a conversion.
+are" are definitions that the rules of OpenAI and of Anthropic accept without a conversion. With an API server, its own
+documents are measured too, and an operator that publishes GitHub's.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from controlplane import ControlPlane
 from fairlead_formats import registry
 from fairlead_formats.tool_format import DEFAULT
 from openapi.documents import documents
-from rig.harness import Goal, Report, Settings, in_rounds
+from openapi.stops import OperatorStops, served_documents
+from openapi.stops import measure as measure_stops
+from rig.harness import Goal, Report, Settings, Unmeasurable, in_rounds
+from rig.processes import Stage
+from scale.bench_operator import plane_in
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 SUPPORT: Final = ROOT / "tests" / "support"
@@ -84,7 +91,21 @@ def accepted_as_they_are(documents: list[list[Tool]]) -> int:
 def run(settings: Settings) -> Report:
     """Measure; raises Unmeasurable without the documents."""
     sys.path.insert(0, str(SUPPORT))
+    with Stage() as stage, ExitStack() as stack:
+        return _report(settings, stage, _plane(stack, stage))
+
+
+def _plane(stack: ExitStack, stage: Stage) -> ControlPlane | None:
+    try:
+        return stack.enter_context(plane_in(stage.folder / "plane"))
+    except Unmeasurable:
+        return None
+
+
+def _report(settings: Settings, stage: Stage, plane: ControlPlane | None) -> Report:
     files = {name: paths for name, paths in documents().items() if not settings.quick or name in QUICK}
+    if plane is not None and not settings.quick:
+        files["API server's own"] = served_documents(plane, stage.folder)
     report = Report(
         "openapi", notes=["seconds of processor time and MB of a process: the largest document of each API"]
     )
@@ -111,6 +132,10 @@ def run(settings: Settings) -> Report:
     report.notes += [f"{count:,} operations: {cause}" for cause, count in causes.most_common(12)]
     report.notes += [f"invalid for {name}: {count}" for name, count in invalid.items()]
     report.notes += errors
+    if plane is None:
+        report.notes.append("without an API server: hack/kubernetes/build compiles one")
+    elif "GitHub" in files:
+        _add_stops(report, measure_stops(stage, plane, files["GitHub"][0].read_bytes()))
     bodies = counts["with bodies"]
     report.goals += [
         Goal(
@@ -128,6 +153,16 @@ def run(settings: Settings) -> Report:
         Goal("definitions that a provider rejects", sum(invalid.values()), "", at_most=0),
     ]
     return report
+
+
+def _add_stops(report: Report, stops: OperatorStops) -> None:
+    name = "longest stop of the operator's loop, in processor time"
+    report.goals.append(Goal(name, stops.thread_ms, "ms", at_most=50))
+    report.notes.append(
+        f"an operator publishes {stops.tools:,} tools of GitHub: Ready after {stops.ready_seconds:.1f} s; its loop "
+        f"stops for {stops.thread_ms:.0f} ms of its thread's processor time at most, {stops.wall_ms:.0f} ms by the "
+        f"clock; {stops.peak_mb:.0f} MB at most"
+    )
 
 
 def _row(name: str, ours: dict[str, Any], settings: Settings) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The operator as `fairlead operator` runs it, with a record of how long its loop stops.
 
-Started by `stops` with `FAIRLEAD_*` in the environment and a file as its argument. Each SIGUSR1 begins a new record, and
-SIGTERM ends the operator and writes the last record to the file as JSON: milliseconds of the loop's thread, of the wall clock and of the process
-between two turns of a timer, each at most.
+Started by `stops` with `FAIRLEAD_*` in the environment and a file as its argument. Each SIGUSR1 begins a new record,
+and SIGTERM ends the operator and writes the last record to the file as JSON: milliseconds of the loop's thread, of the
+clock and of the whole process between two turns of a timer, each at most.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from fairlead_api.logs import set_up
 from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import build
+from fairlead_operator.interpreter import favour_loop
 from fairlead_operator.probes import serve
 from fairlead_operator.settings import Settings
 
@@ -44,20 +45,22 @@ class LoopStops:
         asyncio.get_running_loop().call_later(TURN_SECONDS, self._turn)
 
 
-async def main(record: Path) -> None:
+async def main() -> LoopStops:
     """Run until SIGTERM."""
     settings = Settings.from_env()
     set_up(settings.log.format, settings.log.level)
     operator = build(settings, await load_configuration(settings.release.kubeconfig))
     async with serve(operator, "127.0.0.1", settings.metrics.port):
+        favour_loop()
         stops = LoopStops()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, stops.begin)
         task = asyncio.create_task(operator.run(), name="operator")
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
         await asyncio.wait([task])
-    record.write_text(json.dumps({name: ns / 1e6 for name, ns in stops.longest_ns.items()}))
+    return stops
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    longest = asyncio.run(main()).longest_ns
+    Path(sys.argv[1]).write_text(json.dumps({name: ns / 1e6 for name, ns in longest.items()}))

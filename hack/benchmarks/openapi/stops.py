@@ -13,14 +13,15 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from controlplane import ControlPlane
 from fairlead_kube.resources import MCP_SERVERS
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from rig.harness import Unmeasurable
 from rig.processes import Stage, memory
-from scale.bench_operator import RELEASE, plane_in
+from scale.bench_operator import RELEASE
 
 PATIENCE: Final = 300.0
 """Seconds for the server to become Ready."""
@@ -33,7 +34,7 @@ MB: Final = 1 << 20
 
 @dataclass(frozen=True)
 class OperatorStops:
-    """What one document cost the operator."""
+    """Costs of one document to the operator."""
 
     tools: int
     ready_seconds: float
@@ -42,17 +43,31 @@ class OperatorStops:
     """Processor time of the loop's thread between two turns of a timer, at most."""
     wall_ms: float
     """Time of the clock between them, at most."""
+    process_ms: float
+    """Processor time of the whole process between them, at most: of threads too, which may keep the interpreter from
+    the loop."""
     peak_mb: float
     """Memory of the operator, at most, without the process that compiles."""
 
 
-def measure(document: bytes) -> OperatorStops:
-    """Publish one document; raises Unmeasurable where there is no API server, or the server does not become Ready."""
-    with Stage() as stage, plane_in(stage.folder / "plane") as plane:
-        return asyncio.run(_measure(stage, plane, document))
+def served_documents(plane: ControlPlane, folder: Path) -> list[Path]:
+    """The API server's own OpenAPI documents, one for each group and version, as files in `folder`."""
+    _, index = plane.request("GET", "/openapi/v3")
+    files = []
+    for name in sorted(index["paths"]):
+        _, document = plane.request("GET", index["paths"][name]["serverRelativeURL"])
+        file = folder / f"{name.replace('/', '_')}.json"
+        file.write_text(json.dumps(document))
+        files.append(file)
+    return files
 
 
-async def _measure(stage: Stage, plane: Any, document: bytes) -> OperatorStops:
+def measure(stage: Stage, plane: ControlPlane, document: bytes) -> OperatorStops:
+    """Publish one document; raises Unmeasurable where the server does not become Ready."""
+    return asyncio.run(_measure(stage, plane, document))
+
+
+async def _measure(stage: Stage, plane: ControlPlane, document: bytes) -> OperatorStops:
     port = free_port()
     settings = {
         "FAIRLEAD_KUBECONFIG": str(plane.kubeconfig_for("operator", ["system:masters"])),
@@ -78,10 +93,10 @@ async def _measure(stage: Stage, plane: Any, document: bytes) -> OperatorStops:
     process.send_signal(signal.SIGTERM)
     await asyncio.to_thread(process.wait, 30)
     stops = json.loads(record.read_text())
-    return OperatorStops(tools, seconds, stops["thread"], stops["wall"], peak)
+    return OperatorStops(tools, seconds, stops["thread"], stops["wall"], stops["process"], peak)
 
 
-async def _published(plane: Any, url: str) -> int:
+async def _published(plane: ControlPlane, url: str) -> int:
     """Create the McpServer; the number of its tools when it is Ready."""
     manifest = {
         "apiVersion": MCP_SERVERS.api_version,
@@ -93,11 +108,13 @@ async def _published(plane: Any, url: str) -> int:
     status, answer = await asyncio.to_thread(plane.request, "POST", path, manifest)
     if status != 201:
         raise Unmeasurable(f"the McpServer cannot be created: {answer}")
+    ready: dict[str, str] = {}
     start = time.monotonic()
     while time.monotonic() - start < PATIENCE:
         _, shown = await asyncio.to_thread(plane.request, "GET", f"{path}/{NAME}")
-        conditions = {each["type"]: each for each in shown.get("status", {}).get("conditions", ())}
-        if conditions.get("Ready", {}).get("status") == "True":
+        conditions = shown.get("status", {}).get("conditions", ())
+        ready = next((each for each in conditions if each["type"] == "Ready"), {})
+        if ready.get("status") == "True":
             return int(shown["status"]["tools"])
         await asyncio.sleep(0.2)
-    raise Unmeasurable(f"the McpServer is not Ready after {PATIENCE:g} s: {conditions.get('Ready', {}).get('message')}")
+    raise Unmeasurable(f"the McpServer is not Ready after {PATIENCE:g} s: {ready.get('message')}")

@@ -16,7 +16,7 @@ from rig.harness import Unmeasurable
 pytestmark = [pytest.mark.network, pytest.mark.timeout(1800)]
 FEW = ("Asana", "Blockfrost (YAML)", "Box", "Directus", "GitLab", "ReadMe (3.1)", "Slack")
 REQUESTS = 2
-"""Of each operation."""
+"""Number of requests of each operation."""
 
 
 def files() -> dict[str, list[Path]]:
@@ -47,6 +47,7 @@ def judge(names: tuple[str, ...], every: int) -> tuple[Counter[str], list[str]]:
     return counts, faults
 
 
+@pytest.mark.heavy
 def test_openapi_core_reads_the_arguments_in_requests_of_some_operations_of_real_documents() -> None:
     counts, faults = judge(FEW, every=6)
     assert faults == []

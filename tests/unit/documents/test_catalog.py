@@ -105,6 +105,22 @@ def test_an_unreadable_document_is_refused_with_what_is_wrong(data: bytes, says:
         codec.decode(data)
 
 
+def large_catalog() -> Catalog:
+    """A catalog that is decoded tool by tool."""
+    long = b'{"name":"add","description":"%b"}' % (b"x" * (codec.STEPPED_BYTES // 2))
+    return catalog(entry("add", ODD), entry("first", long), entry("second", long))
+
+
+def test_a_large_catalog_is_decoded_like_any_other() -> None:
+    assert codec.decode(codec.encode(large_catalog())) == large_catalog()
+
+
+def test_a_fault_in_a_tool_of_a_large_catalog_is_named_with_its_place() -> None:
+    data = codec.encode(large_catalog()).replace(b'"name":"second"', b'"name":2')
+    with pytest.raises(codec.UnreadableDocument, match=r"got `int` - at `\$\.tools\[2\]\.name`"):
+        codec.decode(data)
+
+
 def test_any_byte_of_a_definition_changes_its_hash_but_only_searched_ones_the_search_hash() -> None:
     spaced = ODD.replace(b"x-unknown", b"y-unknown")
     assert definition_hash(ODD) != definition_hash(spaced)

@@ -221,7 +221,7 @@ def test_properties_that_are_only_read_are_found_through_references_and_all_of()
     assert made["properties"]["body"]["allOf"][1]["required"] == ["name"]
 
 
-def test_a_property_whose_all_of_alone_says_that_it_is_only_read_is_no_argument() -> None:
+def test_read_only_beside_a_reference_in_an_all_of_keeps_a_property_from_the_arguments() -> None:
     owner = {"allOf": [{"$ref": "#/components/schemas/User"}, {"readOnly": True}]}
     made = body_definition(
         {"type": "object", "properties": {"owner": owner, "name": {"type": "string"}}},
