@@ -8,7 +8,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_operator.ports import Announcement
-from fairlead_operator.publish.catalog_changes import tool_changes
+from fairlead_operator.server.catalog_changes import tool_changes
 
 
 def catalog_announcement(before: Catalog | None, now: Catalog) -> Announcement:
