@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.discovery.state import DiscoveryState
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
@@ -29,9 +30,18 @@ class ReconcileFindings:
         A stdio process that has not answered the operator yet does not count against the server: gateways start
         processes of their own.
         """
+        return self._may_be_called and (self.discovery is None or not self.discovery.has_lost_server)
+
+    def keeps(self, stored: Catalog) -> bool:
+        """Whether the tools of a stored catalog are expected to answer calls: also those of an HTTP API whose document
+        another operator read, for the same spec, and this one cannot read.
+        """
+        is_api = self.discovery is not None and self.discovery.target.api is not None
+        same_spec = stored.generation == self.server.metadata.generation
+        return stored.online and (self.online or (is_api and same_spec and self._may_be_called))
+
+    @property
+    def _may_be_called(self) -> bool:
         return (
-            self.workload.verdict.ok is True
-            and self.workload.down is None
-            and self.credential.verdict.ok is not False
-            and (self.discovery is None or not self.discovery.has_lost_server)
+            self.workload.verdict.ok is True and self.workload.down is None and self.credential.verdict.ok is not False
         )

@@ -40,11 +40,11 @@ from fairlead_operator.discovery.overrides import override_verdict
 from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.security_schemes import scheme_verdict
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
+from fairlead_operator.discovery.unmatched_patterns import pattern_verdict
 from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.off_loop import unpacked
 from fairlead_operator.openapi.api_source import ApiSource
-from fairlead_operator.openapi.unmatched_patterns import pattern_verdict
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
 from fairlead_operator.ports import (
@@ -59,10 +59,10 @@ from fairlead_operator.ports import (
     UnreadableServer,
     Workload,
 )
-from fairlead_operator.publish.catalog_changes import ToolChanges
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.reconcilefindings import ReconcileFindings
 from fairlead_operator.server.announcements import catalog_announcement, condition_announcements
+from fairlead_operator.server.catalog_changes import ToolChanges
 from fairlead_operator.server.document_entries import entry_for, entry_of_new
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
@@ -476,7 +476,7 @@ class Reconciler:
         if stored is None or (state is not None and first_grant.is_needless(state, stored)):
             return None
         self.catalogs.retain(stored)
-        return msgspec.structs.replace(stored, online=stored.online and findings.online, refreshed=refreshed)
+        return msgspec.structs.replace(stored, online=findings.keeps(stored), refreshed=refreshed)
 
     def _calibrate(self, findings: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
         """Start or stop probes of the server; return the verdict Calibrated."""

@@ -27,7 +27,7 @@ from fairlead_api.v1alpha1.common import Condition
 from fairlead_operator.enforcement.probe_answer import DIRECTIONS, Enforcement
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.samples import AttemptOutcome
-from fairlead_operator.publish.catalog_changes import ToolChanges
+from fairlead_operator.server.catalog_changes import ToolChanges
 
 LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 NO_FIGURE: Final = "none"

@@ -310,6 +310,7 @@ class Discoverer:
         return DiscoveryState(
             target,
             listing=before.listing,
+            source=before.source,
             listed=before.listed,
             wants_sign_in=before.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
             granted_at=before.granted_at,
@@ -408,6 +409,7 @@ class Discoverer:
         if isinstance(outcome, RawListing):
             self._note_answer(state)
             state.listing = listing or KeptListing.of(outcome)
+            state.source = state.target.api
             state.wants_sign_in = False
             state.granted_at = 0.0
             state.lists_read_at = 0.0

@@ -103,6 +103,8 @@ class DiscoveryState:
     target: DiscoveryTarget
     listing: KeptListing | None = None
     """The last good answer of this target."""
+    source: ApiSource | None = None
+    """Source that `listing` was made from, for an HTTP API; `target` may have another since."""
     listed: KeptListing | None = None
     """The last good answer without gated tools, which only clients with certain capabilities see."""
     whole: bool = False
@@ -161,10 +163,10 @@ class DiscoveryState:
     @property
     def has_lost_server(self) -> bool:
         """Whether the last discovery shows that the server does not answer calls. That of an HTTP API only reads the
-        API's document, which may be at another host.
+        API's document, which may be at another host: its tools stay, unless the spec wants others by now.
         """
         failed = self.failure is not None and not self.failure.is_silence
-        return failed and (self.target.api is None or self.listing is None)
+        return failed and (self.target.api is None or self.target.api != self.source)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID, ServerKey, label_value
 from fairlead_operator.off_loop import off_loop
 from fairlead_operator.ports import Documents
-from fairlead_operator.publish.catalog_changes import ToolChanges, tool_changes
+from fairlead_operator.server.catalog_changes import ToolChanges, tool_changes
 
 logger = logging.getLogger(__name__)
 

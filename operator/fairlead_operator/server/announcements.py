@@ -8,15 +8,15 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_operator.ports import Announcement
+from fairlead_operator.server.catalog_changes import tool_changes
 
 
 def catalog_announcement(before: Catalog | None, now: Catalog) -> Announcement:
-    """Announcement of a published catalog, with the numbers of new and removed tools."""
-    names, before_names = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
-    if before is None:
-        note = _tools(len(names))
-    else:
-        note = f"{_tools(len(names))}: {len(names - before_names)} new, {len(before_names - names)} removed"
+    """Announcement of a published catalog, with the numbers of new, removed and changed tools."""
+    note = _tools(len(now.tools))
+    if before is not None:
+        changes = tool_changes(before, now)
+        note += f": {changes.added} new, {changes.removed} removed, {changes.modified} changed"
     return Announcement("Normal", "CatalogPublished", note)
 
 

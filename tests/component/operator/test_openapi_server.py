@@ -35,6 +35,19 @@ def refresh(operator: Operator, world: World) -> None:
     operator.controller.reconciler.refresh(ServerKey(world.namespace, "pets"))
 
 
+def failed_refresh(world: World) -> str:
+    """When the last requested reading of the document failed; empty if it did not."""
+    catalog = world.catalog("pets")
+    assert catalog is not None
+    return catalog.refreshed.at if catalog.refreshed is not None and catalog.refreshed.failure else ""
+
+
+def is_online(world: World) -> bool:
+    catalog = world.catalog("pets")
+    assert catalog is not None
+    return catalog.online
+
+
 def tools(world: World) -> dict[str, str]:
     """Path of the request of each tool in the catalog."""
     catalog = world.catalog("pets")
@@ -93,10 +106,18 @@ async def test_tools_are_still_called_while_their_document_cannot_be_read(world:
             await ready(world)
         refresh(operator, world)
         await world.until("told", lambda: world.is_("pets", "Verified", "False", "ConnectionRefused"))
-        catalog = world.catalog("pets")
-        assert catalog is not None
-        assert catalog.online
+        assert is_online(world)
         assert "getPet" in tools(world)
+        world.patch_server("pets", {"spec": {"openapi": {"exclude": ["getPet"]}}})
+        await world.until("another spec", lambda: not is_online(world))
+        world.patch_server("pets", {"spec": {"openapi": {"exclude": []}}})
+        await world.until("the first spec", lambda: is_online(world))
+    async with running(world) as operator:
+        before = failed_refresh(world)
+        await world.until("it leads", lambda: operator.controller is not None)
+        refresh(operator, world)
+        await world.until("asked again", lambda: failed_refresh(world) != before)
+        assert is_online(world), "another operator knows by the generation that the tools are those of the spec"
 
 
 @pytest.mark.parametrize(
