@@ -99,7 +99,7 @@ _ROWS: Final = (
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
     # any program: first what is not an error
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
-    _row(LineRank.NOISE, r"^See (?:also |the |https?://)"),
+    _row(LineRank.NOISE, r"^See (?:also |the |https?://)|^(?:Docs|Documentation): "),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
     _row(
         LineRank.FAILURE, r"^(?:[^\s:]+: )?(?:fatal |critical )?(?:error|fatal|critical)\b[^:]{0,60}: ", re.IGNORECASE
@@ -127,7 +127,7 @@ _ROWS: Final = (
         r"\b(?:fail(?:ed|ure|s)?|error|fatal|can(?:not|'t)|could(?: not|n't)|unable|no such|missing|requires?d?|must"
         r"|invalid|unknown|unexpected|unsupported|denied|refused|forbidden|unauthori[sz]ed|revoked|expired|timed out"
         r"|timeout|already in use|please (?:set|provide|specify|install)|not (?:found|set|installed|supported"
-        r"|available|configured|provided|defined|exist|allowed)|does(?: not|n't))\b",
+        r"|available|configured|provided|defined|exist|allowed)|does(?: not|n't)|is deprecated)\b",
         re.IGNORECASE,
     ),
     _row(
