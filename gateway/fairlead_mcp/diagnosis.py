@@ -99,7 +99,7 @@ _ROWS: Final = (
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
     # any program: first what is not an error
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
-    _row(LineRank.NOISE, r"^See (?:also |the |https?://)"),
+    _row(LineRank.NOISE, r"^See (?:also |the |https?://)|^(?:Docs|Documentation): "),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
     _row(
         LineRank.FAILURE, r"^(?:[^\s:]+: )?(?:fatal |critical )?(?:error|fatal|critical)\b[^:]{0,60}: ", re.IGNORECASE
@@ -127,7 +127,7 @@ _ROWS: Final = (
         r"\b(?:fail(?:ed|ure|s)?|error|fatal|can(?:not|'t)|could(?: not|n't)|unable|no such|missing|requires?d?|must"
         r"|invalid|unknown|unexpected|unsupported|denied|refused|forbidden|unauthori[sz]ed|revoked|expired|timed out"
         r"|timeout|already in use|please (?:set|provide|specify|install)|not (?:found|set|installed|supported"
-        r"|available|configured|provided|defined|exist|allowed)|does(?: not|n't))\b",
+        r"|available|configured|provided|defined|exist|allowed)|does(?: not|n't)|is deprecated)\b",
         re.IGNORECASE,
     ),
     _row(
@@ -167,6 +167,9 @@ _CAUSE: Final = re.compile(r"^\s+(?:cause: |Caused by: |[├╰]─▶ ?)(?P<sai
 _CONTINUED: Final = re.compile(r"^ {6}\S")
 _GENERIC: Final = re.compile(r"^No solution found|^Request failed after")
 _TRACEBACK: Final = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
+_FRAME: Final = re.compile(r"^\s+File \"|^[\s^~]*$")
+"""Lines of a frame other than its statement."""
+_WITHOUT_MESSAGE: Final = re.compile(r"[\w.]*(?:Error|Exception)")
 _PANICKED: Final = re.compile(r"^thread '.*panicked at (?:'(?P<said>.*)', )?\S+:\d+")
 _PLACE: Final = re.compile(r"^(?:file://)?(?:/|node:|[A-Za-z]:\\)\S*:\d+$")
 _UNFINISHED: Final = re.compile(r"[\[{:(]$|^\S*ValidationError: .* for \S+$")
@@ -255,12 +258,18 @@ def _npm(block: Sequence[str]) -> str:
 
 
 def _find_raised(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Return the exception of a Python traceback whose frames begin at `at`, and the index after it."""
+    """Return the exception of a Python traceback whose frames begin at `at`, and the index after it. An exception
+    without a message is followed by the statement that raised it.
+    """
+    statement = ""
     while at < len(lines):
         line = lines[at]
         at += 1
         if line and not line[0].isspace():
-            return _finish(line, lines[at : at + 8]), at
+            raised = _finish(line, lines[at : at + 8])
+            return f"{raised}: {statement}" if statement and _WITHOUT_MESSAGE.fullmatch(raised) else raised, at
+        if not _FRAME.match(line):
+            statement = line.strip()
     return "", at
 
 

@@ -35,7 +35,7 @@ EDITOR_VARIABLES: Final = frozenset(
 )
 """Names that an editor resolves, but that are not environment variables."""
 _OF_EDITORS: Final = frozenset(
-    {".claude-plugin", ".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"}
+    {".claude-plugin", ".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen", ".trae"}
 )
 """Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})

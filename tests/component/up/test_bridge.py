@@ -312,6 +312,16 @@ async def test_the_bridge_tells_a_bad_url_a_missing_key_and_a_malformed_line(tmp
     assert (code, [(answer["id"], answer["error"]["code"]) for answer in answers]) == (0, [(None, -32700), (1, -32000)])
 
 
+async def test_the_bridge_says_what_a_url_without_a_path_lacks() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(404)
+
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    async with raw_server(handle) as server:
+        _, out, _ = await fairlead("bridge", f"http://127.0.0.1:{server.port}", "--patience", "0", stdin=f"{hello}\n")
+    assert json.loads(out)["error"]["message"].endswith("; an MCP endpoint usually ends in /mcp")
+
+
 async def test_the_bridge_delivers_an_answer_that_its_client_takes_only_after_closing_standard_input() -> None:
     relay = Relay(Destination(f"http://127.0.0.1:{free_port()}/mcp", {}, timeout=0))
     requests, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](1)

@@ -275,6 +275,7 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         ({"settings": {"mcp": {"servers": {"a": {"command": "x"}}}}}, "boat.code-workspace"),
         ({"title": "t", "extensions": [{"type": "stdio", "name": "a", "cmd": "x"}]}, "recipe.yaml"),
         ({"mcpServers": {"a": {"command": "${CLAUDE_PLUGIN_ROOT}/x"}}}, ".claude-plugin/plugin.json"),
+        ({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, ".trae/mcp.json"),
     ],
     ids=[
         "powers of Kiro",
@@ -282,6 +283,7 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         "a workspace of VS Code",
         "a recipe of goose",
         "a plugin of Claude",
+        "a project of Trae",
     ],
 )
 def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:
