@@ -114,7 +114,7 @@ async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> N
         assert getattr(identity, name) == getattr(login, name), name
 
 
-async def test_a_client_that_chose_its_name_is_no_agent(door: Door) -> None:
+async def test_tokens_of_clients_that_chose_their_name_have_no_agent(door: Door) -> None:
     identity = accepted(door, await door.issued(agent=None))
     assert (identity.agent, identity.principal) == (None, f"jwt:{ISSUER}#ada%2Fx/")
 
