@@ -92,6 +92,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
     resource: str = ""
     """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
+    issued_here: bool = False
+    """Whether the gateway itself issued the token, so that no authorization server of a server takes it."""
     expires_at: float = float("inf")
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""

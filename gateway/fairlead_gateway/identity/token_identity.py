@@ -28,6 +28,7 @@ def token_identity(
     credential: str,
     expires_at: float,
     resource: str = "",
+    issued_here: bool = False,
 ) -> Identity:
     """Identity by verified claims, whose `sub` is a text, of `issuer`. `issuer_names` are all issuers that policies may
     name.
@@ -44,6 +45,7 @@ def token_identity(
         claims=claims,
         credential=credential,
         resource=resource,
+        issued_here=issued_here,
         expires_at=expires_at,
     )
 

@@ -50,9 +50,7 @@ async def refused(replica: Replica, token: str) -> str:
     return str(error.value)
 
 
-async def test_groups_are_those_of_the_provider_at_the_last_refresh(
-    world: SessionWorld, replica: Replica
-) -> None:
+async def test_groups_are_those_of_the_provider_at_the_last_refresh(world: SessionWorld, replica: Replica) -> None:
     issued = await replica.signed_in()
     world.provider.groups = ["ops"]
     world.later(600)

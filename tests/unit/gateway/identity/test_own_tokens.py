@@ -208,6 +208,16 @@ async def test_a_token_by_a_key_that_another_replica_made_is_looked_up() -> None
     assert isinstance(await own.look_up(token), Identity)
 
 
+async def test_tokens_of_the_gateway_are_not_kept_to_be_exchanged_elsewhere(door: Door) -> None:
+    identities = Identities([door.own], anonymous=False, now=door.clock)
+    identities.keep_tokens(True)
+    identity = await identities.identify(f"Bearer {await door.issued()}".encode())
+    assert isinstance(identity, Identity)
+    identities.keep_tokens(False)
+    identities.keep_tokens(True)
+    assert identity.subject_token is None
+
+
 class _Store(MemoryGrants):
     away = False
 
