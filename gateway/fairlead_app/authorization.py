@@ -108,7 +108,7 @@ def authorization_trust(
         return None
     assert tokens is not None, "the file has the issuers of the providers"
     issuer = _issuer(identity)
-    if any(known.issuer.rstrip("/") == issuer for known in credential_issuers.issuers):
+    if any(trusted.issuer.rstrip("/") == issuer for trusted in credential_issuers.issuers):
         raise BadSetting(
             f"{identity.file}: {issuer} is FAIRLEAD_PUBLIC_URL, and so the authorization server itself: remove it from "
             "issuers"
@@ -244,7 +244,7 @@ def _provider(
     """The gateway as a client of a provider. Raises BadSetting."""
     from fairlead_authorization.protocol.provider import IdentityProviderClient
 
-    issuer = next(known for known in credential_issuers.issuers if settings.issuer in known.names)
+    issuer = next(trusted for trusted in credential_issuers.issuers if settings.issuer in trusted.names)
     if not is_confidential(issuer.issuer):
         raise BadSetting(
             f"{file}: authorizationServer: people cannot sign in at {issuer.issuer}, which must be an https URL, "

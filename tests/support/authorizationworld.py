@@ -75,11 +75,11 @@ class AuthorizationWorld:
     browser: BareBrowser
 
     async def authorize(self, attempt: Attempt, browser: BareBrowser | None = None) -> Page:
-        """What the browser gets for a client's request."""
+        """Answer to a browser with a client's request."""
         return await (browser or self.browser).get(f"/oauth/authorize?{urlencode(attempt.query)}")
 
     async def come_back(self, begun: Page, browser: BareBrowser | None = None) -> Page:
-        """Log in at the provider; what the browser gets for the provider's answer."""
+        """Log in at the provider; the answer to the browser that comes back."""
         browser = browser or self.browser
         assert begun.status == 303, begun.text
         return await browser.get(await browser.come_back(begun.location))

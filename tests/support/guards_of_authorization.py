@@ -119,7 +119,7 @@ AUTHORIZATION = (
         f"{_PROTOCOL}.grants",
         (
             (
-                "        granted = [known for known in self._scopes if known in requested]\n",
+                "        granted = [scope for scope in self._scopes if scope in requested]\n",
                 "        granted = list(requested)\n",
             ),
         ),

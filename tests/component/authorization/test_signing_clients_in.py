@@ -92,8 +92,8 @@ async def test_metadata_is_at_all_places_and_readable_by_pages(tmp_path: Path) -
 
 async def test_pages_of_any_origin_may_send_token_requests(tmp_path: Path) -> None:
     async with authorization_world(tmp_path) as world, aiohttp.ClientSession() as session:
-        asked = {"origin": "https://inspector.example", "access-control-request-method": "POST"}
-        async with session.options(f"{world.base}/oauth/token", headers=asked) as answer:
+        preflight = {"origin": "https://inspector.example", "access-control-request-method": "POST"}
+        async with session.options(f"{world.base}/oauth/token", headers=preflight) as answer:
             assert answer.status == 204
             assert answer.headers["access-control-allow-origin"] == "*"
             assert "content-type" in answer.headers["access-control-allow-headers"]
