@@ -27,7 +27,7 @@ from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.http.dial import Resolve
 
 if TYPE_CHECKING:
-    from fairlead_authorization.clients.fetching import DocumentFetcher
+    from fairlead_authorization.clients.fetching import Fetch
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import IdentityProviderClient
@@ -154,7 +154,7 @@ def authorization_service(
     session_key: bytes,
     resolve: Resolve,
     clock: Callable[[], float],
-    documents: DocumentFetcher | None = None,
+    documents: Fetch | None = None,
 ) -> AuthorizationService:
     """Create the authorization server. `documents` fetches documents of clients; by default from hosts with public
     addresses alone. Raises BadSetting.

@@ -223,6 +223,9 @@ async def gateway_of(folder: Path, identity: Path, *, port: int = 0, **more: Any
         "grants_directory": folder / "grants",
         **more,
     }
+    runtime = {name: settings.pop(name) for name in ("client_documents",) if name in settings}
     trust = build_trust(Settings.of(**settings))
-    async with running(folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, trust=trust) as gateway:
+    async with running(
+        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, **runtime, trust=trust
+    ) as gateway:
         yield base, gateway
