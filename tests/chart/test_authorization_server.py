@@ -60,7 +60,7 @@ def test_the_page_about_it_shows_values_that_the_gateway_reads(helm: Helm, tmp_p
     assert f"/oauth/callback/{provider.issuer}`" in page.read_text()
 
 
-def test_there_is_none_unless_the_values_say_so(helm: Helm) -> None:
+def test_authorization_server_is_off_unless_the_values_have_it(helm: Helm) -> None:
     manifests = helm.template()
     assert not [item for item in of_kind(manifests, "ConfigMap") if "identity.yaml" in item.get("data", {})]
     assert "authorization" not in yaml.safe_dump(rendered_object(manifests, "Deployment", "fairlead-gateway"))
@@ -112,7 +112,7 @@ def test_the_routes_carry_metadata_and_endpoints_which_are_outside_of_those_of_m
         (["grants.store=Secrets", "gateway.autoscaling.enabled=true"], "serves from one replica"),
     ],
 )
-def test_what_it_cannot_go_without_is_told(helm: Helm, words: list[str], sentence: str) -> None:
+def test_missing_parts_of_the_authorization_server_are_named(helm: Helm, words: list[str], sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         helm.template("--values", str(VALUES), *(word for each in words for word in ("--set", each)))
 
@@ -122,7 +122,7 @@ def test_a_provider_has_to_be_named(helm: Helm) -> None:
         helm.template("--set", "identity.authorizationServer.clientHosts={claude.ai}")
 
 
-def test_one_replica_can_have_its_sessions_in_secrets(helm: Helm) -> None:
-    one = ("--set", "grants.store=Secrets", "--set", "gateway.replicas=1")
-    manifests: list[Object] = helm.template("--values", str(VALUES), *one)
+def test_single_replica_can_have_its_sessions_in_secrets(helm: Helm) -> None:
+    single = ("--set", "grants.store=Secrets", "--set", "gateway.replicas=1")
+    manifests: list[Object] = helm.template("--values", str(VALUES), *single)
     assert environment(manifests, "gateway")["FAIRLEAD_GRANTS"] == "secrets"

@@ -38,7 +38,7 @@ class ClientDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Where the keys are; empty if the document has them, or the client is public."""
 
 
-class _Members(msgspec.Struct, frozen=True):
+class _DocumentMembers(msgspec.Struct, frozen=True):
     """Members that are read. Their type is `Any` where another type than RFC 7591 says costs nothing."""
 
     client_id: str
@@ -51,7 +51,7 @@ class _Members(msgspec.Struct, frozen=True):
     client_secret_expires_at: Any = UNSET
 
 
-_decode: Final = msgspec.json.Decoder(_Members).decode
+_decode: Final = msgspec.json.Decoder(_DocumentMembers).decode
 
 
 def read_document(data: bytes, address: DocumentAddress) -> ClientDocument:

@@ -38,7 +38,7 @@ MakeClientTls = Callable[[], Awaitable[tls.SSLContext]]
 """Makes the TLS context that verifies the hosts of clients."""
 
 
-class FetchedDocument(NamedTuple):
+class FetchedMetadata(NamedTuple):
     """Answer of a client's host."""
 
     body: bytes
@@ -46,7 +46,7 @@ class FetchedDocument(NamedTuple):
     """Seconds for which it may be cached; 0 if the host forbids it or does not say."""
 
 
-Fetch = Callable[[DocumentAddress, int], Awaitable[FetchedDocument]]
+Fetch = Callable[[DocumentAddress, int], Awaitable[FetchedMetadata]]
 """Fetches a document of at most so many bytes. Raises UnknownClient, ClientsAway."""
 
 
@@ -61,7 +61,7 @@ class DocumentFetcher:
         self._clock = clock
         self._tls: tls.SSLContext | None = None
 
-    async def __call__(self, address: DocumentAddress, max_bytes: int) -> FetchedDocument:
+    async def __call__(self, address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
         """Fetch a document. Raises UnknownClient if the host has none, ClientsAway if it cannot be reached."""
         if self._tls is None:
             self._tls = await self._make_tls()
@@ -95,7 +95,7 @@ class DocumentFetcher:
         return _read(answer, address)
 
 
-def _read(answer: Answer, address: DocumentAddress) -> FetchedDocument:
+def _read(answer: Answer, address: DocumentAddress) -> FetchedMetadata:
     status = answer.status
     if status >= 500 or status in _AWAY:
         raise ClientsAway(f"the host of the document {address.url} answers with status {status}: try again later")
@@ -107,7 +107,7 @@ def _read(answer: Answer, address: DocumentAddress) -> FetchedDocument:
         raise UnknownClient(
             f"the document {address.url} is not JSON by its Content-Type: its publisher has to correct it"
         )
-    return FetchedDocument(answer.body, _max_age(answer.headers.get(b"cache-control", b"")))
+    return FetchedMetadata(answer.body, _max_age(answer.headers.get(b"cache-control", b"")))
 
 
 def _max_age(cache_control: bytes) -> float:

@@ -28,14 +28,14 @@ class BadKeySet(ValueError):
     """No key of a set is usable. The message is the end of a sentence."""
 
 
-class _KeySet(msgspec.Struct):
+class _ClientKeySet(msgspec.Struct):
     keys: list[Any]
 
 
 def read_key_set(data: bytes) -> tuple[dict[str, Any], ...]:
     """Read a key set (RFC 7517 section 5). Raises BadKeySet."""
     try:
-        return usable_keys(msgspec.json.decode(data, type=_KeySet).keys)
+        return usable_keys(msgspec.json.decode(data, type=_ClientKeySet).keys)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadKeySet("is not a key set in JSON") from None
 

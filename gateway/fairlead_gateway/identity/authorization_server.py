@@ -108,9 +108,9 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         used = [provider.issuer for provider in self.providers]
         for member, names in (("providers", used), ("assertions", self.assertions)):
             for name in names:
-                if not any(name in known for known in issuers):
-                    known_names = ", ".join(known[-1] for known in issuers) or "none"
-                    yield f"{member} names {name}, and issuers has {known_names}: add it there, or correct the name"
+                if not any(name in issuer for issuer in issuers):
+                    listed = ", ".join(issuer[-1] for issuer in issuers) or "none"
+                    yield f"{member} names {name}, and issuers has {listed}: add it there, or correct the name"
         for issuer in issuers:
             if sum(name in issuer for name in used) > 1:
                 yield f"providers has the issuer {issuer[-1]} twice: leave one of them out"

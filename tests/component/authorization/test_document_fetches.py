@@ -22,7 +22,7 @@ from fairlead_authorization.clients.client import ClientsAway, UnknownClient
 from fairlead_authorization.clients.client_ids import document_address
 from fairlead_authorization.clients.document_clients import DocumentClients
 from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES
-from fairlead_authorization.clients.fetching import FETCH_SECONDS, DocumentFetcher, FetchedDocument
+from fairlead_authorization.clients.fetching import FETCH_SECONDS, DocumentFetcher, FetchedMetadata
 from fairlead_mcp.egress import public_only
 from fairlead_mcp.http.dial import Address
 
@@ -64,7 +64,7 @@ class DocumentHost:
     def fetcher(self) -> DocumentFetcher:
         return DocumentFetcher(self.resolve, self.make_tls)
 
-    async def fetch(self, url: str = URL) -> FetchedDocument:
+    async def fetch(self, url: str = URL) -> FetchedMetadata:
         return await self.fetcher()(document_address(url), MAX_DOCUMENT_BYTES)
 
 

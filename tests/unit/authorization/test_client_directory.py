@@ -15,7 +15,7 @@ from fairlead_authorization.clients.client_ids import DocumentAddress
 from fairlead_authorization.clients.configured import configured_clients
 from fairlead_authorization.clients.directory import Clients
 from fairlead_authorization.clients.document_clients import DocumentClients
-from fairlead_authorization.clients.fetching import FetchedDocument
+from fairlead_authorization.clients.fetching import FetchedMetadata
 from fairlead_authorization.clients.registration import Registrations
 from fairlead_gateway.identity.authorization_server import ClientRegistrationSettings, ConfiguredClient
 
@@ -23,8 +23,8 @@ SECRET = hashlib.sha256(b"secret").hexdigest()
 APP = ConfiguredClient(id="app", name="App", redirect_uris=("https://app.example/cb",), secret_sha256=SECRET)
 
 
-async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedDocument:
-    return FetchedDocument(json.dumps({**CLAUDE, "client_id": address.url}).encode(), 0.0)
+async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
+    return FetchedMetadata(json.dumps({**CLAUDE, "client_id": address.url}).encode(), 0.0)
 
 
 def directory(*configured: ConfiguredClient, registration: bool = True) -> Clients:
@@ -37,9 +37,9 @@ def directory(*configured: ConfiguredClient, registration: bool = True) -> Clien
 
 
 async def test_each_kind_of_client_is_found() -> None:
-    clients: ClientDirectory = (known := directory(APP))
-    assert known.registrations is not None
-    registered = known.registrations.register(json.dumps(CURSOR_REGISTRATION).encode())
+    clients: ClientDirectory = (everybody := directory(APP))
+    assert everybody.registrations is not None
+    registered = everybody.registrations.register(json.dumps(CURSOR_REGISTRATION).encode())
     app = await clients.find("app")
     assert (app.kind, app.name, app.agent, app.authentication, app.secret_sha256) == (
         "configured",
@@ -50,7 +50,7 @@ async def test_each_kind_of_client_is_found() -> None:
     )
     assert (await clients.find(registered.client_id)).kind == "registered"
     assert (await clients.find(CLAUDE["client_id"])).kind == "document"
-    await known.aclose()
+    await everybody.aclose()
 
 
 @pytest.mark.parametrize("client_id", ["", "ap", "app ", "APP", "claude.ai/oauth/mcp-oauth-client-metadata", "ä" * 500])
@@ -61,9 +61,9 @@ async def test_another_id_is_unknown(client_id: str) -> None:
 
 
 async def test_a_registered_client_is_unknown_where_clients_cannot_register() -> None:
-    known = directory()
-    assert known.registrations is not None
-    registered = known.registrations.register(json.dumps(CURSOR_REGISTRATION).encode())
+    everybody = directory()
+    assert everybody.registrations is not None
+    registered = everybody.registrations.register(json.dumps(CURSOR_REGISTRATION).encode())
     with pytest.raises(UnknownClient, match="clients cannot register themselves here"):
         await directory(registration=False).find(registered.client_id)
 

@@ -88,7 +88,7 @@ def test_a_document_that_is_not_json_is_refused(body: bytes) -> None:
         read_document(body, document_address(CLAUDE["client_id"]))
 
 
-def test_one_odd_redirect_uri_costs_only_itself() -> None:
+def test_redirect_uri_that_is_odd_costs_only_itself() -> None:
     document = read({**CLAUDE, "redirect_uris": ["http://evil.example/cb", 1, *CLAUDE["redirect_uris"] * 2]})
     assert document.redirect_uris == tuple(CLAUDE["redirect_uris"])
 

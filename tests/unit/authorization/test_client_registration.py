@@ -110,13 +110,13 @@ def test_a_client_that_cannot_be_registered_is_told_why(body: bytes, error: str,
 
 def test_a_registration_ends_with_its_time() -> None:
     clock = HandClock(0.0)
-    known = registrations(clock)
-    client_id = known.register(encoded(CURSOR_REGISTRATION)).client_id
+    ours = registrations(clock)
+    client_id = ours.register(encoded(CURSOR_REGISTRATION)).client_id
     clock.now = 30 * DAY - 1
-    assert known.find(client_id).id == client_id
+    assert ours.find(client_id).id == client_id
     clock.now = 30 * DAY
     with pytest.raises(UnknownClient, match="has expired"):
-        known.find(client_id)
+        ours.find(client_id)
 
 
 def test_a_registration_ends_with_the_hosts_that_it_was_made_for() -> None:

@@ -15,7 +15,7 @@ from fairlead_authorization.clients import document_clients
 from fairlead_authorization.clients.client import ClientsAway, UnknownClient
 from fairlead_authorization.clients.client_ids import DocumentAddress
 from fairlead_authorization.clients.document_clients import MAX_AGE, MAX_CLIENTS, MAX_FETCHES, MIN_AGE, DocumentClients
-from fairlead_authorization.clients.fetching import FetchedDocument
+from fairlead_authorization.clients.fetching import FetchedMetadata
 from virtualtime import HandClock, in_virtual_time
 
 pytestmark = in_virtual_time
@@ -32,14 +32,14 @@ class Hosts:
         self.fetched: list[str] = []
         self.seconds = 0.0
 
-    async def fetch(self, address: DocumentAddress, max_bytes: int) -> FetchedDocument:
+    async def fetch(self, address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
         self.fetched.append(address.url)
         if self.seconds:
             await asyncio.sleep(self.seconds)
         document = self.documents.get(address.url, UnknownClient("there is no document"))
         if isinstance(document, Exception):
             raise document
-        return FetchedDocument(json.dumps(document).encode(), self.max_age)
+        return FetchedMetadata(json.dumps(document).encode(), self.max_age)
 
 
 def clients(
@@ -52,18 +52,18 @@ def clients(
 
 
 @pytest.mark.parametrize(
-    ("max_age", "kept"), [(0.0, MIN_AGE), (1.0, MIN_AGE), (3_600.0, 3_600.0), (31_536_000.0, MAX_AGE)]
+    ("max_age", "cached_for"), [(0.0, MIN_AGE), (1.0, MIN_AGE), (3_600.0, 3_600.0), (31_536_000.0, MAX_AGE)]
 )
-async def test_a_document_is_cached_as_its_host_says_within_bounds(max_age: float, kept: float) -> None:
+async def test_a_document_is_cached_as_its_host_says_within_bounds(max_age: float, cached_for: float) -> None:
     hosts, clock = Hosts(CLAUDE), HandClock(1_000.0)
     hosts.max_age = max_age
-    known = clients(hosts, clock)
-    await known.find(URL)
-    clock.now += kept - 1
-    await known.find(URL)
+    directory = clients(hosts, clock)
+    await directory.find(URL)
+    clock.now += cached_for - 1
+    await directory.find(URL)
     assert len(hosts.fetched) == 1
     clock.now += 1
-    await known.find(URL)
+    await directory.find(URL)
     assert len(hosts.fetched) == 2
 
 
@@ -79,19 +79,19 @@ async def test_a_host_is_asked_for_nothing_unless_it_is_allowed() -> None:
 async def test_requests_for_one_client_wait_for_one_fetch() -> None:
     hosts = Hosts(CLAUDE)
     hosts.seconds = 1.0
-    known = clients(hosts, asyncio.get_running_loop().time)
-    found = await asyncio.gather(*(known.find(URL) for _ in range(100)))
+    directory = clients(hosts, asyncio.get_running_loop().time)
+    answers = await asyncio.gather(*(directory.find(URL) for _ in range(100)))
     assert len(hosts.fetched) == 1
-    assert {client.id for client in found} == {URL}
+    assert {client.id for client in answers} == {URL}
 
 
 async def test_a_request_that_is_given_up_does_not_end_the_fetch_of_others() -> None:
     hosts = Hosts(CLAUDE)
     hosts.seconds = 1.0
-    known = clients(hosts, asyncio.get_running_loop().time)
-    first = asyncio.create_task(known.find(URL))
+    directory = clients(hosts, asyncio.get_running_loop().time)
+    first = asyncio.create_task(directory.find(URL))
     await asyncio.sleep(0.1)
-    second = asyncio.create_task(known.find(URL))
+    second = asyncio.create_task(directory.find(URL))
     await asyncio.sleep(0.1)
     first.cancel()
     assert (await second).id == URL
@@ -101,70 +101,70 @@ async def test_a_request_that_is_given_up_does_not_end_the_fetch_of_others() -> 
 async def test_fetches_at_once_are_bounded_and_those_beyond_are_told() -> None:
     hosts = Hosts()
     hosts.seconds = 1.0
-    known = clients(hosts, asyncio.get_running_loop().time, ("*",))
+    directory = clients(hosts, asyncio.get_running_loop().time, ("*",))
     urls = [f"https://host{number}.example/client" for number in range(MAX_FETCHES + 1)]
-    answers = await asyncio.gather(*map(known.find, urls), return_exceptions=True)
+    answers = await asyncio.gather(*map(directory.find, urls), return_exceptions=True)
     assert [type(answer) for answer in answers] == [UnknownClient] * MAX_FETCHES + [ClientsAway]
     with pytest.raises(UnknownClient):
-        await known.find(urls[-1])
+        await directory.find(urls[-1])
 
 
 @pytest.mark.parametrize("error", [UnknownClient("there is no document"), ClientsAway("the host is away")])
 async def test_an_error_is_not_cached(error: Exception) -> None:
     hosts = Hosts()
     hosts.documents[URL] = error
-    known = clients(hosts, HandClock())
+    directory = clients(hosts, HandClock())
     with pytest.raises(type(error)):
-        await known.find(URL)
+        await directory.find(URL)
     hosts.documents[URL] = CLAUDE
-    assert (await known.find(URL)).id == URL
+    assert (await directory.find(URL)).id == URL
 
 
 async def test_the_last_good_document_is_used_while_its_host_is_away_for_a_day_at_most() -> None:
     hosts, clock = Hosts(CLAUDE), HandClock(1_000.0)
-    known = clients(hosts, clock)
-    good = await known.find(URL)
+    directory = clients(hosts, clock)
+    good = await directory.find(URL)
     hosts.documents[URL] = ClientsAway("the host is away")
     clock.now += MIN_AGE
-    assert await known.find(URL) is good
-    assert await known.find(URL) is good
+    assert await directory.find(URL) is good
+    assert await directory.find(URL) is good
     assert len(hosts.fetched) == 2
     clock.now += document_clients.RETRY_SECONDS
-    assert await known.find(URL) is good
+    assert await directory.find(URL) is good
     assert len(hosts.fetched) == 3
     clock.now = 1_000.0 + MAX_AGE
     with pytest.raises(ClientsAway):
-        await known.find(URL)
+        await directory.find(URL)
     with pytest.raises(ClientsAway):
-        await known.find(URL)
+        await directory.find(URL)
 
 
 async def test_a_document_that_is_gone_or_no_longer_valid_ends_the_client_at_once() -> None:
     for bad in (UnknownClient("there is no document"), {**CLAUDE, "client_id": "https://evil.example/x"}):
         hosts, clock = Hosts(CLAUDE), HandClock()
-        known = clients(hosts, clock)
-        await known.find(URL)
+        directory = clients(hosts, clock)
+        await directory.find(URL)
         hosts.documents[URL] = bad
         clock.now += MIN_AGE
         with pytest.raises(UnknownClient):
-            await known.find(URL)
+            await directory.find(URL)
         hosts.documents[URL] = ClientsAway("the host is away")
         with pytest.raises(ClientsAway):
-            await known.find(URL)
+            await directory.find(URL)
 
 
 async def test_cached_clients_are_bounded_and_the_one_used_longest_ago_goes_first() -> None:
     documents = [{**CLAUDE, "client_id": f"https://claude.ai/c{number}"} for number in range(MAX_CLIENTS + 1)]
     hosts = Hosts(*documents)
-    known = clients(hosts, HandClock())
+    directory = clients(hosts, HandClock())
     for document in documents[:-1]:
-        await known.find(document["client_id"])
-    await known.find(documents[0]["client_id"])
-    await known.find(documents[-1]["client_id"])
+        await directory.find(document["client_id"])
+    await directory.find(documents[0]["client_id"])
+    await directory.find(documents[-1]["client_id"])
     hosts.fetched.clear()
-    await known.find(documents[0]["client_id"])
+    await directory.find(documents[0]["client_id"])
     assert hosts.fetched == []
-    await known.find(documents[1]["client_id"])
+    await directory.find(documents[1]["client_id"])
     assert hosts.fetched == [documents[1]["client_id"]]
 
 
@@ -172,11 +172,11 @@ async def test_keys_of_a_client_are_fetched_from_its_url_and_for_an_hour_at_most
     hosts, clock = Hosts(CHATGPT), HandClock()
     hosts.documents[CHATGPT["jwks_uri"]] = KEYS
     hosts.max_age = MAX_AGE
-    known = clients(hosts, clock)
-    client = await known.find(CHATGPT["client_id"])
+    directory = clients(hosts, clock)
+    client = await directory.find(CHATGPT["client_id"])
     assert [key["kid"] for key in client.keys] == ["one"]
     clock.now += document_clients.MAX_KEYS_AGE
-    await known.find(CHATGPT["client_id"])
+    await directory.find(CHATGPT["client_id"])
     assert hosts.fetched == [CHATGPT["client_id"], CHATGPT["jwks_uri"]] * 2
 
 
@@ -199,17 +199,17 @@ async def test_keys_at_another_host_or_address_are_not_fetched(uri: str, says: s
 
 
 async def test_a_client_is_the_agent_of_its_host_and_path_unless_the_settings_name_it() -> None:
-    known = clients(Hosts(CLAUDE, VSCODE), HandClock(), agents={URL: "claude"})
-    assert (await known.find(URL)).agent == "claude"
-    assert (await known.find(VSCODE["client_id"])).agent == "vscode.dev/oauth/client-metadata.json"
+    directory = clients(Hosts(CLAUDE, VSCODE), HandClock(), agents={URL: "claude"})
+    assert (await directory.find(URL)).agent == "claude"
+    assert (await directory.find(VSCODE["client_id"])).agent == "vscode.dev/oauth/client-metadata.json"
 
 
 async def test_an_end_ends_fetches() -> None:
     hosts = Hosts(CLAUDE)
     hosts.seconds = 3_600.0
-    known = clients(hosts, asyncio.get_running_loop().time)
-    waiting = asyncio.create_task(known.find(URL))
+    directory = clients(hosts, asyncio.get_running_loop().time)
+    waiting = asyncio.create_task(directory.find(URL))
     await asyncio.sleep(1)
-    await known.aclose()
+    await directory.aclose()
     with pytest.raises(ClientsAway, match="was ended"):
         await waiting

@@ -22,7 +22,7 @@ def load(tmp_path: Path, server: dict[str, Any], **members: Any) -> CredentialIs
     return load_credential_issuers(file)
 
 
-def test_a_gateway_is_no_authorization_server_unless_the_file_says_so(tmp_path: Path) -> None:
+def test_authorization_server_is_off_unless_the_file_has_it(tmp_path: Path) -> None:
     file = tmp_path / "identity.yaml"
     file.write_text(yaml.safe_dump({"issuers": ISSUERS}))
     assert load_credential_issuers(file).authorization_server is None
