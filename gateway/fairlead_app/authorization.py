@@ -256,6 +256,7 @@ def _provider(
         client_id=settings.client_id,
         client_secret=_read(settings.client_secret_file, file, "clientSecretFile").strip(),
         scopes=settings.scopes,
+        prompt=settings.prompt,
         ca_bundle=_read(issuer.ca_file, file, "caFile") or None,
     )
 

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
+from fairlead_api.documents.codec import Document
 from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
@@ -212,8 +213,12 @@ async def two_providers(folder: Path) -> AsyncIterator[tuple[AuthorizationWorld,
 
 
 @contextlib.asynccontextmanager
-async def gateway_of(folder: Path, identity: Path, *, port: int = 0, **more: Any) -> AsyncIterator[tuple[str, Gateway]]:
-    """A gateway with an identity file, and its address, with a free port unless one is given."""
+async def gateway_of(
+    folder: Path, identity: Path, *documents: Document, port: int = 0, **more: Any
+) -> AsyncIterator[tuple[str, Gateway]]:
+    """A gateway with an identity file and one server, and its address, at a free port unless one is given. `documents`
+    are served besides the server's.
+    """
     port = port or free_port()
     base = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {

@@ -74,6 +74,8 @@ class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
     client_secret: str = ""
     scopes: tuple[str, ...] = ()
     """Scopes besides `openid`."""
+    prompt: str = ""
+    """`prompt` of its requests; empty: not sent."""
     ca_bundle: str | None = None
     """PEM certificates that verify the provider; None: the system's."""
 
@@ -125,7 +127,9 @@ class OpenIdProvider:
         nonce = new_secret()
         try:
             flow = await self._ready()
-            authorization = await flow.begin(self._redirect_uri, optional=_OPTIONAL, nonce=nonce)
+            authorization = await flow.begin(
+                self._redirect_uri, optional=_OPTIONAL, nonce=nonce, prompt=self.client.prompt
+            )
         except GrantFailed as error:
             raise ProviderAway(self._sentence(error)) from error
         return ProviderSignIn(authorization, nonce)

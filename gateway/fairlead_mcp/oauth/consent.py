@@ -134,6 +134,7 @@ class ConsentFlow:
         scopes: frozenset[str] = frozenset(),
         optional: frozenset[str] = frozenset(),
         nonce: str = "",
+        prompt: str | None = None,
     ) -> Authorization:
         """Prepare the request of a person, with a registration of the gateway where it needs one.
 
@@ -141,7 +142,8 @@ class ConsentFlow:
         `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
         servers that read it; `scopes` are requested besides others, as those that the person gave before. Those
         in `optional` are left out where the authorization server names its scopes without them. `nonce` is that of the
-        ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. Raises GrantFailed.
+        ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. `prompt` (likewise) is not sent if it is
+        empty; None: that of the settings. Raises GrantFailed.
         """
         check_settings(self._settings)
         async with _time_limit("the authorization server"):
@@ -158,6 +160,10 @@ class ConsentFlow:
         parameters = self._parameters(client.client_id, redirect_uri, state, verifier, resource, wanted)
         if nonce:
             parameters["nonce"] = nonce
+        if prompt is not None:
+            parameters.pop("prompt", None)
+        if prompt:
+            parameters["prompt"] = prompt
         return Authorization(
             request_url(metadata.authorization_endpoint, parameters),
             state,
