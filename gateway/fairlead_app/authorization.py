@@ -27,7 +27,7 @@ from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.http.dial import Resolve
 
 if TYPE_CHECKING:
-    from fairlead_authorization.clients.fetching import DocumentFetcher
+    from fairlead_authorization.clients.fetching import Fetch
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import IdentityProviderClient
@@ -108,7 +108,7 @@ def authorization_trust(
         return None
     assert tokens is not None, "the file has the issuers of the providers"
     issuer = _issuer(identity)
-    if any(known.issuer.rstrip("/") == issuer for known in credential_issuers.issuers):
+    if any(trusted.issuer.rstrip("/") == issuer for trusted in credential_issuers.issuers):
         raise BadSetting(
             f"{identity.file}: {issuer} is FAIRLEAD_PUBLIC_URL, and so the authorization server itself: remove it from "
             "issuers"
@@ -154,7 +154,7 @@ def authorization_service(
     session_key: bytes,
     resolve: Resolve,
     clock: Callable[[], float],
-    documents: DocumentFetcher | None = None,
+    documents: Fetch | None = None,
 ) -> AuthorizationService:
     """Create the authorization server. `documents` fetches documents of clients; by default from hosts with public
     addresses alone. Raises BadSetting.
@@ -244,7 +244,7 @@ def _provider(
     """The gateway as a client of a provider. Raises BadSetting."""
     from fairlead_authorization.protocol.provider import IdentityProviderClient
 
-    issuer = next(known for known in credential_issuers.issuers if settings.issuer in known.names)
+    issuer = next(trusted for trusted in credential_issuers.issuers if settings.issuer in trusted.names)
     if not is_confidential(issuer.issuer):
         raise BadSetting(
             f"{file}: authorizationServer: people cannot sign in at {issuer.issuer}, which must be an https URL, "
@@ -256,6 +256,7 @@ def _provider(
         client_id=settings.client_id,
         client_secret=_read(settings.client_secret_file, file, "clientSecretFile").strip(),
         scopes=settings.scopes,
+        prompt=settings.prompt,
         ca_bundle=_read(issuer.ca_file, file, "caFile") or None,
     )
 

@@ -39,7 +39,7 @@ from fairlead_tools.handlers.tools import DOCUMENT
 from fairlead_web.guard import RequestGuard
 
 if TYPE_CHECKING:
-    from fairlead_authorization.clients.fetching import DocumentFetcher
+    from fairlead_authorization.clients.fetching import Fetch
     from fairlead_kube.client import Kube
 
 DENY_ALL: Final = Rules(default_action="Deny")
@@ -65,7 +65,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic clock for deadlines and limits of calls, in seconds."""
     kube: Kube | None = None
     """Client of the cluster; None off a cluster."""
-    documents: DocumentFetcher | None = None
+    client_documents: Fetch | None = None
     """Fetcher of documents of OAuth clients; None: one that reaches public addresses alone."""
 
 
@@ -169,5 +169,5 @@ def _authorization(
         session_key=shared.settings.installation.session_key.encode(),
         resolve=servers.resolve,
         clock=shared.clock,
-        documents=runtime.documents,
+        documents=runtime.client_documents,
     )

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
+from fairlead_api.documents.codec import Document
 from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
@@ -75,11 +76,11 @@ class AuthorizationWorld:
     browser: BareBrowser
 
     async def authorize(self, attempt: Attempt, browser: BareBrowser | None = None) -> Page:
-        """What the browser gets for a client's request."""
+        """Answer to a browser with a client's request."""
         return await (browser or self.browser).get(f"/oauth/authorize?{urlencode(attempt.query)}")
 
     async def come_back(self, begun: Page, browser: BareBrowser | None = None) -> Page:
-        """Log in at the provider; what the browser gets for the provider's answer."""
+        """Log in at the provider; the answer to the browser that comes back."""
         browser = browser or self.browser
         assert begun.status == 303, begun.text
         return await browser.get(await browser.come_back(begun.location))
@@ -212,8 +213,12 @@ async def two_providers(folder: Path) -> AsyncIterator[tuple[AuthorizationWorld,
 
 
 @contextlib.asynccontextmanager
-async def gateway_of(folder: Path, identity: Path, *, port: int = 0, **more: Any) -> AsyncIterator[tuple[str, Gateway]]:
-    """A gateway with an identity file, and its address, with a free port unless one is given."""
+async def gateway_of(
+    folder: Path, identity: Path, *documents: Document, port: int = 0, **more: Any
+) -> AsyncIterator[tuple[str, Gateway]]:
+    """A gateway with an identity file and one server, and its address, at a free port unless one is given. `documents`
+    are served besides the server's.
+    """
     port = port or free_port()
     base = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {
@@ -223,6 +228,9 @@ async def gateway_of(folder: Path, identity: Path, *, port: int = 0, **more: Any
         "grants_directory": folder / "grants",
         **more,
     }
+    runtime = {name: settings.pop(name) for name in ("client_documents",) if name in settings}
     trust = build_trust(Settings.of(**settings))
-    async with running(folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, trust=trust) as gateway:
+    async with running(
+        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, **runtime, trust=trust
+    ) as gateway:
         yield base, gateway

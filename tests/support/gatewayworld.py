@@ -135,7 +135,7 @@ async def running(
         credentials=DirectoryCredentials(folder / "credentials"),
         **taken("children", "shared_children", "resolve", "custom"),
     )
-    runtime = Runtime(**taken("clock", "heap", "kube"))
+    runtime = Runtime(**taken("clock", "heap", "kube", "client_documents"))
     trust = msgspec.structs.replace(settings.pop("trust", NO_TRUST), **taken("console_token"))
     models = settings.pop("models", None)
     gateway = compose(

@@ -13,21 +13,20 @@ if TYPE_CHECKING:
 
 
 class SignInCollector(Collector):
-    """Metrics of one gateway's authorization server; none without one."""
+    """Metrics of one gateway's authorization server, without samples where it has none."""
 
     def __init__(self, counts: SignInCounts | None) -> None:
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        if self._counts is None:
-            return
+        counts = self._counts
         text = "Sign-ins of clients, by outcome: begun, signed_in, denied, refused, unavailable"
         sign_ins = CounterMetricFamily("fairlead_sign_ins", text, labels=["outcome"])
-        for outcome, count in sorted(self._counts.sign_ins.items()):
+        for outcome, count in [] if counts is None else sorted(counts.sign_ins.items()):
             sign_ins.add_metric([outcome], count)
         yield sign_ins
         text = "Token requests of clients, by grant type and outcome: issued, refused, unavailable"
         tokens = CounterMetricFamily("fairlead_token_requests", text, labels=["grant", "outcome"])
-        for (grant, outcome), count in sorted(self._counts.tokens.items()):
+        for (grant, outcome), count in [] if counts is None else sorted(counts.tokens.items()):
             tokens.add_metric([grant, outcome], count)
         yield tokens

@@ -102,9 +102,9 @@ class AuthorizationEndpoint:
         parts, values = self._parts, parameters.values
         if parameters.repeated - {"resource"}:
             raise _ClientRefused("invalid_request", "a parameter is repeated")
-        known = LoadedClient(target.client, parts.scopes)
+        client = LoadedClient(target.client, parts.scopes)
         try:
-            scopes = LoadedServer(known).check_authorization(LoadedRequest("GET", parameters, {}))
+            scopes = LoadedServer(client).check_authorization(LoadedRequest("GET", parameters, {}))
         except OAuth2Error as error:
             raise _ClientRefused(error.error or "invalid_request", error.get_error_description() or "") from error
         resource = canonical_resource(values.get("resource", parts.issuer), parts.issuer)

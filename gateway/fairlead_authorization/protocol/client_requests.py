@@ -65,9 +65,9 @@ class ClientRequests:
             raise OAuthRefusal("invalid_client", str(error), 401, _CHALLENGE) from error
         except ClientsAway as error:
             raise away(error) from error
-        known = LoadedClient(client, self._parts.scopes)
+        loaded_client = LoadedClient(client, self._parts.scopes)
         try:
-            self._server(known).authenticate(loaded)
+            self._server(loaded_client).authenticate(loaded)
         except OAuth2Error as error:
             message = f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE) from error
@@ -76,7 +76,7 @@ class ClientRequests:
         ):
             message = "the client assertion was used before, or has no jti: make a new one for each request"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE)
-        return AuthenticatedRequest(known, loaded)
+        return AuthenticatedRequest(loaded_client, loaded)
 
     def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
         """Check a token request over its session; returns the scopes of the access token. Raises OAuthRefusal."""
@@ -86,8 +86,8 @@ class ClientRequests:
             description = error.get_error_description() or "the request is not valid"
             raise OAuthRefusal(error.error or "invalid_request", description) from error
 
-    def _server(self, known: LoadedClient, granted: SessionGrant | None = None) -> LoadedServer:
-        return LoadedServer(known, granted, audiences=self._audiences, now=self._parts.now())
+    def _server(self, client: LoadedClient, granted: SessionGrant | None = None) -> LoadedServer:
+        return LoadedServer(client, granted, audiences=self._audiences, now=self._parts.now())
 
 
 def away(error: Exception) -> OAuthRefusal:

@@ -70,7 +70,7 @@ class LoadedClient(ClientMixin):
     def get_allowed_scope(self, scope: Collection[str] | str) -> str:
         """Known scopes among the requested, the others are left out (RFC 6749 section 3.3); all if none is known."""
         requested = scope.split()[:MAX_SCOPES] if isinstance(scope, str) else ()
-        granted = [known for known in self._scopes if known in requested]
+        granted = [scope for scope in self._scopes if scope in requested]
         return " ".join(granted or self._scopes)
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
@@ -111,8 +111,8 @@ class SessionGrant(AuthorizationCodeMixin, TokenMixin):
 
 
 class S256Challenge(CodeChallenge):
-    """PKCE (RFC 7636), which all clients need, and by S256 alone: without a method it would be `plain`, which whoever
-    sees the request can answer.
+    """PKCE (RFC 7636), which all clients need, and by S256 alone: without a method it would be `plain`, to which
+    everybody who sees the request knows the answer.
     """
 
     def validate_code_challenge(self, grant: AuthorizationCodeGrant, redirect_uri: str) -> None:
@@ -210,10 +210,10 @@ def _assertion_check(
         form = request.form
         if form.get("client_assertion_type") != ASSERTION_TYPE or "client_assertion" not in form:
             return None
-        known = query_client(form.get("client_id", ""))
-        if known is None or not is_signed_by(known.client, form["client_assertion"], audiences, now):
+        client = query_client(form.get("client_id", ""))
+        if client is None or not is_signed_by(client.client, form["client_assertion"], audiences, now):
             return None
-        return known
+        return client
 
     return check
 

@@ -17,7 +17,7 @@ from fairlead_authorization.sessions.signing_keys import SigningKeys
 
 
 class SignInCounts:
-    """What became of sign-ins and token requests, for metrics."""
+    """Outcomes of sign-ins and token requests, for metrics."""
 
     def __init__(self) -> None:
         self.sign_ins: Counter[str] = Counter()
@@ -27,7 +27,7 @@ class SignInCounts:
 
 
 class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the endpoints share."""
+    """Parts that the endpoints share."""
 
     issuer: str
     """URL of the gateway, without a slash at the end."""

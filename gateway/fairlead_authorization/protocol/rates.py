@@ -10,7 +10,7 @@ from fairlead_gateway.limits.rate import MINUTE, Rate
 from fairlead_mcp.addresses import client_of
 
 MAX_ADDRESSES: Final = 4_096
-"""Limit on the addresses that are counted; beyond it, the one whose last request is oldest begins anew."""
+"""Limit on the addresses that are counted; beyond it, the one whose last request is oldest is forgotten."""
 PER_MINUTE: Final = 1_800
 """Requests of one address to one endpoint: services such as Claude refresh the tokens of all their users from a few
 addresses.

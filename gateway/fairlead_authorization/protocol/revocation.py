@@ -21,7 +21,7 @@ class RevocationEndpoint:
         self._requests = ClientRequests(parts, REVOKE, used)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a client: an unknown token is no error (section 2.2). Raises OAuthRefusal."""
+        """Answer a client, also for an unknown token with 200 (section 2.2). Raises OAuthRefusal."""
         authenticated = await self._requests.read(request)
         token = authenticated.form.get("token")
         if token is None:

@@ -35,6 +35,10 @@ class OidcProviderClient(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """File with the client's secret; without it the client is public and has PKCE alone."""
     scopes: tuple[Text, ...] = ("profile", "email", "groups", "offline_access")
     """Scopes to request besides `openid`."""
+    prompt: str = ""
+    """`prompt` of the authorization request (OpenID Connect Core 1.0 section 3.1.2.1), such as `consent` for a provider
+    that gives a refresh token only then. Empty: not sent, as Microsoft Entra would ask each person for consent.
+    """
 
 
 class ConfiguredClient(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -134,6 +134,8 @@ class ConsentFlow:
         scopes: frozenset[str] = frozenset(),
         optional: frozenset[str] = frozenset(),
         nonce: str = "",
+        prompt: str | None = None,
+        metadata: AuthorizationServerMetadata | None = None,
     ) -> Authorization:
         """Prepare the request of a person, with a registration of the gateway where it needs one.
 
@@ -141,12 +143,14 @@ class ConsentFlow:
         `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
         servers that read it; `scopes` are requested besides others, as those that the person gave before. Those
         in `optional` are left out where the authorization server names its scopes without them. `nonce` is that of the
-        ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. Raises GrantFailed.
+        ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. `prompt` (likewise) is not sent if it is
+        empty; None: that of the settings. `metadata` is that of the issuer, where it was discovered before. Raises
+        GrantFailed.
         """
         check_settings(self._settings)
         async with _time_limit("the authorization server"):
             demand = challenge or await self._challenge()
-            provider = await self._provider(demand)
+            provider = await self._provider(demand) if metadata is None else _Provider(metadata, None)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
             offered = frozenset(metadata.scopes)
@@ -158,6 +162,10 @@ class ConsentFlow:
         parameters = self._parameters(client.client_id, redirect_uri, state, verifier, resource, wanted)
         if nonce:
             parameters["nonce"] = nonce
+        if prompt is not None:
+            parameters.pop("prompt", None)
+        if prompt:
+            parameters["prompt"] = prompt
         return Authorization(
             request_url(metadata.authorization_endpoint, parameters),
             state,
@@ -226,8 +234,8 @@ class ConsentFlow:
 
     async def _challenge(self) -> Challenge:
         """The server's challenge, where its metadata is needed."""
-        known = self._settings.token_url or not self._access.server_url
-        return Challenge() if known else await discover_challenge(self._access)
+        needs_none = self._settings.token_url or not self._access.server_url
+        return Challenge() if needs_none else await discover_challenge(self._access)
 
     async def _provider(self, challenge: Challenge) -> _Provider:
         """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""

@@ -40,7 +40,12 @@ async def test_person_signs_in_and_the_client_refreshes_until_it_ends_the_sign_i
     async with consent_provider(tmp_path, {}) as provider:
         client = await registered(provider, f"http://127.0.0.1:{port}/oauth/callback/corp")
         (tmp_path / "secret").write_text(client["client_secret"])
-        settings = {"issuer": "corp", "clientId": client["client_id"], "clientSecretFile": str(tmp_path / "secret")}
+        settings = {
+            "issuer": "corp",
+            "clientId": client["client_id"],
+            "clientSecretFile": str(tmp_path / "secret"),
+            "prompt": "consent",
+        }
         file = identity_file(tmp_path, [{"issuer": provider.issuer, "name": "corp"}], [settings])
         async with gateway_of(tmp_path, file, port=port) as (base, gateway):
             browser, attempt = BareBrowser(base), Attempt(more={"resource": f"{base}/mcp"})

@@ -1,0 +1,111 @@
+"""A client signs a person of Dex in, whose groups decide what the client may call."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urljoin
+
+import aiohttp
+from yarl import URL
+
+from authorizationworld import Attempt, gateway_of, hidden_fields, identity_file, target_of
+from dexprocess import dex_process
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from oidcprovider import BareBrowser, parameters
+from ports import free_port
+
+CLIENT = "fairlead"
+SECRET = "the secret/of the gateway+"
+LOGIN = {"login": "ann@example.com", "password": "password"}
+STAFF_ALONE = Rules(
+    policies=(
+        Policy(
+            namespace="default",
+            name="staff",
+            every=True,
+            subjects=(Subject(kind="Group", name="staff"),),
+            rules=(Rule(action="Allow", tools=("*",)),),
+        ),
+    ),
+)
+
+
+def configuration(issuer: str, port: int, callback: str) -> dict[str, Any]:
+    """Configuration of Dex, with one person and the gateway as its client."""
+    person = {
+        "email": LOGIN["login"],
+        "hash": "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W",
+        "username": "ann",
+        "groups": ["staff"],
+        "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466",
+    }
+    return {
+        "issuer": issuer,
+        "storage": {"type": "memory"},
+        "web": {"http": f"127.0.0.1:{port}"},
+        "oauth2": {"skipApprovalScreen": True},
+        "enablePasswordDB": True,
+        "staticClients": [{"id": CLIENT, "name": "Gateway", "secret": SECRET, "redirectURIs": [callback]}],
+        "staticPasswords": [person],
+    }
+
+
+async def logged_in(url: str, callback: str) -> str:
+    """Log in at Dex; the URL to which it leads back."""
+    fields: dict[str, str] | None = None
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        for _ in range(8):
+            verb = "GET" if fields is None else "POST"
+            async with session.request(verb, URL(url, encoded=True), data=fields, allow_redirects=False) as answer:
+                text, location = await answer.text(), answer.headers.get("location", "")
+                assert answer.status < 400, text
+            if location.startswith(callback):
+                return location
+            form = re.search(r'<form[^>]*action="([^"]+)"', text)
+            assert location or form is not None, text
+            fields = None if location or form is None else LOGIN
+            url = urljoin(url, location or unescape(form[1] if form else ""))
+    raise AssertionError(f"Dex does not come to an end: {url}")
+
+
+async def answer_to(base: str, **fields: str) -> dict[str, Any]:
+    """Answer of the token endpoint."""
+    async with aiohttp.ClientSession() as session, session.post(f"{base}/oauth/token", data=fields) as answer:
+        assert answer.status == 200, await answer.text()
+        members: dict[str, Any] = await answer.json()
+        return members
+
+
+async def tools_of(base: str, token: str) -> list[str]:
+    """Names of the tools that a client sees."""
+    headers = {"authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession() as session, session.get(f"{base}/v1/tools", headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+        return [tool["name"] for tool in (await answer.json())["tools"]]
+
+
+async def test_person_of_dex_has_the_tools_of_her_groups_by_a_client(tmp_path: Path) -> None:
+    port, dex_port = free_port(), free_port()
+    issuer, callback = f"http://localhost:{dex_port}/dex", f"http://127.0.0.1:{port}/oauth/callback/corp"
+    async with dex_process(tmp_path, configuration(issuer, dex_port, callback)):
+        (tmp_path / "secret").write_text(SECRET)
+        client = {"issuer": "corp", "clientId": CLIENT, "clientSecretFile": str(tmp_path / "secret")}
+        file = identity_file(tmp_path, [{"issuer": issuer, "name": "corp"}], [client])
+        async with gateway_of(tmp_path, file, STAFF_ALONE, port=port) as (base, _):
+            browser, attempt = BareBrowser(base), Attempt()
+            begun = await browser.get(f"/oauth/authorize?{urlencode(attempt.query)}")
+            page = await browser.get(await logged_in(begun.location, callback))
+            assert "ann@example.com" in page.text
+            allowed = await browser.post("/oauth/consent", **hidden_fields(page), decision="allow")
+            code = {"code": parameters(target_of(allowed))["code"], "redirect_uri": attempt.redirect_uri}
+            own = {"client_id": attempt.client_id}
+            tokens = await answer_to(
+                base, grant_type="authorization_code", **own, **code, code_verifier=attempt.verifier
+            )
+            assert await tools_of(base, tokens["access_token"]) == ["shop__buy"]
+            for _ in range(2):
+                tokens = await answer_to(base, grant_type="refresh_token", **own, refresh_token=tokens["refresh_token"])
+            assert await tools_of(base, tokens["access_token"]) == ["shop__buy"]
