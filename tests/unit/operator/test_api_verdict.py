@@ -50,7 +50,7 @@ def test_patterns_and_credentials_that_the_document_does_not_have_are_reported(
     assert report_on({**PLACE, **openapi}).unknown == unknown
 
 
-def test_what_the_document_does_not_have_is_told_on_the_server() -> None:
+def test_unknown_operations_are_told_on_the_server() -> None:
     server = mcp_server(openapi={**PLACE, "include": ["listPet", "reading"]})
     report = report_on({**PLACE, "include": ["listPet", "reading"]})
     verdict = api_verdict(server, ListingFindings(api=report))
