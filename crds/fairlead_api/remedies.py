@@ -50,6 +50,8 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.LOOP_DETECTED: "Point spec.url at the server itself, or remove the server.",
         Cause.ADDRESS_NOT_ALLOWED: "Use another address; or allow the server's address in FAIRLEAD_ALLOWED_URLS of "
         "fairlead up.",
+        Cause.UNKNOWN_TIER: "Correct the field that the message names, or create the tier.",
+        Cause.HTTP_REFUSED: "Check the path in spec.url, and read the server's log.",
         Cause.CONNECTION_REFUSED: "Check spec.url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
         Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, set "
@@ -69,6 +71,7 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct command; arguments go into args, one by one.",
         Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has its output.",
         Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise fairlead.limits.concurrency.",
+        Cause.HTTP_REFUSED: "Check the path in url, and read the server's log.",
         Cause.CONNECTION_REFUSED: "Check url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in url.",
         Cause.INVALID_URL: "Correct url.",
@@ -120,6 +123,14 @@ _HANGS: Final = "The server may hang: check what responds at the url, and its pa
 _WHERE_IT_RUNS: Final[Mapping[Form, str]] = MappingProxyType(
     dict.fromkeys(("local", "client-configuration"), "Read the server's log, where it runs, and check its url.")
 )
+_SSE_PATH: Final[Mapping[Form, str]] = MappingProxyType(
+    {
+        "cluster": "Check spec.image.path or the path in spec.url: often /sse. A newer server needs "
+        "transport: streamable-http.",
+        "local": "Check the path in spec.url: often /sse. A newer server needs transport: streamable-http.",
+        "client-configuration": 'Check the path in url: often /sse. A newer server needs "type": "http".',
+    }
+)
 _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingProxyType(
     {
         (Cause.NOT_MCP, "stdio"): {
@@ -127,12 +138,8 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "local": _RUN_IT,
             "client-configuration": _RUN_IT,
         },
-        (Cause.NOT_MCP, "sse"): {
-            "cluster": "Check spec.image.path or the path in spec.url: often /sse. A newer server needs "
-            "transport: streamable-http.",
-            "local": "Check the path in spec.url: often /sse. A newer server needs transport: streamable-http.",
-            "client-configuration": 'Check the path in url: often /sse. A newer server needs "type": "http".',
-        },
+        (Cause.NOT_MCP, "sse"): _SSE_PATH,
+        (Cause.NOT_FOUND, "sse"): _SSE_PATH,
         (Cause.METHOD_NOT_ALLOWED, "sse"): {
             "cluster": "Check spec.image.path or the path in spec.url; a newer server needs "
             "transport: streamable-http.",

@@ -48,7 +48,7 @@ _PREFIX_RESERVED: Final = (
     "this server's prefix is reserved for a server that was deleted, so its tools are listed only at its own endpoint; "
     "an administrator can see for which server and until when"
 )
-"""The same if the other server was deleted."""
+"""Replacement for the message of a conflict with a server that was deleted."""
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):

@@ -52,7 +52,7 @@ async def test_every_verb_says_what_it_could_not_do() -> None:
     async with answering(refusing(403)) as kube:
         refused = await asyncio.gather(
             kube.get(SECRETS, "team", "a"),
-            kube.exists(SECRETS, "team", "a"),
+            kube.labels(SECRETS, "team", "a"),
             kube.list(SCOPE),
             kube.list(Scope(CONFIG_MAPS, Json)),
             anext(kube.watch(SCOPE, "1")),

@@ -46,6 +46,7 @@ def test_advice_on_a_server_at_a_url_speaks_of_its_transport_and_of_no_command(f
     for cause in (Cause.METHOD_NOT_ALLOWED, Cause.TIMEOUT):
         assert older in remedy(cause, form, "streamable-http")
         assert "command" not in remedy(cause, form, "streamable-http")
+    assert "often /sse" in remedy(Cause.NOT_FOUND, form, "sse")
     for cause in (Cause.NOT_MCP, Cause.METHOD_NOT_ALLOWED, Cause.TIMEOUT):
         assert older not in remedy(cause, form, "sse")
         assert "command" not in remedy(cause, form, "sse")

@@ -100,12 +100,12 @@ def test_an_answer_after_the_end_of_its_loop_is_dropped() -> None:
 
 async def test_reverse_lookups_without_an_answer_keep_no_other_address_waiting() -> None:
     may_answer = threading.Event()
-    asked: list[str] = []
+    looked_up: list[str] = []
 
     def look_up_name(address: str, port: int, flags: int) -> AddressInfo:
         if flags & socket.AI_NUMERICHOST:
             return system_name(address, port, flags)
-        asked.append(address)
+        looked_up.append(address)
         if address == "192.0.2.1":
             may_answer.wait()
         return [("name.example",)]
@@ -115,7 +115,7 @@ async def test_reverse_lookups_without_an_answer_keep_no_other_address_waiting()
     assert await names("192.0.2.2", 0) == [("name.example",)]
     may_answer.set()
     await asyncio.gather(*waiting)
-    assert asked.count("192.0.2.1") == 1
+    assert looked_up.count("192.0.2.1") == 1
     assert await name_by_dns("127.0.0.1") == socket.getfqdn("127.0.0.1")
 
 
