@@ -58,8 +58,8 @@ _PARTIALLY_INVALID: Final = {
     ),
     Cause.UNKNOWN_OPERATION: CauseExplanation(
         "True",
-        "Patterns in openapi.include or openapi.exclude match no operation of the document, or openapi.credentials names "
-        "security schemes that it does not have. They have no effect; everything else is applied.",
+        "Patterns in openapi.include or openapi.exclude match no operation of the document, or openapi.credentials "
+        "names security schemes that it does not have. They have no effect; everything else is applied.",
         "Correct them: patterns are operation ids, tags or METHOD /path, with * and ?; fairlead openapi check lists "
         "the operations.",
     ),
