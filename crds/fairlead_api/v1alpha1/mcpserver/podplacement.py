@@ -5,12 +5,13 @@ This module has no I/O.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, ShortText
 from fairlead_api.v1alpha1.names import DnsLabel, LabelName, LabelValue
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 Weight = Annotated[int, Field(ge=1, le=100)]
 
@@ -172,3 +173,13 @@ class TopologySpreadConstraint(Model):
     """Whether nodes with taints that the pod does not tolerate are left out."""
     match_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
     """Labels that must have the same value as on the pod itself."""
+
+
+SPREAD_ONCE: Final = ValidationRule(
+    cel="self.all(one, self.exists_one(other, other.topologyKey == one.topologyKey && "
+    "other.whenUnsatisfiable == one.whenUnsatisfiable))",
+    message="each pair of topologyKey and whenUnsatisfiable may occur once only: the API server rejects such pods",
+    holds=lambda constraints: (
+        len({(each.topology_key, each.when_unsatisfiable) for each in constraints}) == len(constraints)
+    ),
+)

@@ -15,7 +15,12 @@ from fairlead_api.patterns import IPV4_ADDRESS, IPV6_ADDRESS
 from fairlead_api.v1alpha1.common import Model, ShortText
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.podcontainers import PodContainer, UserSecurity
-from fairlead_api.v1alpha1.mcpserver.podplacement import PodAffinityRules, Toleration, TopologySpreadConstraint
+from fairlead_api.v1alpha1.mcpserver.podplacement import (
+    SPREAD_ONCE,
+    PodAffinityRules,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from fairlead_api.v1alpha1.mcpserver.podvolumes import PodVolume
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.names import LABEL_NAMES, Labels, ObjectName
@@ -135,7 +140,9 @@ class PodOverlaySpec(Model):
     """Affinity to nodes and pods."""
     tolerations: list[Toleration] | None = Field(default=None, max_length=32)
     """Taints of nodes that the pod tolerates."""
-    topology_spread_constraints: list[TopologySpreadConstraint] | None = Field(default=None, max_length=16)
+    topology_spread_constraints: Annotated[list[TopologySpreadConstraint], SPREAD_ONCE] | None = Field(
+        default=None, max_length=16
+    )
     """How replicas are spread over zones and nodes."""
 
     termination_grace_period_seconds: int | None = Field(default=None, ge=0, le=86400)
