@@ -18,7 +18,7 @@ from sourcefiles import report, source_files
 
 FOLDERS = ("crds", "operator", "gateway", "examples")
 """Folders of what ships, and of what is copied from."""
-OTHER_DECODERS = ("msgspec.json", "_document", "jsonrpc", "jwt", "webencodings", "json")
+OTHER_DECODERS = ("msgspec.json", "msgspec.msgpack", "_document", "jsonrpc", "jwt", "webencodings", "json")
 """Receivers whose `decode` and `encode` take a document, and no name of a codec."""
 MADE_DECODERS = ("json.JSONDecoder(", "encoder(", "codecs.getincrementaldecoder(")
 NAMED = {
