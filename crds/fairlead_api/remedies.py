@@ -216,6 +216,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.DEFAULT_BEYOND_MAX,
         Cause.CONFLICTED,
         Cause.PATTERNS_MATCH_NOTHING,
+        Cause.UNKNOWN_SECURITY_SCHEME,
         Cause.SECRET_NOT_FOUND,
         Cause.SECRET_NOT_LABELLED,
         Cause.SECRET_KEY_MISSING,
