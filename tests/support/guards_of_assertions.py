@@ -20,7 +20,7 @@ ASSERTIONS = (
         "an identity assertion as an access token",
         "fairlead_gateway.identity.jwt_authenticator",
         ((' and str(header.get("typ", "JWT")).lower() in types', ""),),
-        f"{_TEST}::test_assertion_is_no_access_token",
+        f"{_TEST}::test_assertion_is_not_an_access_token",
         "200 == 401",
     ),
     Guard(
@@ -88,7 +88,7 @@ ASSERTIONS = (
         "a token with more scopes than the identity assertion",
         _CHECKS,
         (("if scope in granted and scope in wanted", "if scope in wanted"),),
-        f"{_TEST}::test_scopes_are_no_wider_than_those_of_the_assertion",
+        f"{_TEST}::test_token_has_no_more_scopes_than_the_assertion",
         "mcp:tools mcp:admin",
     ),
     Guard(

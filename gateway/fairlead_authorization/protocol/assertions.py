@@ -32,7 +32,7 @@ _ASSERTION_CLAIMS: Final = PROTOCOL_CLAIMS | {"resource", "authorization_details
 
 
 class AcceptedAssertion(NamedTuple):
-    """What an assertion grants."""
+    """Access that an assertion grants."""
 
     id: str
     """`jti`, which is good once."""
@@ -45,7 +45,7 @@ class AcceptedAssertion(NamedTuple):
 
 
 class RequestedToken(NamedTuple):
-    """What a client asks for besides the assertion."""
+    """Resource and scopes in a request, besides the assertion."""
 
     resource: str | None
     """As in the request; None: not named."""
@@ -134,11 +134,11 @@ def _resource(claims: Mapping[str, Any], requested: str | None, issuer: str) -> 
     return resource
 
 
-def _scopes(claims: Mapping[str, Any], requested: str | None, known: Sequence[str]) -> tuple[str, ...]:
-    """Scopes of the access token: known ones that the assertion grants, and that the request names if it names any."""
+def _scopes(claims: Mapping[str, Any], requested: str | None, supported: Sequence[str]) -> tuple[str, ...]:
+    """Supported scopes that the assertion grants, and that the request names if it names any."""
     granted = words_of(claims.get("scope"))
     wanted = granted if requested is None else requested.split()
-    scopes = tuple(scope for scope in known if scope in granted and scope in wanted)
-    if known and not scopes:
-        raise refused(f"the assertion grants no scope of this gateway (claim scope): {' '.join(known)}"[:300])
+    scopes = tuple(scope for scope in supported if scope in granted and scope in wanted)
+    if supported and not scopes:
+        raise refused(f"the assertion grants no scope of this gateway (claim scope): {' '.join(supported)}"[:300])
     return scopes

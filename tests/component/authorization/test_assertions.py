@@ -110,13 +110,13 @@ async def test_assertions_are_taken_only_where_they_are_allowed(tmp_path: Path) 
 
 
 async def test_assertion_of_another_type_is_refused(tmp_path: Path) -> None:
-    """An ID token or an access token, which goes to clients and servers that are no clients of this gateway."""
+    """An ID token or an access token, which goes to other clients and servers too."""
     async with authorization_world(tmp_path, server=TAKES) as world:
         for typ in ("JWT", "at+jwt", None):
             assert "typ" in await refusal(world, assertion(world, header={"typ": typ}))
 
 
-async def test_assertion_is_no_access_token(tmp_path: Path) -> None:
+async def test_assertion_is_not_an_access_token(tmp_path: Path) -> None:
     async with authorization_world(tmp_path, server=TAKES) as world:
         assert await world.call(assertion(world)) == 401
 
@@ -208,7 +208,7 @@ async def test_request_does_not_widen_the_resource_of_an_assertion(tmp_path: Pat
         assert (await identity_of(world, content["access_token"])).resource == "/v1"
 
 
-async def test_scopes_are_no_wider_than_those_of_the_assertion(tmp_path: Path) -> None:
+async def test_token_has_no_more_scopes_than_the_assertion(tmp_path: Path) -> None:
     async with authorization_world(tmp_path, server={**TAKES, "scopes": list(SCOPES)}) as world:
         text = assertion(world, scope=f"{SCOPES[0]} openid")
         status, content = await exchange(world, text, scope=" ".join(SCOPES))
@@ -347,12 +347,12 @@ async def test_workload_asks_for_no_resource_elsewhere(tmp_path: Path) -> None:
         assert (status, content.get("error")) == (400, "invalid_target")
 
 
-async def test_person_is_no_workload(tmp_path: Path) -> None:
+async def test_workload_is_not_a_person_or_client(tmp_path: Path) -> None:
     async with workload_world(tmp_path, assertions=["corp"]) as world:
         for text in (assertion(world), assertion(world, header={"typ": "JWT"}), "no assertion"):
             status, content = await world.token({"grant_type": JWT_BEARER, "assertion": text})
             assert (status, content.get("error")) == (400, "invalid_grant")
-        # and a workload is no client
+        # and a workload is not a client
         assert "iss" in await refusal(world, workload_token(iss="https://kubernetes.default.svc"))
 
 
