@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.protocol.provider import PROTOCOL_CLAIMS
 from fairlead_authorization.protocol.resources import canonical_resource
@@ -91,6 +93,8 @@ def check_assertion(
         raise refused("the assertion needs the claims iat and exp")
     if ends > now + MAX_SECONDS + SKEW_SECONDS:
         raise refused(f"the assertion is valid for more than {MAX_SECONDS:g} s (claim exp)")
+    if not _is_text(claims):
+        raise refused("the assertion has text that is not valid Unicode")
     name, subject = claims.get("jti"), claims.get("sub")
     if not isinstance(name, str) or not 0 < len(name) <= MAX_ID:
         raise refused(f"the assertion needs the claim jti, with at most {MAX_ID} characters")
@@ -116,6 +120,15 @@ def requested_resource(resource: str | None, issuer: str) -> str:
     if own is None:
         raise OAuthRefusal("invalid_target", f"the resource must be {issuer} or a URL below it")
     return own
+
+
+def _is_text(claims: Mapping[str, Any]) -> bool:
+    """Whether claims can be written as UTF-8: JSON can escape half a character."""
+    try:
+        msgspec.json.encode(dict(claims))
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _resource(claims: Mapping[str, Any], requested: str | None, issuer: str) -> str:

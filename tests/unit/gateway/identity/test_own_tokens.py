@@ -122,7 +122,7 @@ async def test_a_token_of_a_workload_is_refused_where_none_are_exchanged_any_mor
     allowing = OwnTokens(HERE, door.keys, [PROVIDER], workloads=True, scopes=["tools"], now=door.clock)
     identity = allowing.check(token)
     assert isinstance(identity, Identity)
-    assert (identity.principal, identity.groups, identity.resource) == ("sa:shop/npc", {"npcs"}, "/mcp")
+    assert (identity.principal, identity.groups, identity.resource) == ("sa:shop/npc", frozenset({"npcs"}), "/mcp")
     assert identity.expires_at == NOW + 60
     for member in ({"name": "npc"}, "shop/npc", None):
         forged = await door.forged(fairlead_workload=member or [])
