@@ -25,10 +25,11 @@ from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusa
 from fairlead_authorization.sessions.access_tokens import IssuedAccessToken
 from fairlead_authorization.sessions.session import ClientSession, RequestedAccess
 from fairlead_authorization.sessions.session_record import check_person
-from fairlead_gateway.core.identity import Identity, jwt_person
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.own_tokens import MAX_SECONDS
 from fairlead_gateway.identity.persons import identity_of
 from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.token_identity import jwt_person
 
 REVIEW_SECONDS: Final = 10.0
 """Time limit of the review of a ServiceAccount's token."""

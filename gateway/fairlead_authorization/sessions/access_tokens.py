@@ -11,7 +11,7 @@ from joserfc import jwt
 
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_authorization.sessions.signing_keys import SigningKeys
-from fairlead_gateway.core.identity import Identity, jwt_person
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.own_tokens import (
     AGENT_CLAIM,
     ALGORITHM,
@@ -21,6 +21,7 @@ from fairlead_gateway.identity.own_tokens import (
     SESSION_CLAIM,
     WORKLOAD_CLAIM,
 )
+from fairlead_gateway.identity.token_identity import jwt_person
 
 
 class IssuedAccessToken(NamedTuple):

@@ -202,6 +202,7 @@ class OwnTokens:
             credential=self._credential(session),
             expires_at=ends,
             resource=resource,
+            issued_here=True,
         )
 
     def _workload(self, member: Any, resource: str, ends: float) -> Verdict:
@@ -214,7 +215,7 @@ class OwnTokens:
             return UNREADABLE
         account = ServiceAccount(workload.namespace, workload.name)
         identity = service_account_identity(account, workload.groups, workload.uid, ends)
-        return msgspec.structs.replace(identity, resource=resource)
+        return msgspec.structs.replace(identity, resource=resource, issued_here=True)
 
     def _path(self, audience: Any) -> str | None:
         """Path of the resource that is the token's only audience; None if that is not this gateway or below it."""
