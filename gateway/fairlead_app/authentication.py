@@ -82,7 +82,7 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
     made = _made_keys(identity.made_keys, namespace, kube, names, keys)
-    authorization = authorization_trust(identity, credential_issuers, names, tokens)
+    authorization = authorization_trust(identity, credential_issuers, names, tokens, kube)
     return Trust(
         authenticators,
         # clients get their tokens from the authorization server alone; those that have one of an issuer are accepted

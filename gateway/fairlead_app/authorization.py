@@ -29,11 +29,13 @@ from fairlead_mcp.http.dial import Resolve
 if TYPE_CHECKING:
     from fairlead_authorization.clients.fetching import Fetch
     from fairlead_authorization.protocol.application import AuthorizationApi
-    from fairlead_authorization.protocol.parts import AuthorizationParts
+    from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
     from fairlead_authorization.protocol.provider import IdentityProviderClient
     from fairlead_authorization.sessions.signing_keys import SigningKeys
+    from fairlead_gateway.identity.authenticator import Authenticator
     from fairlead_gateway.identity.jwt_authenticator import Tokens
     from fairlead_gateway.identity.own_tokens import OwnTokens
+    from fairlead_kube.client import Kube
     from fairlead_web.guard import RequestGuard
 
 log = logging.getLogger("fairlead_gateway")
@@ -54,6 +56,8 @@ class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
     names: Issuers
     tokens: Tokens
     """Verifies tokens of the providers."""
+    workloads: Authenticator | None = None
+    """Verifies tokens of ServiceAccounts that are exchanged; None: none are."""
 
 
 class OwnTokenParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +104,11 @@ class AuthorizationService:
 
 
 def authorization_trust(
-    identity: IdentitySettings, credential_issuers: CredentialIssuers, names: Issuers, tokens: Tokens | None
+    identity: IdentitySettings,
+    credential_issuers: CredentialIssuers,
+    names: Issuers,
+    tokens: Tokens | None,
+    kube: Kube | None = None,
 ) -> AuthorizationTrust | None:
     """Check the settings; None without an authorization server. Raises BadSetting."""
     server = credential_issuers.authorization_server
@@ -121,7 +129,22 @@ def authorization_trust(
         scopes=credential_issuers.scopes,
         names=names,
         tokens=tokens,
+        workloads=_workloads(issuer, credential_issuers, kube),
     )
+
+
+def _workloads(issuer: str, credential_issuers: CredentialIssuers, kube: Kube | None) -> Authenticator | None:
+    """Verifies tokens of ServiceAccounts that are exchanged: those for the authorization server or its token endpoint
+    (RFC 7523 section 3), and those that the gateway accepts itself.
+    """
+    server, service_accounts = credential_issuers.authorization_server, credential_issuers.service_accounts
+    if server is None or server.workloads == "deny" or service_accounts is None or kube is None:
+        return None
+    from fairlead_authorization.protocol.metadata import TOKEN
+    from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
+
+    audiences = (*service_accounts.audiences, issuer, issuer + TOKEN)
+    return ServiceAccountTokens(kube, audiences, service_accounts.seconds)
 
 
 def own_token_parts(
@@ -140,7 +163,13 @@ def own_token_parts(
 
     keys = SigningKeys(store, clock=clock)
     authenticator = OwnTokens(
-        trust.issuer, keys, trust.issuers, scopes=trust.scopes, issuer_names=trust.names, now=time.time
+        trust.issuer,
+        keys,
+        trust.issuers,
+        scopes=trust.scopes,
+        issuer_names=trust.names,
+        workloads=trust.workloads is not None,
+        now=time.time,
     )
     return OwnTokenParts(keys=keys, authenticator=authenticator)
 
@@ -209,12 +238,24 @@ def authorization_service(
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers
         },
+        assertions=_assertions(trust, store),
+        workloads=trust.workloads,
         states=BrowserStates(session_key, secure=trust.issuer.startswith("https:")),
         now=time.time,
         clock=clock,
     )
     api = AuthorizationApi(parts, guard)
     return AuthorizationService(parts, api, own, store, (sessions.aclose, api.aclose, clients.aclose))
+
+
+def _assertions(trust: AuthorizationTrust, store: ClosableGrantStore) -> IdentityAssertions | None:
+    """Trust in assertions of the issuers that the settings name; None if they name none."""
+    from fairlead_authorization.protocol.parts import IdentityAssertions
+    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
+
+    named = trust.server.assertions
+    issuers = frozenset(issuer.issuer for issuer in trust.issuers if not set(issuer.names).isdisjoint(named))
+    return IdentityAssertions(issuers, trust.tokens, SpentAssertions(store, time.time)) if issuers else None
 
 
 def _issuer(identity: IdentitySettings) -> str:

@@ -179,6 +179,7 @@ def identity_file(folder: Path, issuers: list[dict[str, Any]], providers: list[d
     content = {
         "issuers": issuers,
         "scopes": server.pop("scopes", ()),
+        **({"serviceAccounts": accounts} if (accounts := server.pop("service_accounts", None)) else {}),
         "authorizationServer": {"providers": providers, "clients": clients, **server},
     }
     file = folder / "identity.yaml"
@@ -201,14 +202,18 @@ async def authorization_world(folder: Path, **more: Any) -> AsyncIterator[Author
 
 
 @contextlib.asynccontextmanager
-async def two_providers(folder: Path) -> AsyncIterator[tuple[AuthorizationWorld, OidcProvider, OidcProvider]]:
-    """A gateway in front of the providers `corp` and `partner`, of which the world's is `partner`."""
+async def two_providers(
+    folder: Path, **server: Any
+) -> AsyncIterator[tuple[AuthorizationWorld, OidcProvider, OidcProvider]]:
+    """A gateway in front of the providers `corp` and `partner`, of which the world's is `partner`. `server` are members
+    of `authorizationServer`.
+    """
     async with providing() as corp, providing() as partner:
         names = {"corp": corp, "partner": partner}
         issuers = [{"issuer": provider.url, "name": name} for name, provider in names.items()]
         clients = [{"issuer": name, "clientId": CLIENT} for name in names]
         corp.secret = partner.secret = ""
-        async with gateway_of(folder, identity_file(folder, issuers, clients)) as (base, gateway):
+        async with gateway_of(folder, identity_file(folder, issuers, clients, **server)) as (base, gateway):
             yield AuthorizationWorld(base, gateway, partner, BareBrowser(base)), corp, partner
 
 
@@ -217,7 +222,7 @@ async def gateway_of(
     folder: Path, identity: Path, *documents: Document, port: int = 0, **more: Any
 ) -> AsyncIterator[tuple[str, Gateway]]:
     """A gateway with an identity file and one server, and its address, at a free port unless one is given. `documents`
-    are served besides the server's.
+    are served besides the server's; `kube` reviews tokens of ServiceAccounts.
     """
     port = port or free_port()
     base = f"http://127.0.0.1:{port}"
@@ -229,7 +234,8 @@ async def gateway_of(
         **more,
     }
     runtime = {name: settings.pop(name) for name in ("client_documents",) if name in settings}
-    trust = build_trust(Settings.of(**settings))
+    kube = settings.pop("kube", None)
+    trust = build_trust(Settings.of(**settings), kube)
     async with running(
         folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, **runtime, trust=trust
     ) as gateway:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from guards_of_accounts import ACCOUNTS
 from guards_of_apis import APIS
+from guards_of_assertions import ASSERTIONS
 from guards_of_authorization import AUTHORIZATION
 from guards_of_client_documents import CLIENT_DOCUMENTS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
@@ -62,5 +63,6 @@ GUARDS: tuple[Guard, ...] = (
     *APIS,
     *KEYS,
     *AUTHORIZATION,
+    *ASSERTIONS,
     *OWN_TOKENS,
 )

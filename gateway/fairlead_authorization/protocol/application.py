@@ -3,7 +3,7 @@
 GET  /oauth/authorize           client's request; leads to a provider
 GET  /oauth/callback/NAME       answer of the provider NAME; leads to consent, or to the client
 POST /oauth/consent             the person's decision; leads to the client
-POST /oauth/token               code or refresh token for an access token
+POST /oauth/token               code, refresh token or assertion for an access token
 POST /oauth/revoke              end of a client's access
 POST /oauth/register            registration of a client, where it is allowed
 GET  /oauth/jwks                public keys
@@ -73,7 +73,12 @@ class AuthorizationApi:
         self._callback = ProviderCallback(parts, consents)
         registers = parts.registrations is not None
         self._metadata = server_metadata(
-            parts.issuer, parts.scopes, takes_documents=parts.takes_documents, registers=registers
+            parts.issuer,
+            parts.scopes,
+            takes_documents=parts.takes_documents,
+            registers=registers,
+            takes_assertions=parts.assertions is not None,
+            takes_workloads=parts.workloads is not None,
         )
         self._pages: dict[str, tuple[str, Endpoint]] = {
             AUTHORIZE: ("GET", AuthorizationEndpoint(parts).answer),
@@ -81,7 +86,7 @@ class AuthorizationApi:
             **{f"{CALLBACK}{name}": ("GET", functools.partial(self._come_back, name=name)) for name in parts.providers},
         }
         self._endpoints: dict[str, tuple[str, Endpoint]] = {
-            TOKEN: ("POST", ClientTokenEndpoint(parts, used).answer),
+            TOKEN: ("POST", ClientTokenEndpoint(parts, used, guard.record_sign_in).answer),
             REVOKE: ("POST", RevocationEndpoint(parts, used).answer),
             JWKS: ("GET", self._keys),
             **dict.fromkeys(metadata_paths(parts.issuer), ("GET", self._describe)),

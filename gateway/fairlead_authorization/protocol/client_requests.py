@@ -24,6 +24,7 @@ from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
 
 FORM: Final = "application/x-www-form-urlencoded"
+_CLIENT_PARAMETERS: Final = frozenset({"client_id", "client_secret", "client_assertion", "client_assertion_type"})
 _CHALLENGE: Final = {"www-authenticate": 'Basic realm="fairlead"'}
 
 
@@ -49,12 +50,20 @@ class ClientRequests:
 
     async def read(self, request: Request) -> AuthenticatedRequest:
         """Read the form, and authenticate the client. Raises OAuthRefusal."""
+        return await self.authenticate(await self.load(request))
+
+    async def load(self, request: Request) -> LoadedRequest:
+        """Read the form alone. Raises OAuthRefusal."""
         parameters = await read_form(request)
         authorization = request.headers.get("authorization", "")
         loaded = LoadedRequest("POST", parameters, {"Authorization": authorization} if authorization else {})
         if parameters.repeated:
             raise OAuthRefusal("invalid_request", "a parameter is repeated")
-        client_id = _client_id(parameters.values, authorization)
+        return loaded
+
+    async def authenticate(self, loaded: LoadedRequest) -> AuthenticatedRequest:
+        """Authenticate the client of a request. Raises OAuthRefusal."""
+        client_id = _client_id(loaded)
         if not client_id:
             raise OAuthRefusal("invalid_client", "the request names no client: send client_id", 401, _CHALLENGE)
         # where the client names itself in the header or in its assertion alone
@@ -118,9 +127,15 @@ async def read_body(request: Request, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _client_id(form: Mapping[str, str], authorization: str) -> str:
+def names_client(loaded: LoadedRequest) -> bool:
+    """Whether a request says in any way that it is one of a client."""
+    return bool(loaded.headers) or not loaded.form.keys().isdisjoint(_CLIENT_PARAMETERS)
+
+
+def _client_id(loaded: LoadedRequest) -> str:
     """The client that a request names; nothing is verified yet. Empty for none, or for more than one."""
-    names = {form.get("client_id", ""), _basic_id(authorization)}
+    form = loaded.form
+    names = {form.get("client_id", ""), _basic_id((loaded.headers or {}).get("Authorization", ""))}
     if "client_assertion" in form:
         subject = claims_of(form["client_assertion"]).get("sub")
         names.add(subject if isinstance(subject, str) else "")

@@ -18,6 +18,8 @@ REGISTER: Final = "/oauth/register"
 JWKS: Final = "/oauth/jwks"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
 _OPENID: Final = "/.well-known/openid-configuration"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ID_JAG_PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 AUTHENTICATION_METHODS: Final = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
 ASSERTION_ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA", "Ed25519")
 """Algorithms of assertions of clients, all asymmetric."""
@@ -38,6 +40,7 @@ class ServerMetadata(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     response_types_supported: tuple[str, ...]
     response_modes_supported: tuple[str, ...]
     grant_types_supported: tuple[str, ...]
+    authorization_grant_profiles_supported: tuple[str, ...] = ()
     token_endpoint_auth_methods_supported: tuple[str, ...]
     token_endpoint_auth_signing_alg_values_supported: tuple[str, ...]
     revocation_endpoint_auth_methods_supported: tuple[str, ...]
@@ -48,11 +51,21 @@ class ServerMetadata(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     id_token_signing_alg_values_supported: tuple[str, ...]
 
 
-def server_metadata(issuer: str, scopes: Collection[str], *, takes_documents: bool, registers: bool) -> ServerMetadata:
+def server_metadata(
+    issuer: str,
+    scopes: Collection[str],
+    *,
+    takes_documents: bool,
+    registers: bool,
+    takes_assertions: bool = False,
+    takes_workloads: bool = False,
+) -> ServerMetadata:
     """The document. `takes_documents`: whether a client id may be the URL of a document; `registers`: whether clients
-    may register themselves.
+    may register themselves; `takes_assertions`, `takes_workloads`: whether identity assertions and tokens of
+    ServiceAccounts are exchanged.
     """
     base = issuer.rstrip("/")
+    more_grants = (JWT_BEARER,) if takes_assertions or takes_workloads else ()
     return ServerMetadata(
         issuer=issuer,
         authorization_endpoint=base + AUTHORIZE,
@@ -63,7 +76,8 @@ def server_metadata(issuer: str, scopes: Collection[str], *, takes_documents: bo
         scopes_supported=tuple(scopes),
         response_types_supported=("code",),
         response_modes_supported=("query",),
-        grant_types_supported=("authorization_code", "refresh_token"),
+        grant_types_supported=("authorization_code", "refresh_token", *more_grants),
+        authorization_grant_profiles_supported=(ID_JAG_PROFILE,) if takes_assertions else (),
         token_endpoint_auth_methods_supported=AUTHENTICATION_METHODS,
         token_endpoint_auth_signing_alg_values_supported=ASSERTION_ALGORITHMS,
         revocation_endpoint_auth_methods_supported=AUTHENTICATION_METHODS,

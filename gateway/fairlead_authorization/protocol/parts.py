@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -14,6 +15,11 @@ from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.session import SessionStore
 from fairlead_authorization.sessions.signing_keys import SigningKeys
+from fairlead_authorization.sessions.spent_assertions import SpentAssertions
+from fairlead_gateway.identity.authenticator import Authenticator
+
+if TYPE_CHECKING:
+    from fairlead_gateway.identity.jwt_authenticator import Tokens
 
 
 class SignInCounts:
@@ -24,6 +30,16 @@ class SignInCounts:
         """By outcome: `begun`, `signed_in`, `denied`, `refused`, `unavailable`."""
         self.tokens: Counter[tuple[str, str]] = Counter()
         """By grant type and outcome: `issued`, `refused`, `unavailable`."""
+
+
+class IdentityAssertions(NamedTuple):
+    """Trust in assertions of identity providers (ID-JAG)."""
+
+    issuers: frozenset[str]
+    """Issuers whose assertions are taken."""
+    tokens: Tokens
+    """Verifies what the issuers sign."""
+    spent: SpentAssertions
 
 
 class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,4 +64,8 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     clock: Callable[[], float]
     """Monotonic seconds."""
+    assertions: IdentityAssertions | None = None
+    """None: no assertions are taken."""
+    workloads: Authenticator | None = None
+    """Verifies tokens of ServiceAccounts that are exchanged; None: none are."""
     counts: SignInCounts = msgspec.field(default_factory=SignInCounts)

@@ -57,7 +57,7 @@ _GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED})
 _AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
 _OPTIONAL: Final = frozenset({"profile", "email", "groups", "offline_access"})
 """Scopes by default, which not every provider knows."""
-_PROTOCOL_CLAIMS: Final = frozenset(
+PROTOCOL_CLAIMS: Final = frozenset(
     {
         *("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "nonce", "sid", "scope", "scp"),
         *("azp", "client_id", "at_hash", "c_hash", "s_hash"),
@@ -250,7 +250,7 @@ class OpenIdProvider:
         if self._tokens.wants(token):
             accepted = self._tokens.check(token) or await self._tokens.look_up(token)
         claims = accepted.claims if isinstance(accepted, Identity) else id_claims
-        shown = {name: value for name, value in claims.items() if name not in _PROTOCOL_CLAIMS}
+        shown = {name: value for name, value in claims.items() if name not in PROTOCOL_CLAIMS}
         return SignedInPerson(issuer=self.client.issuer.issuer, subject=claims["sub"], claims=shown)
 
     async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:

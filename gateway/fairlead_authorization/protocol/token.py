@@ -1,17 +1,22 @@
-"""Token endpoint (RFC 6749 section 3.2): redeems codes, and rotates refresh tokens."""
+"""Token endpoint (RFC 6749 section 3.2): redeems codes, rotates refresh tokens, and exchanges
+assertions."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
+from fairlead_authorization.protocol.assertion_grant import AssertionGrant
 from fairlead_authorization.protocol.client_assertions import UsedAssertions
-from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, ClientRequests, away
+from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, ClientRequests, away, names_client
 from fairlead_authorization.protocol.grants import SessionGrant
-from fairlead_authorization.protocol.metadata import TOKEN
+from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
@@ -24,28 +29,43 @@ from fairlead_authorization.sessions.session import (
     SessionsAway,
     SignedInPerson,
 )
+from fairlead_gateway.core.identity import Identity
 
 CODE: Final = "authorization_code"
 REFRESH: Final = "refresh_token"
+_COUNTED: Final = {CODE: CODE, REFRESH: REFRESH, JWT_BEARER: "jwt_bearer"}
+"""Names of grants in metrics."""
+
+RecordSignIn = Callable[[Scope, Identity, str, str], None]
+"""Records by the request who has signed in, for which client, and by what."""
 
 
 class ClientTokenEndpoint:
     """Answers `POST /oauth/token`."""
 
-    def __init__(self, parts: AuthorizationParts, used: UsedAssertions) -> None:
+    def __init__(self, parts: AuthorizationParts, used: UsedAssertions, record: RecordSignIn) -> None:
         self._parts = parts
         self._requests = ClientRequests(parts, TOKEN, used)
+        self._assertions = AssertionGrant(parts)
+        self._record = record
 
     async def answer(self, request: Request) -> Response:
         """Answer a client. Raises OAuthRefusal."""
-        authenticated = await self._requests.read(request)
-        grant = authenticated.form.get("grant_type", "")
-        counted = grant if grant in (CODE, REFRESH) else "other"
+        loaded = await self._requests.load(request)
+        grant = loaded.form.get("grant_type", "")
+        counted = _COUNTED.get(grant, "other")
+        is_of_workload = grant == JWT_BEARER and self._parts.workloads is not None and not names_client(loaded)
+        authenticated = None if is_of_workload else await self._requests.authenticate(loaded)
+        record = functools.partial(self._record, request.scope)
         try:
-            if grant == CODE:
+            if authenticated is None:
+                content = await self._assertions.exchange_workload(loaded.form, record)
+            elif grant == CODE:
                 content = await self._redeem(authenticated)
             elif grant == REFRESH:
                 content = await self._refresh(authenticated)
+            elif grant == JWT_BEARER:
+                content = await self._assertions.exchange(authenticated, record)
             else:
                 raise OAuthRefusal("unsupported_grant_type", "the grant is not one of this server")
         except (SessionsAway, ProviderAway) as error:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from joserfc import jwt
 
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_authorization.sessions.signing_keys import SigningKeys
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.own_tokens import (
     AGENT_CLAIM,
     ALGORITHM,
@@ -18,6 +19,7 @@ from fairlead_gateway.identity.own_tokens import (
     MAX_SECONDS,
     PERSON_CLAIM,
     SESSION_CLAIM,
+    WORKLOAD_CLAIM,
 )
 from fairlead_gateway.identity.token_identity import jwt_person
 
@@ -48,24 +50,41 @@ class AccessTokens:
         """Token for a session, with fewer scopes if `scopes` says so. A session without an id is not stored, as that of
         an assertion, and its token cannot be ended before it expires. Raises SessionsAway.
         """
-        signer = await self._keys.signer()
-        now = int(self._now())
-        ends = min(now + self._seconds, session.ends_at)
         person = session.person
         claims: dict[str, Any] = {
-            "iss": self._address,
             "aud": session.access.resource,
             "sub": jwt_person(person.issuer, person.subject).decode("utf-8", "replace"),
             "client_id": session.client_id,
             "scope": " ".join(session.access.scopes if scopes is None else scopes),
-            "iat": now,
-            "exp": int(ends),
-            "jti": secrets.token_urlsafe(12),
             PERSON_CLAIM: {**person.claims, "iss": person.issuer, "sub": person.subject},
         }
         if session.id:
             claims[SESSION_CLAIM] = session.id
         if session.agent is not None:
             claims[AGENT_CLAIM] = session.agent
+        return await self._sign(claims, session.ends_at)
+
+    async def issue_to_workload(self, workload: Identity, resource: str) -> IssuedAccessToken:
+        """Token for a ServiceAccount, as its own token identifies it, until that expires at the latest. Raises
+        SessionsAway.
+        """
+        account = workload.service_account
+        assert account is not None, "the identity of a workload has its ServiceAccount"
+        member = {
+            "namespace": account.namespace,
+            "name": account.name,
+            "uid": workload.credential,
+            "groups": sorted(workload.groups),
+        }
+        claims = {"aud": resource, "sub": workload.principal, WORKLOAD_CLAIM: member}
+        return await self._sign(claims, workload.expires_at)
+
+    async def _sign(self, claims: Mapping[str, Any], ends_at: float) -> IssuedAccessToken:
+        """Token with claims, which ends at `ends_at` at the latest, in seconds since the epoch. Raises SessionsAway."""
+        signer = await self._keys.signer()
+        now = int(self._now())
+        ends = int(min(now + self._seconds, ends_at))
+        common = {"iss": self._address, "iat": now, "exp": ends, "jti": secrets.token_urlsafe(12)}
         header = {"alg": ALGORITHM, "typ": JWT_TYPE, "kid": signer.id}
-        return IssuedAccessToken(jwt.encode(header, claims, signer.key, algorithms=[ALGORITHM]), int(ends) - now)
+        value = jwt.encode(header, {**common, **claims}, signer.key, algorithms=[ALGORITHM])
+        return IssuedAccessToken(value, ends - now)

@@ -1,4 +1,4 @@
-"""Deletes the records of sessions and consents that are over by time."""
+"""Deletes the records of sessions, consents and spent assertions that are over by time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_authorization.sessions import consents, session_record
-from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError, StoredGrant
+from fairlead_authorization.sessions import consents, session_record, spent_assertions
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
 
 log = logging.getLogger(__name__)
 
@@ -17,13 +17,14 @@ LOOK_SECONDS: Final = 3_600.0
 """Time between two looks, of which each reads all sessions."""
 FIRST_SECONDS: Final = 300.0
 """Time until the first look, as a start has other work."""
+_PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX)
 
 
-class _SessionsAndConsents:
+class _PassingRecords:
     """Servers of the records that are looked at (`GrantKey.server`)."""
 
     def __contains__(self, server: object) -> bool:
-        return isinstance(server, str) and server.startswith((session_record.PREFIX, consents.PREFIX))
+        return isinstance(server, str) and server.startswith(_PREFIXES)
 
 
 class ExpiredSessions:
@@ -45,8 +46,8 @@ class ExpiredSessions:
     async def look(self) -> None:
         """Delete what is over. Raises GrantStoreError."""
         now = self._now()
-        for key, grant in await self._store.everything(_SessionsAndConsents()):
-            if _is_over(grant, now):
+        for key, grant in await self._store.everything(_PassingRecords()):
+            if _is_over(key, grant, now):
                 await self._store.delete(key)
 
     async def _run(self) -> None:
@@ -61,7 +62,9 @@ class ExpiredSessions:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _is_over(grant: StoredGrant, now: float) -> bool:
+def _is_over(key: GrantKey, grant: StoredGrant, now: float) -> bool:
+    if key.server.startswith(spent_assertions.PREFIX):
+        return now >= grant.expires_at
     if grant.session is not None:
         return session_record.has_ended(grant, now)
     return consents.has_lapsed(grant, now)

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from fairlead_gateway.identity.token_identity import lacks_scopes, token_identit
 MAX_TOKEN: Final = 8 << 10
 """Characters; longer tokens are rejected without decoding."""
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+"""`typ` of an access token or a plain JWT, in lower case."""
 
 
 _Signed = tuple[Mapping[str, Any], Issuer, str]
@@ -99,14 +100,16 @@ class Tokens:
         certain = await issuer[1].refetch()
         return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
 
-    async def verify(self, token: str, issuer: str) -> Mapping[str, Any] | CredentialRefusal:
-        """Claims of an unexpired token that `issuer` signed. The caller has to check the audience and all other
-        claims.
+    async def verify(
+        self, token: str, issuer: str, types: Collection[str] = _TYPES
+    ) -> Mapping[str, Any] | CredentialRefusal:
+        """Claims of an unexpired token that `issuer` signed, whose `typ` in lower case is among `types`. The caller has
+        to check the audience and all other claims.
         """
-        signed = self._read_signed(token)
+        signed = self._read_signed(token, types)
         if signed is None and (issuer_keys := self._find_issuer(token)) is not None:
             certain = await issuer_keys[1].refetch()
-            signed = self._read_signed(token) or (UNKNOWN_SIGNER if certain else AWAY)
+            signed = self._read_signed(token, types) or (UNKNOWN_SIGNER if certain else AWAY)
         if signed is None or isinstance(signed, CredentialRefusal):
             return signed or UNREADABLE
         claims, by, _ = signed
@@ -144,13 +147,13 @@ class Tokens:
         keys = self._keys.get(issuer) if isinstance(issuer, str) else None
         return None if keys is None else (header, keys)
 
-    def _read_signed(self, token: str) -> _Signed | CredentialRefusal | None:
+    def _read_signed(self, token: str, types: Collection[str] = _TYPES) -> _Signed | CredentialRefusal | None:
         """Claims of a token with a valid signature; None if its key is unknown."""
         issuer = None if len(token) > MAX_TOKEN else self._find_issuer(token)
         if issuer is None:
             return UNREADABLE
         header, keys = issuer
-        if not self._allows(header, keys.issuer):
+        if not self._allows(header, keys.issuer, types):
             return invalid("the gateway does not accept the typ or alg in the header of this token")
         if not isinstance(header.get("kid", ""), str):
             return UNREADABLE
@@ -162,9 +165,9 @@ class Tokens:
             return BAD_SIGNATURE
         return claims, keys.issuer, f"{keys.issuer.issuer} {header.get('kid', '')}"
 
-    def _allows(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
-        """Whether the issuer may use the header's `alg`, and its `typ` is that of an access token or a plain JWT."""
-        return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in _TYPES
+    def _allows(self, header: Mapping[str, Any], issuer: Issuer, types: Collection[str]) -> bool:
+        """Whether the issuer may use the header's `alg`, and its `typ` is among `types`."""
+        return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in types
 
     def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> SigningKey | None:
         """The issuer's key with the header's `kid`. Keys and key URLs in the header (`jwk`, `jku`) are ignored."""

@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+import msgspec
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import Key
 from joserfc.jws import JWSRegistry
 
-from fairlead_gateway.core.identity import Kind
+from fairlead_gateway.core.identity import Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import (
@@ -35,7 +36,12 @@ from fairlead_gateway.identity.jwt_authenticator import (
 )
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import AWAY
-from fairlead_gateway.identity.token_identity import lacks_scopes, token_identity, words_of
+from fairlead_gateway.identity.token_identity import (
+    lacks_scopes,
+    service_account_identity,
+    token_identity,
+    words_of,
+)
 
 ALGORITHM: Final = "ES256"
 JWT_TYPE: Final = "at+jwt"
@@ -46,6 +52,8 @@ AGENT_CLAIM: Final = "fairlead_agent"
 """Claim with the name of the client in policies; missing for a client that chose its name."""
 SESSION_CLAIM: Final = "sid"
 """Claim with the session, with whose end the token ends."""
+WORKLOAD_CLAIM: Final = "fairlead_workload"
+"""Claim with the ServiceAccount of a token that is not for a person: `namespace`, `name`, `uid` and `groups`."""
 SKEW_SECONDS: Final = 30.0
 """Difference of the clocks of two replicas that makes no difference."""
 MAX_SECONDS: Final = 600.0
@@ -54,6 +62,15 @@ MAX_ENDED: Final = 65_536
 """Limit on the ended sessions that are remembered; each is for as long as a token of it may be valid."""
 ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
+
+
+class WorkloadClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """Value of the claim `fairlead_workload`."""
+
+    namespace: str
+    name: str
+    uid: str
+    groups: tuple[str, ...]
 
 
 class OwnKeys(Protocol):
@@ -85,13 +102,16 @@ class OwnTokens:
         *,
         scopes: Sequence[str] = (),
         issuer_names: Issuers | None = None,
+        workloads: bool = False,
         now: Callable[[], float],
     ) -> None:
+        """`workloads`: whether there are tokens of ServiceAccounts."""
         self._address = address.rstrip("/")
         self._keys = keys
         self._issuers = {issuer.issuer: issuer for issuer in issuers}
         self._scopes = tuple(scopes)
         self._issuer_names = issuer_names or Issuers(tokens=tuple(issuer.names for issuer in issuers))
+        self._workloads = workloads
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
@@ -160,6 +180,8 @@ class OwnTokens:
         resource = self._path(claims.get("aud"))
         if resource is None:
             return OTHER_AUDIENCE
+        if WORKLOAD_CLAIM in claims:
+            return self._workload(claims[WORKLOAD_CLAIM], resource, ends)
         session, agent, person = claims.get(SESSION_CLAIM, ""), claims.get(AGENT_CLAIM), claims.get(PERSON_CLAIM)
         if not isinstance(session, str) or not isinstance(agent, str | None) or not isinstance(person, dict):
             return UNREADABLE
@@ -182,6 +204,18 @@ class OwnTokens:
             resource=resource,
             issued_here=True,
         )
+
+    def _workload(self, member: Any, resource: str, ends: float) -> Verdict:
+        """Identity of a ServiceAccount, the same as its own token gives."""
+        if not self._workloads:
+            return invalid("the gateway does not exchange tokens of ServiceAccounts any more")
+        try:
+            workload = msgspec.convert(member, WorkloadClaim)
+        except msgspec.ValidationError:
+            return UNREADABLE
+        account = ServiceAccount(workload.namespace, workload.name)
+        identity = service_account_identity(account, workload.groups, workload.uid, ends)
+        return msgspec.structs.replace(identity, resource=resource, issued_here=True)
 
     def _path(self, audience: Any) -> str | None:
         """Path of the resource that is the token's only audience; None if that is not this gateway or below it."""

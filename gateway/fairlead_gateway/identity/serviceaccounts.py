@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
-from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
+from fairlead_gateway.core.identity import Kind, ServiceAccount
 from fairlead_gateway.identity.audiences import is_among, spellings
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.jwt_authenticator import MAX_TOKEN, json_of
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.token_identity import service_account_identity
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError
 from fairlead_kube.resources import TOKEN_REVIEWS
@@ -79,14 +79,11 @@ class ServiceAccountTokens:
         if not accepted or not review.user.username.startswith(_USER) or len(parts) != 2:
             return OTHERS
         expires = (_claims(token) or {}).get("exp")
-        return Identity(
-            kind=self.kind,
-            principal=f"sa:{parts[0]}/{parts[1]}",
-            groups=frozenset(review.user.groups),
-            issuers=(SERVICE_ACCOUNTS,),
-            service_account=ServiceAccount(parts[0], parts[1]),
-            credential=review.user.uid,
-            expires_at=float(expires) if isinstance(expires, int) else float("inf"),
+        return service_account_identity(
+            ServiceAccount(parts[0], parts[1]),
+            review.user.groups,
+            review.user.uid,
+            float(expires) if isinstance(expires, int) else float("inf"),
         )
 
     async def start(self, revoked: Revoked) -> None:

@@ -1,4 +1,4 @@
-"""Identity of the person whom a token's claims describe. Pure module.
+"""Identity of the person or ServiceAccount that a token's claims describe. Pure module.
 
 Tokens of an issuer and the gateway's own tokens for its persons give the same identity.
 """
@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from fairlead_api.policies.subjects import claim
-from fairlead_gateway.core.identity import Identity
+from fairlead_api.policies.subjects import SERVICE_ACCOUNTS, claim
+from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import CredentialRefusal
@@ -46,6 +46,19 @@ def token_identity(
         credential=credential,
         resource=resource,
         issued_here=issued_here,
+        expires_at=expires_at,
+    )
+
+
+def service_account_identity(account: ServiceAccount, groups: Collection[str], uid: str, expires_at: float) -> Identity:
+    """Identity of a ServiceAccount, by verified members of its token."""
+    return Identity(
+        kind="serviceAccount",
+        principal=f"sa:{account.namespace}/{account.name}",
+        groups=frozenset(groups),
+        issuers=(SERVICE_ACCOUNTS,),
+        service_account=account,
+        credential=uid,
         expires_at=expires_at,
     )
 

@@ -9,7 +9,7 @@ import base64
 import hmac
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ async def test_no_deceit_gets_in(tmp_path: Path) -> None:
 class TakesAnyAlgorithm(Tokens):
     """As a library that goes by the header's `alg`, and takes the public key for whatever that needs."""
 
-    def _allows(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
+    def _allows(self, header: Mapping[str, Any], issuer: Issuer, types: Collection[str]) -> bool:
         return True
 
     def _decode_claims(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:

@@ -1,4 +1,5 @@
-// The authorization server `oidc-provider`, with token exchange (RFC 8693) by its own extension point.
+// The authorization server `oidc-provider`, with token exchange (RFC 8693) by its own extension point, for
+// access tokens and identity assertions (ID-JAG).
 //
 //   node provider.mjs CONFIGURATION      a JSON file: issuer, address, port and clients
 //
@@ -7,7 +8,8 @@
 // mark with its number.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify } from "jose";
+import { randomUUID } from "node:crypto";
+import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from "jose";
 import Provider, { errors } from "oidc-provider";
 
 const EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -66,6 +68,24 @@ const provider = new Provider(issuer, {
   extraTokenClaims: (ctx, token) => (ctx.oidc.exchanging ? { act: { sub: token.clientId } } : undefined),
 });
 
+// draft-ietf-oauth-identity-assertion-authz-grant section 4.3
+const assertion = async (person, client, { audience, resource, scope }) => {
+  if (typeof audience !== "string" || !(settings.grants[person] ?? []).includes(audience)) {
+    throw new errors.InvalidTarget(`${person} may not go to this audience`);
+  }
+  const claims = { client_id: client, resource, scope, email: `${person}@example.com` };
+  const signed = await new SignJWT(claims)
+    .setProtectedHeader({ alg: "RS256", kid: "first", typ: "oauth-id-jag+jwt" })
+    .setIssuer(issuer)
+    .setSubject(person)
+    .setAudience(audience)
+    .setJti(randomUUID())
+    .setIssuedAt()
+    .setExpirationTime("300s")
+    .sign(privateKey);
+  return { access_token: signed, issued_token_type: `${TYPES}id-jag`, token_type: "N_A", expires_in: 300, scope };
+};
+
 const exchange = async (ctx) => {
   const { params, client } = ctx.oidc;
   if (!params.subject_token || !params.subject_token_type) throw new errors.InvalidRequest("subject_token is missing");
@@ -79,6 +99,10 @@ const exchange = async (ctx) => {
     throw new errors.InvalidRequest("subject_token is not valid");
   }
   ctx.oidc.person = subject.sub;
+  if (params.requested_token_type === `${TYPES}id-jag`) {
+    ctx.body = await assertion(subject.sub, client.clientId, params);
+    return;
+  }
   const resource = params.resource ?? params.audience;
   if (typeof resource !== "string") throw new errors.InvalidTarget();
   const info = resourceServer(resource);

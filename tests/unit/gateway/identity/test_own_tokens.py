@@ -17,12 +17,13 @@ from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.ended_sessions import EndedSessions
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_authorization.sessions.signing_keys import SigningKeys
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import Tokens
 from fairlead_gateway.identity.own_tokens import MAX_SECONDS, OwnTokens
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
+from fairlead_gateway.identity.token_identity import service_account_identity
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, VersionedGrant
 from sessionworld import ACCESS, HERE, ISSUER, NOW, SessionWorld, key_of, person
@@ -112,6 +113,21 @@ async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> N
     assert isinstance(login, Identity)
     for name in ("principal", "agent", "groups", "issuers", "doubtful", "person", "owner"):
         assert getattr(identity, name) == getattr(login, name), name
+
+
+async def test_a_token_of_a_workload_is_refused_where_none_are_exchanged_any_more(door: Door) -> None:
+    workload = service_account_identity(ServiceAccount("shop", "npc"), ("npcs",), "u1", NOW + 60)
+    token = (await door.tokens.issue_to_workload(workload, f"{HERE}/mcp")).value
+    assert "ServiceAccounts" in refusal(door, token).message
+    allowing = OwnTokens(HERE, door.keys, [PROVIDER], workloads=True, scopes=["tools"], now=door.clock)
+    identity = allowing.check(token)
+    assert isinstance(identity, Identity)
+    assert (identity.principal, identity.groups, identity.resource) == ("sa:shop/npc", frozenset({"npcs"}), "/mcp")
+    assert identity.expires_at == NOW + 60
+    assert identity.issued_here
+    for member in ({"name": "npc"}, "shop/npc", None):
+        forged = await door.forged(fairlead_workload=member or [])
+        assert isinstance(allowing.check(forged), CredentialRefusal)
 
 
 async def test_tokens_of_clients_that_chose_their_name_have_no_agent(door: Door) -> None:

@@ -1,0 +1,124 @@
+"""Exchange of assertions for access tokens (grant `urn:ietf:params:oauth:grant-type:jwt-bearer`, RFC 7523).
+
+An assertion is that of an identity provider about a person, for a client (ID-JAG), or the token of a ServiceAccount,
+with which a workload comes itself. There is no refresh token: who has one assertion gets the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from fairlead_authorization.protocol.assertions import (
+    ASSERTION_TYPES,
+    RequestedToken,
+    check_assertion,
+    check_client,
+    refused,
+    requested_resource,
+)
+from fairlead_authorization.protocol.client_assertions import claims_of
+from fairlead_authorization.protocol.client_requests import AuthenticatedRequest
+from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
+from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
+from fairlead_authorization.sessions.access_tokens import IssuedAccessToken
+from fairlead_authorization.sessions.session import ClientSession, RequestedAccess
+from fairlead_authorization.sessions.session_record import check_person
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.own_tokens import MAX_SECONDS
+from fairlead_gateway.identity.persons import identity_of
+from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.token_identity import jwt_person
+
+REVIEW_SECONDS: Final = 10.0
+"""Time limit of the review of a ServiceAccount's token."""
+
+RecordIdentity = Callable[[Identity, str, str], None]
+"""Records who got a token, for which client, and by what."""
+
+
+class AssertionGrant:
+    """Exchanges assertions, as far as the settings allow them."""
+
+    def __init__(self, parts: AuthorizationParts) -> None:
+        self._parts = parts
+
+    async def exchange(self, authenticated: AuthenticatedRequest, record: RecordIdentity) -> dict[str, Any]:
+        """Exchange the assertion of an identity provider. Raises OAuthRefusal, SessionsAway, SessionRefused."""
+        assertions, parts = self._parts.assertions, self._parts
+        if assertions is None:
+            raise _unsupported()
+        form, client = authenticated.form, authenticated.client.client
+        check_client(client)
+        claims = await self._verified(_assertion(form), assertions)
+        requested = RequestedToken(form.get("resource"), form.get("scope"))
+        now = parts.now()
+        accepted = check_assertion(claims, client, requested, issuer=parts.issuer, scopes=parts.scopes, now=now)
+        check_person(accepted.person)
+        session = ClientSession(
+            id="",
+            person=accepted.person,
+            client_id=client.id,
+            agent=client.agent,
+            access=RequestedAccess(redirect_uri="", challenge="", resource=accepted.resource, scopes=accepted.scopes),
+            began_at=now,
+            used_at=now,
+            ends_at=now + MAX_SECONDS,
+        )
+        token = await parts.tokens.issue(session)
+        # last, so that a request that fails for another reason can be sent again
+        if not await assertions.spent.spend(accepted.person.issuer, accepted.id, accepted.ends_at):
+            raise refused("the assertion was used before (claim jti): get a new one for each request")
+        person = jwt_person(accepted.person.issuer, accepted.person.subject)
+        record(identity_of(person), client.id, f"by an assertion of {accepted.person.issuer}")
+        return _content(token, accepted.scopes)
+
+    async def exchange_workload(self, form: Mapping[str, str], record: RecordIdentity) -> dict[str, Any]:
+        """Exchange the token of a ServiceAccount. Raises OAuthRefusal, SessionsAway."""
+        workloads = self._parts.workloads
+        if workloads is None:
+            raise _unsupported()
+        assertion = _assertion(form)
+        if not workloads.wants(assertion):
+            raise refused("without a client, the assertion must be the token of a Kubernetes ServiceAccount")
+        resource = requested_resource(form.get("resource"), self._parts.issuer)
+        try:
+            async with asyncio.timeout(REVIEW_SECONDS):
+                verdict = await workloads.look_up(assertion)
+        except TimeoutError:
+            raise _away("the API server did not answer in time") from None
+        if isinstance(verdict, CredentialRefusal):
+            raise _away(verdict.message) if verdict.status == 503 else refused(verdict.message)
+        token = await self._parts.tokens.issue_to_workload(verdict, resource)
+        record(verdict, "", "by the token of a ServiceAccount")
+        return _content(token, ())
+
+    async def _verified(self, assertion: str, trusted: IdentityAssertions) -> Mapping[str, Any]:
+        """Claims of an assertion that a trusted issuer signed. Raises OAuthRefusal."""
+        issuer = claims_of(assertion).get("iss")
+        if not isinstance(issuer, str) or issuer not in trusted.issuers:
+            raise refused("the issuer of the assertion (claim iss) is not one whose assertions this gateway takes")
+        claims = await trusted.tokens.verify(assertion, issuer, ASSERTION_TYPES)
+        if isinstance(claims, CredentialRefusal):
+            raise _away(claims.message) if claims.status == 503 else refused(f"assertion: {claims.message}")
+        return claims
+
+
+def _assertion(form: Mapping[str, str]) -> str:
+    if "assertion" not in form:
+        raise OAuthRefusal("invalid_request", "the request needs assertion")
+    return form["assertion"]
+
+
+def _content(token: IssuedAccessToken, scopes: tuple[str, ...]) -> dict[str, Any]:
+    content = {"access_token": token.value, "token_type": "Bearer", "expires_in": token.expires_in}
+    return {**content, "scope": " ".join(scopes)} if scopes else content
+
+
+def _away(message: str) -> OAuthRefusal:
+    return OAuthRefusal("temporarily_unavailable", message, 503, {"retry-after": str(RETRY_SECONDS)})
+
+
+def _unsupported() -> OAuthRefusal:
+    return OAuthRefusal("unsupported_grant_type", "the grant is not one of this server")

@@ -1,0 +1,77 @@
+"""An identity assertion (ID-JAG) that the npm package `oidc-provider` issued, exchanged at the gateway."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from authorizationworld import gateway_of, identity_file
+from ports import free_port
+from tokenproviders import CLIENT, SECRET, TOKEN_EXCHANGE, TokenProvider, oidc_provider
+
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+IDP_CLIENT = "fairlead-post"
+"""Client of the provider that sends its secret in the form; the gateway knows it by the same id."""
+
+
+async def sent(url: str, **fields: str) -> tuple[int, dict[str, Any]]:
+    """Status and members of an answer to a form."""
+    async with aiohttp.ClientSession() as session, session.post(url, data=fields) as answer:
+        return answer.status, await answer.json()
+
+
+async def assertion(provider: TokenProvider, subject: str, audience: str, resource: str) -> dict[str, Any]:
+    """Answer of the provider to the first leg."""
+    fields = {
+        "grant_type": TOKEN_EXCHANGE,
+        "requested_token_type": ID_JAG,
+        "subject_token": subject,
+        "subject_token_type": ACCESS_TOKEN,
+        "audience": audience,
+        "resource": resource,
+        "client_id": IDP_CLIENT,
+        "client_secret": SECRET,
+    }
+    status, content = await sent(f"{provider.base}/token", **fields)
+    assert status == 200, content
+    return content
+
+
+async def test_client_gets_in_by_an_assertion_of_the_provider_alone(tmp_path: Path) -> None:
+    port = free_port()
+    here = f"http://127.0.0.1:{port}"
+    async with oidc_provider(tmp_path, gateway=here, resources=[], grants={"alice": [here]}) as provider:
+        clients = [
+            {
+                "id": IDP_CLIENT,
+                "redirectUris": ["https://desk.example/cb"],
+                "secretSha256": hashlib.sha256(SECRET.encode()).hexdigest(),
+            }
+        ]
+        issuers = [{"issuer": provider.issuer, "name": "corp"}]
+        file = identity_file(
+            tmp_path,
+            issuers,
+            [{"issuer": "corp", "clientId": CLIENT}],
+            more_clients=clients,
+            assertions=["corp"],
+            agents={"desks": IDP_CLIENT},
+        )
+        async with gateway_of(tmp_path, file, port=port) as (base, gateway):
+            subject = await provider.sign_in("alice")
+            first = await assertion(provider, subject, base, f"{base}/mcp")
+            assert (first["token_type"], first["issued_token_type"]) == ("N_A", ID_JAG)
+            fields = {"grant_type": JWT_BEARER, "client_id": IDP_CLIENT, "client_secret": SECRET}
+            status, content = await sent(f"{base}/oauth/token", assertion=first["access_token"], **fields)
+            assert status == 200, content
+            identity = await gateway.endpoint.identities.identify(f"Bearer {content['access_token']}".encode())
+            assert getattr(identity, "principal", identity) == f"jwt:{provider.issuer}#alice/desks"
+            assert getattr(identity, "resource", "") == "/mcp"
+            assert getattr(identity, "person", b"") == f"jwt:{provider.issuer}#alice".encode()
+            status, content = await sent(f"{base}/oauth/token", assertion=first["access_token"], **fields)
+            assert (status, content["error"]) == (400, "invalid_grant")
