@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import IdentityProviderClient
     from fairlead_authorization.sessions.signing_keys import SigningKeys
+    from fairlead_gateway.identity.client_sign_ins import ClientSignIns
     from fairlead_gateway.identity.jwt_authenticator import Tokens
     from fairlead_gateway.identity.own_tokens import OwnTokens
     from fairlead_web.guard import RequestGuard
@@ -143,6 +144,15 @@ def own_token_parts(
         trust.issuer, keys, trust.issuers, scopes=trust.scopes, issuer_names=trust.names, now=time.time
     )
     return OwnTokenParts(keys=keys, authenticator=authenticator)
+
+
+def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
+    """Sign-ins of clients, for those whose they are; None without an authorization server."""
+    if own is None or store is None:
+        return None
+    from fairlead_authorization.sessions.sign_ins import StoredSignIns
+
+    return StoredSignIns(store, own.authenticator.end_session)
 
 
 def authorization_service(
