@@ -81,7 +81,7 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     accounts: Accounts | None
     """Accounts of persons at servers; None if no grants are stored."""
     client_sign_ins: ClientSignIns | None
-    """Sign-ins of clients; None if the gateway is no authorization server."""
+    """Sign-ins of clients; None without an authorization server."""
     pins: PinReader
     """Reads definitions that are held back."""
     moves: TierMoves

@@ -50,8 +50,8 @@ def run_sign_out(
     else:
         listed = _sign_ins(client, everybody=person is not None)
         of_person = [sign_in for sign_in in listed if person in (None, sign_in["person"])]
-        found = _matching(chosen, of_person)["id"]
-        ended = {"signIns": [client.delete(_target(f"{PATH}/{quote(found, safe='')}", query))], "accounts": []}
+        path = f"{PATH}/{quote(_matching(chosen, of_person)['id'], safe='')}"
+        ended = {"signIns": [client.delete(_target(path, query))], "accounts": []}
     if output is Output.json:
         print_json(ended)
         return

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_gateway.identity.client_sign_ins import ClientSignIn, ClientSignIns
 from fairlead_offers.problems import NOT_KEPT, UNKNOWN_SIGN_IN, Problem
+from fairlead_rest.account_facts import EndedAccountFacts, end_recorded
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import client_sign_ins as examples
 from fairlead_rest.openapi import describe_route
 from fairlead_rest.persons import chosen_person, listed_person, store_problems, time_of
-from fairlead_rest.resources.accounts import EndedAccountFacts, end_recorded
 from fairlead_web.bodies import answer
 
 _RECORDS = "sign-ins"
@@ -130,11 +130,11 @@ def router(context: RestContext) -> APIRouter:
         return answer(EndedSignIns(ended, await end_accounts(request, wanted) if accounts else []))
 
     async def end_accounts(request: Request, person: bytes) -> list[EndedAccountFacts]:
-        kept = context.administration.accounts
-        assert kept is not None, "sign-ins are where grants are"
+        accounts = context.administration.accounts
+        assert accounts is not None, "sign-ins are where grants are"
         with store_problems():
-            of_person = await kept.of(person)
-        ended = [await end_recorded(context, request, kept, account.server, person) for account in of_person]
+            of_person = await accounts.of(person)
+        ended = [await end_recorded(context, request, accounts, account.server, person) for account in of_person]
         return [account for account in ended if account is not None]
 
     return routes

@@ -14,7 +14,8 @@ from fairlead_console.html import redirect
 from fairlead_console.paging import part_of
 from fairlead_console.rest_client import RestProblem
 from fairlead_offers.problems import FORBIDDEN, NOT_KEPT
-from fairlead_rest.resources.accounts import AccountFacts, AccountList, EndedAccountFacts
+from fairlead_rest.account_facts import AccountFacts, EndedAccountFacts
+from fairlead_rest.resources.accounts import AccountList
 from fairlead_rest.resources.client_sign_ins import ClientSignInFacts, ClientSignInList, EndedSignIns
 from fairlead_rest.resources.servers import ServerList
 
