@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.protocol.provider import IdentityProviderClient
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_gateway.identity.authenticator import Authenticator
+    from fairlead_gateway.identity.client_sign_ins import ClientSignIns
     from fairlead_gateway.identity.jwt_authenticator import Tokens
     from fairlead_gateway.identity.own_tokens import OwnTokens
     from fairlead_kube.client import Kube
@@ -172,6 +173,15 @@ def own_token_parts(
         now=time.time,
     )
     return OwnTokenParts(keys=keys, authenticator=authenticator)
+
+
+def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
+    """Sign-ins of clients, for those whose they are; None without an authorization server."""
+    if own is None or store is None:
+        return None
+    from fairlead_authorization.sessions.sign_ins import StoredSignIns
+
+    return StoredSignIns(store, own.authenticator.end_session)
 
 
 def authorization_service(

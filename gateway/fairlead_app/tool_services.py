@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead_app.authorization import client_sign_ins
 from fairlead_app.call_path import McpPath
 from fairlead_app.configuration import ModelApiReach, compressor_config, embedding_config, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
@@ -112,6 +113,7 @@ def rest_context(
         accounts=None
         if shared.grants is None
         else Accounts(shared.grants, sources.tokens, sources.revoker, settings.upstream.grants.unused_days),
+        client_sign_ins=client_sign_ins(shared.own_tokens, shared.grants),
         pins=sources.pins or NoPins(),
         moves=sources.moves,
         approvals=settings.identity.gateway_approvals,

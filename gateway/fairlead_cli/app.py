@@ -14,6 +14,7 @@ from fairlead_cli.access.accounts import accounts, logout
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
 from fairlead_cli.access.login import login
+from fairlead_cli.access.sign_ins import sign_ins, sign_out
 from fairlead_cli.bridging.commands import bridge
 from fairlead_cli.calling.search import search
 from fairlead_cli.clients.commands import client
@@ -299,6 +300,8 @@ app.command()(can)
 app.command()(login)
 app.command()(accounts)
 app.command()(logout)
+app.command()(sign_ins)
+app.command()(sign_out)
 app.command()(diff)
 app.command()(approve)
 app.command()(predict)

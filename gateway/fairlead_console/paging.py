@@ -1,4 +1,4 @@
-"""Divides long lists into pages, which the query parameter `page` selects."""
+"""Divides long lists into pages, which query parameters select."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ListPart(msgspec.Struct, Generic[Item], frozen=True):
     """Returns the URL of another page."""
 
 
-def part_of(items: Sequence[Item], request: Request, each: int) -> ListPart[Item]:
-    """Return the page of `each` items that the query parameter `page` selects, at most the last page."""
+def part_of(items: Sequence[Item], request: Request, each: int, parameter: str = "page") -> ListPart[Item]:
+    """Return the page of `each` items that a query parameter selects, at most the last page."""
     parts = max(1, -(-len(items) // each))
-    page_number = request.query_params.get("page", "1")
+    page_number = request.query_params.get(parameter, "1")
     number = min(max(1, int(page_number)), parts) if page_number.isdecimal() and len(page_number) < 9 else 1
 
     def link(other: int) -> str:
-        return f"?{request.url.include_query_params(page=other).query}"
+        return f"?{request.url.include_query_params(**{parameter: other}).query}"
 
     return ListPart(items[(number - 1) * each : number * each], len(items), number, parts, link)

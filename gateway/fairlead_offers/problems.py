@@ -37,6 +37,7 @@ NOT_HELD: Final = "NOT_HELD"
 REFUSED: Final = "REFUSED"
 UNKNOWN_KEY: Final = "UNKNOWN_KEY"
 UNKNOWN_ACCOUNT: Final = "UNKNOWN_ACCOUNT"
+UNKNOWN_SIGN_IN: Final = "UNKNOWN_SIGN_IN"
 UNREADABLE: Final = "UNREADABLE"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
@@ -64,6 +65,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     NOT_KEPT: (409, "This gateway does not store the data"),
     UNKNOWN_KEY: (404, "The key does not exist"),
     UNKNOWN_ACCOUNT: (404, "The account does not exist"),
+    UNKNOWN_SIGN_IN: (404, "The sign-in does not exist"),
     REFUSED: (409, "No key was made"),
     NOT_HELD: (409, "The definition is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),

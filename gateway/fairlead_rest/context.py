@@ -21,6 +21,7 @@ from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.grants.accounts import Accounts
+from fairlead_gateway.identity.client_sign_ins import ClientSignIns
 from fairlead_gateway.identity.made_keys import MadeKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
@@ -79,6 +80,8 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     """API keys that principals make for themselves; None if that is turned off."""
     accounts: Accounts | None
     """Accounts of persons at servers; None if no grants are stored."""
+    client_sign_ins: ClientSignIns | None
+    """Sign-ins of clients; None without an authorization server."""
     pins: PinReader
     """Reads definitions that are held back."""
     moves: TierMoves

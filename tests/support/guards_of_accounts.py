@@ -7,6 +7,11 @@ from product_guard import AT, GATEWAY, Guard
 _UNIT = "tests/unit/gateway/grants"
 _CONSENTS = "tests/component/mcp/oauth/test_consent_attacks.py"
 _REST = "tests/component/rest/test_accounts.py"
+_SIGN_INS = "tests/component/authorization/test_listed_sign_ins.py"
+_OF_OTHERS = (
+    ("    if not may_read(", "    if False and not may_read("),
+    ("    if (not wanted or wanted != person_of(identity)) and", "    if False and"),
+)
 
 ACCOUNTS = (
     Guard(
@@ -126,12 +131,23 @@ ACCOUNTS = (
     ),
     Guard(
         "the accounts of others, for a principal that may not see them",
-        "fairlead_rest.resources.accounts",
-        (
-            ("        if everybody and not may_read(", "        if False and not may_read("),
-            ("        if wanted != own and not may_read(", "        if False and not may_read("),
-        ),
+        "fairlead_rest.persons",
+        _OF_OTHERS,
         f"{_REST}::test_each_person_sees_and_ends_their_own_accounts_alone",
         "application/problem+json",
+    ),
+    Guard(
+        "the clients that others have signed in, for a principal that may not see them",
+        "fairlead_rest.persons",
+        _OF_OTHERS,
+        f"{_SIGN_INS}::test_a_person_sees_and_ends_their_own_sign_ins_alone",
+        "application/problem+json",
+    ),
+    Guard(
+        "a client that its person has ended, and that comes back without being asked for",
+        "fairlead_authorization.sessions.sign_ins",
+        (("            if key.server.startswith(consents.PREFIX) and", "            if False and"),),
+        f"{_SIGN_INS}::test_a_client_that_was_ended_asks_for_consent_again",
+        "assert 'Desk' in",
     ),
 )

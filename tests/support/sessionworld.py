@@ -24,6 +24,7 @@ from fairlead_authorization.sessions.session import (
     SignedInPerson,
 )
 from fairlead_authorization.sessions.session_record import SessionTimes
+from fairlead_authorization.sessions.sign_ins import StoredSignIns
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.stored_sessions import StoredSessions
 from fairlead_gateway.identity.token_identity import jwt_person
@@ -100,6 +101,9 @@ class Replica:
         self.store = store
         self.keys = SigningKeys(store, clock, clock)
         self.sessions = StoredSessions(store, self.keys, times, clock, clock, world.pause)
+        self.ended: list[str] = []
+        """Sessions whose tokens are rejected here."""
+        self.sign_ins = StoredSignIns(store, self.ended.append, clock)
         self.tokens = AccessTokens(HERE, self.keys, now=clock)
         self._provider = world.provider
 

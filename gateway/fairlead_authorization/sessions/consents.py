@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.clients.redirects import redirect_host
 from fairlead_authorization.sessions.session import ClientSession
-from fairlead_authorization.sessions.session_record import redirect_host
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
@@ -33,7 +33,7 @@ def new_consent(session: ClientSession, client: RegisteredClient, now: float) ->
     consent = StoredGrant(
         issuer=person.issuer,
         client_id=client.id,
-        redirect_uri=redirect_host(session.access.redirect_uri),
+        redirect_uri=_redirect_host(session),
         resource=session.access.resource,
         scopes=tuple(sorted(session.access.scopes)),
         granted_at=now,
@@ -46,7 +46,7 @@ def covers(
     consents: Iterable[tuple[GrantKey, StoredGrant]], session: ClientSession, client: RegisteredClient, now: float
 ) -> bool:
     """Whether one of a person's consents is for a session of a client."""
-    host = redirect_host(session.access.redirect_uri)
+    host = _redirect_host(session)
     return any(
         not has_lapsed(consent, now)
         and consent.redirect_uri == host
@@ -67,6 +67,11 @@ def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]]) -> list[GrantKey]:
     """The oldest consents of a person, without which there is room for another one."""
     oldest_first = sorted(consents, key=lambda each: each[1].granted_at)
     return [key for key, _ in oldest_first[: max(len(oldest_first) + 1 - MAX_CONSENTS, 0)]]
+
+
+def _redirect_host(session: ClientSession) -> str:
+    """Host of a session's redirect URI; the URI itself where it has none that persons could tell from others."""
+    return redirect_host(session.access.redirect_uri) or session.access.redirect_uri
 
 
 def _consent_key(person: bytes, consent: StoredGrant, digest: str) -> GrantKey:

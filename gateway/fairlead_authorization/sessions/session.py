@@ -6,7 +6,7 @@ the time. It is stored as a grant of the provider (`StoredGrant`), so that it is
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -139,10 +139,6 @@ class SessionStore(Protocol):
 
     async def revoke(self, token: str, client_id: str) -> None:
         """End the session of a refresh token of the client (RFC 7009); nothing for any other text."""
-        ...
-
-    async def of_person(self, person: bytes) -> Sequence[ClientSession]:
-        """Sessions of a person (`Identity.person`)."""
         ...
 
     async def end(self, person: bytes, session_id: str) -> bool:

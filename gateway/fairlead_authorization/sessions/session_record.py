@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -88,6 +87,7 @@ def new_session(
             resource=access.resource,
             scopes=access.scopes,
             agent=client.agent,
+            client_name=client.name,
         ),
     )
     if not stored.fits:
@@ -214,12 +214,6 @@ def renewed(
 def has_grant_of(grant: StoredGrant, other: StoredGrant) -> bool:
     """Whether two sessions are by the same grant of the provider."""
     return (grant.issuer, grant.refresh_token) == (other.issuer, other.refresh_token)
-
-
-def redirect_host(uri: str) -> str:
-    """Host of a redirect URI, whatever its port; the scheme of an app that is not on the web."""
-    parts = urlsplit(uri)
-    return (parts.hostname or "") if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
 
 def _changed(grant: StoredGrant, **members: object) -> StoredGrant:

@@ -89,7 +89,7 @@ class StoredSessions(SessionStore):
     ) -> ClientSession:
         now = self._now()
         stored = session_record.new_session(person, client, access, grant, self._times, now)
-        key = session_key(jwt_person(person.issuer, person.subject), secrets.token_urlsafe(12))
+        key = session_key(jwt_person(person.issuer, person.subject), secrets.token_hex(12))
         await self._make_room(key.person, now)
         await self._records.write(key, stored, "")
         return client_session(key, stored)
@@ -186,11 +186,6 @@ class StoredSessions(SessionStore):
             return
         if session_of(stored.grant).client_id == client_id:
             await self._records.delete(key)
-
-    async def of_person(self, person: bytes) -> Sequence[ClientSession]:
-        now = self._now()
-        records = _sessions(await self._records.of_person(person))
-        return [client_session(key, grant) for key, grant in records if is_in(grant, "active", now)]
 
     async def end(self, person: bytes, session_id: str) -> bool:
         return await self._records.delete(session_key(person, session_id))

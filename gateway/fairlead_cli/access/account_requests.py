@@ -38,7 +38,7 @@ def run_logout(destination: Destination, server: str | None, output: Output) -> 
         namespace, _, of_server = name.partition("/")
         ended.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(of_server, safe='')}"))
         if output is not Output.json:
-            print(_sentence(ended[-1]))
+            print(sentence(ended[-1]))
     if output is Output.json:
         print_json(ended)
     elif not ended:
@@ -81,7 +81,8 @@ def _end_of(account: Any) -> str:
     return f"{unused_until} if unused" if unused_until else "no end"
 
 
-def _sentence(ended: Any) -> str:
+def sentence(ended: Any) -> str:
+    """Say that an account has ended."""
     account = ended["account"]
     if account["kind"] == "key":
         return f"{account['server']}: your key is deleted; it is good until you end it where you got it"

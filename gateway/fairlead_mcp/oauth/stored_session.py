@@ -30,6 +30,8 @@ class StoredSession(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     """URL of the resource (RFC 8707)."""
     scopes: tuple[str, ...] = ()
     agent: str | None = None
+    client_name: str = ""
+    """Name of the client, as it says."""
     code_sha256: bytes = b""
     """Digest of the code's secret; empty before there is a code."""
     secret: bytes = b""

@@ -87,7 +87,7 @@ async def race(world: SessionWorld, rounds: int) -> None:
         mine, theirs = (issued.refresh_token for issued in ours)
     assert mine == theirs
     assert world.provider.requests == rounds
-    assert len(await other.sessions.of_person(key_of())) == 1
+    assert len(await other.sign_ins.of(key_of())) == 1
 
 
 @pytest.mark.parametrize("stores", [folder_stores, redis_stores])

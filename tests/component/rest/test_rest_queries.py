@@ -37,6 +37,7 @@ GETS = [
     "/v1/tier-moves",
     "/v1/keys",
     "/v1/accounts",
+    "/v1/sign-ins",
     "/v1/servers/demo/held",
     "/v1/servers/demo/sign-in",
 ]
@@ -55,7 +56,13 @@ POSTS = [
     "/v1/servers/demo/sign-in",
 ]
 PUTS = ["/v1/servers/demo/sign-in"]
-DELETES = ["/v1/context", "/v1/keys/0071cb3c749f", "/v1/accounts/default/demo"]
+DELETES = [
+    "/v1/context",
+    "/v1/keys/0071cb3c749f",
+    "/v1/accounts/default/demo",
+    "/v1/sign-ins",
+    "/v1/sign-ins/5f0c1d9a7b3e24688c11f0aa",
+]
 
 
 async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_path: Path) -> None:

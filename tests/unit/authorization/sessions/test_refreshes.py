@@ -154,7 +154,7 @@ async def test_a_person_whom_the_provider_refuses_is_out(world: SessionWorld, re
     assert grant is not None
     world.provider.end(grant.refresh_token)
     assert "the provider has ended" in await refused(replica, issued.refresh_token)
-    assert [session.id for session in await replica.sessions.of_person(key_of())] == [other.session.id]
+    assert [session.id for session in await replica.sign_ins.of(key_of())] == [other.session.id]
 
 
 async def test_all_sessions_by_one_grant_of_the_provider_end_with_it(world: SessionWorld, replica: Replica) -> None:
@@ -166,7 +166,7 @@ async def test_all_sessions_by_one_grant_of_the_provider_end_with_it(world: Sess
     await replica.store.write(shared, msgspec.structs.replace(other_grant, refresh_token=grant.refresh_token))
     world.provider.end(grant.refresh_token)
     await refused(replica, issued.refresh_token)
-    assert await replica.sessions.of_person(key_of()) == []
+    assert await replica.sign_ins.of(key_of()) == []
 
 
 async def test_sessions_are_not_lost_while_the_provider_is_away(world: SessionWorld, replica: Replica) -> None:
@@ -187,7 +187,7 @@ async def test_another_person_in_the_answer_of_the_provider_ends_the_session(
     issued = await replica.signed_in()
     world.provider.answers = lambda _: person("ben")
     assert "another person" in await refused(replica, issued.refresh_token)
-    assert await replica.sessions.of_person(key_of()) == []
+    assert await replica.sign_ins.of(key_of()) == []
 
 
 async def test_a_person_who_has_too_many_groups_by_now_is_told_so(world: SessionWorld, replica: Replica) -> None:

@@ -50,7 +50,7 @@ async def test_a_session_goes_from_the_sign_in_to_its_first_refresh_token(replic
     assert await replica.sessions.waiting(person(), begun.id) is None
     assert (issued.session.person, issued.session.access) == (person(), ACCESS)
     assert (issued.session.agent, issued.session.began_at) == (CLIENT.agent, NOW)
-    assert await replica.sessions.of_person(key_of()) == [issued.session]
+    assert [each.id for each in await replica.sign_ins.of(key_of())] == [issued.session.id]
 
 
 async def test_a_session_of_somebody_else_does_not_wait_for_a_person(replica: Replica) -> None:
@@ -104,7 +104,7 @@ async def test_a_code_that_two_replicas_redeem_at_once_ends_the_session(world: S
     both = [each.sessions.redeem(code, CLIENT.id) for each in (replica, world.replica())]
     outcomes = await asyncio.gather(*both, return_exceptions=True)
     assert any(isinstance(outcome, SessionRefused) for outcome in outcomes)
-    assert await replica.sessions.of_person(key_of()) == []
+    assert await replica.sign_ins.of(key_of()) == []
 
 
 async def test_a_code_expires(world: SessionWorld, replica: Replica) -> None:
@@ -138,7 +138,7 @@ async def test_a_sign_in_beyond_the_limit_ends_the_session_that_was_not_used_for
     await replica.refresh(issued[0].refresh_token)
     await replica.signed_in("ben")
     await replica.begun()
-    sessions = {session.id for session in await replica.sessions.of_person(key_of())}
+    sessions = {session.id for session in await replica.sign_ins.of(key_of())}
     assert issued[0].session.id in sessions
     assert issued[1].session.id not in sessions
     assert len(sessions) == MAX_SESSIONS - 1
@@ -149,7 +149,7 @@ async def test_sign_ins_without_consent_do_not_end_sessions(world: SessionWorld,
     for _ in range(2 * MAX_SESSIONS):
         world.later(1)
         await replica.begun()
-    assert [session.id for session in await replica.sessions.of_person(key_of())] == [issued.session.id]
+    assert [session.id for session in await replica.sign_ins.of(key_of())] == [issued.session.id]
     assert len(await replica.store.of_person(key_of())) == MAX_SESSIONS
 
 
@@ -190,7 +190,7 @@ async def test_a_session_ends_when_it_is_ended(replica: Replica) -> None:
 async def test_a_session_is_ended_by_its_own_person_alone(replica: Replica) -> None:
     issued = await replica.signed_in()
     assert not await replica.sessions.end(key_of("ben"), issued.session.id)
-    assert await replica.sessions.of_person(key_of())
+    assert await replica.sign_ins.of(key_of())
 
 
 async def test_a_client_revokes_its_refresh_token(replica: Replica) -> None:
@@ -198,9 +198,9 @@ async def test_a_client_revokes_its_refresh_token(replica: Replica) -> None:
     for text in ("", "no token", issued.refresh_token[:-2]):
         await replica.sessions.revoke(text, CLIENT.id)
     await replica.sessions.revoke(issued.refresh_token, "another client")
-    assert await replica.sessions.of_person(key_of())
+    assert await replica.sign_ins.of(key_of())
     await replica.sessions.revoke(issued.refresh_token, CLIENT.id)
-    assert not await replica.sessions.of_person(key_of())
+    assert not await replica.sign_ins.of(key_of())
 
 
 async def consented(replica: Replica, session: ClientSession, **client: str) -> bool:

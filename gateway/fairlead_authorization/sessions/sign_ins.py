@@ -1,0 +1,110 @@
+"""Sessions in the store of grants, as persons and administrators see and end them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+from fairlead_authorization.clients.client import UnknownClient
+from fairlead_authorization.clients.client_ids import document_address, is_document_id
+from fairlead_authorization.clients.redirects import redirect_host
+from fairlead_authorization.sessions import consents, session_record
+from fairlead_authorization.sessions.session_record import is_in, session_id_of, session_key, session_of
+from fairlead_gateway.identity.client_sign_ins import ClientSignIn, ClientSignIns
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant
+
+
+class _Sessions:
+    """Servers of the records that are sessions (`GrantKey.server`)."""
+
+    def __contains__(self, server: object) -> bool:
+        return isinstance(server, str) and server.startswith(session_record.PREFIX)
+
+
+class StoredSignIns(ClientSignIns):
+    """Sign-ins in `store`. `ended` rejects the tokens of a session at this replica, to which others come by the store;
+    `now` is in seconds since the epoch.
+    """
+
+    def __init__(self, store: GrantStore, ended: Callable[[str], None], now: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._ended = ended
+        self._now = now
+
+    async def of(self, person: bytes) -> Sequence[ClientSignIn]:
+        return self._listed(await self._store.of_person(person))
+
+    async def everybodys(self) -> Sequence[ClientSignIn]:
+        return self._listed(await self._store.everything(_Sessions()))
+
+    async def end(self, person: bytes, sign_in: str) -> ClientSignIn | None:
+        key = session_key(person, sign_in)
+        try:
+            stored = await self._store.read(key)
+        except UnreadableGrant:
+            return None
+        if stored is None or not self._is_listed(key, stored.grant) or not await self._end(key):
+            return None
+        client = session_of(stored.grant).client_id
+        await self._forget_consents(await self._store.of_person(person), client)
+        return _sign_in(key, stored.grant)
+
+    async def end_all(self, person: bytes) -> AsyncIterator[ClientSignIn]:
+        records = await self._store.of_person(person)
+        await self._forget_consents(records)
+        for key, grant in records:
+            if session_id_of(key) and await self._end(key) and self._is_listed(key, grant):
+                yield _sign_in(key, grant)
+
+    # Internals
+
+    def _is_listed(self, key: GrantKey, grant: StoredGrant) -> bool:
+        return bool(session_id_of(key)) and grant.session is not None and is_in(grant, "active", self._now())
+
+    def _listed(self, records: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ClientSignIn]:
+        sign_ins = [_sign_in(key, grant) for key, grant in records if self._is_listed(key, grant)]
+        return sorted(sign_ins, key=lambda each: (each.person, -each.used_at, each.id))
+
+    async def _end(self, key: GrantKey) -> bool:
+        """Delete a session and reject its tokens; False if there is none any more."""
+        deleted = await self._store.delete(key)
+        if deleted:
+            self._ended(session_id_of(key))
+        return deleted
+
+    async def _forget_consents(
+        self, records: Iterable[tuple[GrantKey, StoredGrant]], client: str | None = None
+    ) -> None:
+        """Forget those of a person's consents that are for a client; None: all."""
+        for key, grant in records:
+            if key.server.startswith(consents.PREFIX) and client in (None, grant.client_id):
+                await self._store.delete(key)
+
+
+def _sign_in(key: GrantKey, grant: StoredGrant) -> ClientSignIn:
+    session = session_of(grant)
+    return ClientSignIn(
+        id=session_id_of(key),
+        person=key.person,
+        holder=grant.holder,
+        client_id=session.client_id,
+        name=session.client_name,
+        host=_document_host(session.client_id),
+        redirect_host=redirect_host(session.redirect_uri),
+        agent=session.agent,
+        resource=session.resource,
+        scopes=session.scopes,
+        began_at=grant.granted_at,
+        used_at=max(grant.granted_at, grant.used_at),
+        ends_at=session.ends_at,
+    )
+
+
+def _document_host(client_id: str) -> str:
+    """Host of the document that a client id is the URL of; empty for another id."""
+    if not is_document_id(client_id):
+        return ""
+    try:
+        return document_address(client_id).authority
+    except UnknownClient:
+        return ""  # a client that an administrator named may have any id

@@ -1,0 +1,60 @@
+"""Sign-ins of clients at the gateway as the authorization server, as persons and administrators see and end them.
+Declarations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class ClientSignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's access for a person."""
+
+    id: str
+    person: bytes
+    """Key of the person (`Identity.person`)."""
+    holder: str
+    """Issuer and subject of the person at the provider."""
+    client_id: str
+    name: str
+    """Name of the client, as it says; empty if unknown."""
+    host: str
+    """Host of the client's document; empty for a client without one."""
+    redirect_host: str
+    """Where the client got its code: a host, `localhost` for loopback addresses, or its own scheme."""
+    agent: str | None
+    """Name of the client in policies; None for a client that chose its name."""
+    resource: str
+    """URL for which its tokens are valid, with what is below."""
+    scopes: tuple[str, ...]
+    began_at: float
+    """Seconds since the epoch."""
+    used_at: float
+    """When the client last got an access token, in seconds since the epoch."""
+    ends_at: float
+    """Seconds since the epoch."""
+
+
+class ClientSignIns(Protocol):
+    """Sign-ins of all clients. All methods raise GrantStoreError."""
+
+    async def of(self, person: bytes) -> Sequence[ClientSignIn]:
+        """Sign-ins of a person, the last one used first."""
+        ...
+
+    async def everybodys(self) -> Sequence[ClientSignIn]:
+        """Sign-ins of all persons, sorted by person, then the last one used first."""
+        ...
+
+    async def end(self, person: bytes, sign_in: str) -> ClientSignIn | None:
+        """End a sign-in with its tokens, and forget the person's consents to its client; None if there is none."""
+        ...
+
+    def end_all(self, person: bytes) -> AsyncIterator[ClientSignIn]:
+        """End all sign-ins of a person, also those that are in progress, and forget the person's consents. Yields each
+        as soon as it has ended.
+        """
+        ...
