@@ -187,6 +187,8 @@ class OpenIdProvider:
             now = await self._renewed_person(issued, person)
         except SignInFailed as error:
             raise PersonGone(str(error)) from error
+        except ProviderAway as error:
+            raise ProviderAway(str(error), renewed) from error
         return RenewedPerson(now, renewed)
 
     async def aclose(self) -> None:

@@ -133,6 +133,12 @@ async def test_claims_are_not_those_of_the_id_token_while_the_access_token_canno
         provider.keyless = True
         answer = await world.answered(Attempt())
         assert answer.get("error") == "temporarily_unavailable"
+        status, refusal = await world.refresh(tokens)
+        assert (status, refusal.get("error")) == (503, "temporarily_unavailable")
+        provider.access = None
+        status, renewed = await world.refresh(tokens)
+        assert status == 200, renewed
+        assert (await identity_of(world, renewed["access_token"])).groups == {"staff"}
 
 
 async def test_client_that_has_lost_a_name_of_an_agent_does_not_keep_it_by_refreshes(tmp_path: Path) -> None:
