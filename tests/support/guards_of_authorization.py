@@ -5,6 +5,7 @@ from __future__ import annotations
 from product_guard import Guard
 
 _TEST = "tests/component/authorization/test_authorization_attacks.py"
+_ODD = "tests/component/authorization/test_odd_clients_and_providers.py"
 _PROTOCOL = "fairlead_authorization.protocol"
 
 AUTHORIZATION = (
@@ -165,5 +166,27 @@ AUTHORIZATION = (
         (("for name in own[: max(0, len(own) - MAX_OPEN)]]", "for name in own[:0]]"),),
         f"{_TEST}::test_browser_keeps_a_bounded_number_of_sign_ins",
         "assert 7 <= ",
+    ),
+    Guard(
+        "claims by the access token of another provider",
+        f"{_PROTOCOL}.provider",
+        (('and accepted.claims["iss"] == issuer:', "and True:"),),
+        f"{_ODD}::test_claims_are_not_those_of_another_providers_access_token",
+        "#bob/",
+    ),
+    Guard(
+        "a name of an agent that a client had before, by refreshes",
+        f"{_PROTOCOL}.token",
+        (("agent=client.agent", "agent=refreshed.session.agent"),),
+        f"{_ODD}::test_client_that_has_lost_a_name_of_an_agent_does_not_keep_it_by_refreshes",
+        "'tool' == 'desk'",
+    ),
+    Guard(
+        "documents of anybody, so that those of named hosts are not fetched",
+        "fairlead_authorization.clients.document_clients",
+        (("host = address.authority if address.authority in self._hosts else ANY_HOST", "host = ANY_HOST"),),
+        "tests/unit/authorization/test_document_clients.py"
+        "::test_slow_hosts_of_anybody_do_not_keep_out_clients_of_named_hosts",
+        "too many documents",
     ),
 )

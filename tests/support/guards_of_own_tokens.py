@@ -41,10 +41,10 @@ OWN_TOKENS = (
         "assert None is not None",
     ),
     Guard(
-        "a key for everything by a token for one path",
+        "a key that outlives the sign-in of the program that made it",
         f"{GATEWAY}.identity.made_keys",
-        (("if identity.made or identity.resource or", "if identity.made or"),),
-        f"{_DOORS}::test_a_token_for_a_path_makes_no_key_that_is_valid_everywhere",
+        (("identity.made or identity.resource or identity.issued_here", "identity.made"),),
+        f"{_DOORS}::test_a_token_of_the_gateway_makes_no_key_which_would_outlive_the_sign_in",
         "assert 201 == 403",
     ),
     Guard(

@@ -18,6 +18,7 @@ from fairlead_authorization.clients.client_ids import DocumentAddress, document_
 from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES, client_of_document, read_document
 from fairlead_authorization.clients.fetching import Fetch
 from fairlead_authorization.clients.key_sets import BadKeySet, read_key_set
+from fairlead_gateway.identity.authorization_server import ANY_HOST
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 
 MIN_AGE: Final = 300.0
@@ -31,7 +32,7 @@ RETRY_SECONDS: Final = 30.0
 MAX_CLIENTS: Final = 256
 """Limit on cached clients, beyond which the one that was used longest ago is dropped."""
 MAX_FETCHES: Final = 16
-"""Limit on the documents that are fetched at once."""
+"""Limit on the documents that are fetched at once: of each host that the settings name, and of all others together."""
 MAX_KEY_SET_BYTES: Final = 32 << 10
 
 
@@ -59,7 +60,8 @@ class DocumentClients:
         self._agents = agents
         self._clock = clock
         self._cached: OrderedDict[str, _Cached] = OrderedDict()
-        self._fetches: dict[str, SharedTask[RegisteredClient]] = {}
+        self._fetches: dict[str, dict[str, SharedTask[RegisteredClient]]] = {}
+        """By host of the settings and URL: slow hosts of anybody leave those that the settings name their own."""
 
     async def find(self, client_id: str) -> RegisteredClient:
         """The client whose document is at a URL. Raises UnknownClient, ClientsAway."""
@@ -83,23 +85,25 @@ class DocumentClients:
 
     async def aclose(self) -> None:
         """End all fetches."""
-        for fetch in list(self._fetches.values()):
+        for fetch in [fetch for fetches in self._fetches.values() for fetch in fetches.values()]:
             await fetch.aclose()
 
     async def _fetched(self, address: DocumentAddress) -> RegisteredClient:
-        fetch = self._fetches.get(address.url)
+        host = address.authority if address.authority in self._hosts else ANY_HOST
+        fetches = self._fetches.setdefault(host, {})
+        fetch = fetches.get(address.url)
         if fetch is None or not fetch.running:
-            if len(self._fetches) >= MAX_FETCHES:
+            if len(fetches) >= MAX_FETCHES:
                 raise ClientsAway("too many documents of clients are fetched at once: try again")
             fetch = SharedTask(self._fetch(address), "client document")
-            self._fetches[address.url] = fetch
+            fetches[address.url] = fetch
         try:
             return await fetch.result()
         except TaskStopped:
             raise ClientsAway(f"the fetch of the document {address.url} was ended: try again") from None
         finally:
-            if not fetch.running and self._fetches.get(address.url) is fetch:
-                del self._fetches[address.url]
+            if not fetch.running and fetches.get(address.url) is fetch:
+                del fetches[address.url]
 
     async def _fetch(self, address: DocumentAddress) -> RegisteredClient:
         began = self._clock()

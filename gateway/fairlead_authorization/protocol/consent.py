@@ -67,7 +67,7 @@ class ConsentPages:
         )
         hidden = {"id": waiting.id, "token": waiting.token}
         title = f"Allow {_shown(client.name) or 'this program'} to use your account?"
-        page = decision_page(title, self._facts(session, client), _notes(client), CONSENT, hidden)
+        page = decision_page(title, self._facts(session, client), _notes(client, session), CONSENT, hidden)
         try:
             return with_cookies(page, [self._parts.states.cookie(waiting)])
         except ValueTooLong as error:
@@ -143,11 +143,11 @@ def _origin_of(client: RegisteredClient) -> str:
     return "has registered itself"
 
 
-def _notes(client: RegisteredClient) -> list[str]:
+def _notes(client: RegisteredClient, session: ClientSession) -> list[str]:
     notes = []
     if client.kind == "registered":
         notes.append(_SELF_REGISTERED)
-    if all(map(is_loopback_redirect, client.redirect_uris)):
+    if is_loopback_redirect(session.access.redirect_uri):
         notes.append(_ON_THIS_MACHINE)
     return notes
 

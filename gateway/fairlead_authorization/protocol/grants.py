@@ -18,7 +18,7 @@ from authlib.oauth2.rfc6749 import (
     OAuth2Request,
     TokenMixin,
 )
-from authlib.oauth2.rfc6749.errors import InvalidRequestError, InvalidScopeError, OAuth2Error
+from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidRequestError, InvalidScopeError, OAuth2Error
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
 from authlib.oauth2.rfc6749.requests import BasicOAuth2Payload
 from authlib.oauth2.rfc7636 import CodeChallenge
@@ -188,7 +188,11 @@ class LoadedServer(AuthorizationServer):
 
     def authenticate(self, request: LoadedRequest) -> None:
         """Authenticate the client (RFC 6749 section 2.3). Raises OAuth2Error."""
-        self.authenticate_client(request, list(AUTHENTICATION_METHODS))
+        try:
+            self.authenticate_client(request, list(AUTHENTICATION_METHODS))
+        except ValueError as error:
+            # of Authlib, for a header `Authorization: Basic` without text in UTF-8
+            raise InvalidClientError from error
 
     def check_token_request(self, request: LoadedRequest) -> tuple[str, ...]:
         """Check a token request of the client that has authenticated, over the session of its code or refresh token;

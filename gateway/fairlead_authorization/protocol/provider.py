@@ -123,6 +123,9 @@ class OpenIdProvider:
         self._access = access
         self._flow: ConsentFlow | None = None
         self._metadata: AuthorizationServerMetadata | None = None
+        self._failure: GrantFailed | None = None
+        """Why there are no metadata, since `_failed_at`."""
+        self._failed_at = float("-inf")
         self._discover_at = float("-inf")
         """Monotonic seconds of the next discovery."""
         self._turn = asyncio.Lock()
@@ -184,6 +187,8 @@ class OpenIdProvider:
             now = await self._renewed_person(issued, person)
         except SignInFailed as error:
             raise PersonGone(str(error)) from error
+        except ProviderAway as error:
+            raise ProviderAway(str(error), renewed) from error
         return RenewedPerson(now, renewed)
 
     async def aclose(self) -> None:
@@ -195,7 +200,11 @@ class OpenIdProvider:
 
     async def _ready(self) -> ConsentFlow:
         """The flow, whose client authenticates as the provider's metadata say. Raises GrantFailed."""
+        arrived = self._access.monotonic()
         async with self._turn:
+            if self._failure is not None and self._failed_at >= arrived:
+                # or each would wait for the time limits of all before
+                raise self._failure.with_traceback(None)
             if self._access.monotonic() >= self._discover_at:
                 await self._discover()
             assert self._metadata is not None, "there was a discovery"
@@ -207,8 +216,10 @@ class OpenIdProvider:
         """Read the metadata; those of before stay in use while the provider is away. Raises GrantFailed."""
         try:
             self._metadata = await discover_issuer(self._access, self.client.issuer.issuer, self.client.ca_bundle)
-        except GrantFailed:
+        except GrantFailed as error:
             if self._metadata is None:
+                self._failure = error
+                self._failed_at = self._access.monotonic()
                 raise
             self._discover_at = self._access.monotonic() + RETRY_SECONDS
         else:
@@ -241,17 +252,27 @@ class OpenIdProvider:
         if not isinstance(claims, CredentialRefusal):
             return claims
         if claims.status == 503:
-            raise ProviderAway(f"the keys of {self.client.shown} cannot be fetched: try again in a moment")
+            raise ProviderAway(self._keys_away)
         raise SignInFailed(f"the ID token of {self.client.shown} is not accepted: {claims.message}")
+
+    @property
+    def _keys_away(self) -> str:
+        return f"the keys of {self.client.shown} cannot be fetched: try again in a moment"
 
     async def _person(self, issued: IssuedToken, id_claims: Mapping[str, Any]) -> SignedInPerson:
         token = issued.access.value
         accepted = None
         if self._tokens.wants(token):
             accepted = self._tokens.check(token) or await self._tokens.look_up(token)
-        claims = accepted.claims if isinstance(accepted, Identity) else id_claims
+        if isinstance(accepted, CredentialRefusal) and accepted.status == 503:
+            # those of the ID token might be of other groups, and at some providers of another subject
+            raise ProviderAway(self._keys_away)
+        issuer = self.client.issuer.issuer
+        claims = id_claims
+        if isinstance(accepted, Identity) and accepted.claims["iss"] == issuer:
+            claims = accepted.claims
         shown = {name: value for name, value in claims.items() if name not in PROTOCOL_CLAIMS}
-        return SignedInPerson(issuer=self.client.issuer.issuer, subject=claims["sub"], claims=shown)
+        return SignedInPerson(issuer=issuer, subject=claims["sub"], claims=shown)
 
     async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:
         """The person as the provider says; as before where it sends no claims. Raises SignInFailed, ProviderAway."""

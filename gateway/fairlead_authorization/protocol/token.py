@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -99,7 +100,9 @@ class ClientTokenEndpoint:
         form, client = authenticated.form, authenticated.client.client
         if "refresh_token" not in form:
             raise OAuthRefusal("invalid_request", "the request needs refresh_token")
-        issued = await self._parts.sessions.refresh(form["refresh_token"], client.id, self._renew)
+        refreshed = await self._parts.sessions.refresh(form["refresh_token"], client.id, self._renew)
+        # the name that the settings have for the client now, which may be another client's name of before
+        issued = refreshed._replace(session=msgspec.structs.replace(refreshed.session, agent=client.agent))
         # a refused request has used its token up, which is good for the same successor a while
         scopes = self._requests.check(authenticated, SessionGrant(issued.session))
         self._check_resource(form.get("resource"), issued)

@@ -12,14 +12,20 @@ again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
 from fairlead_authorization.sessions.record_store import SessionRecords
-from fairlead_authorization.sessions.session import PersonGone, Renew, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import (
+    PersonGone,
+    ProviderAway,
+    ProviderGrant,
+    Renew,
+    SessionRefused,
+    SessionsAway,
+)
 from fairlead_authorization.sessions.session_record import (
     SessionTimes,
     has_grant_of,
@@ -70,8 +76,8 @@ class Renewals:
                 return None
             await self._end_others(key.person, stored.grant)
             raise SessionRefused("the provider has ended the person's access: sign in again") from error
-        except Exception:
-            await self._release(key, stored)
+        except Exception as error:
+            await self._release(key, stored, error.grant if isinstance(error, ProviderAway) else None)
             raise
         try:
             grant = renewed(stored.grant, answer.person, answer.grant, self._times, self._now())
@@ -111,6 +117,13 @@ class Renewals:
             if grant.session is not None and has_grant_of(grant, ended):
                 await self._records.delete(key)
 
-    async def _release(self, key: GrantKey, claimed: VersionedGrant) -> None:
-        with contextlib.suppress(SessionsAway):  # the claim ends by itself
-            await self._records.write(key, msgspec.structs.replace(claimed.grant, renewing_until=0.0), claimed.version)
+    async def _release(self, key: GrantKey, claimed: VersionedGrant, given: ProviderGrant | None) -> None:
+        """Let others renew the session, by what the provider has given already."""
+        grant = msgspec.structs.replace(claimed.grant, renewing_until=0.0)
+        if given is not None:
+            grant = renewed(grant, person_of_session(grant), given, self._times, self._now())
+        try:
+            await self._records.write(key, grant, claimed.version)
+        except SessionsAway:  # the claim ends by itself
+            if given is not None:
+                self._records.write_later(key, grant, claimed.version)

@@ -77,7 +77,13 @@ class PersonGone(Exception):
 
 
 class ProviderAway(Exception):
-    """The provider cannot be reached: nothing changes. The message is one sentence."""
+    """The provider cannot be reached: nothing changes, but `grant` replaces the grant of before where the provider has
+    given it already. The message is one sentence.
+    """
+
+    def __init__(self, message: str, grant: ProviderGrant | None = None) -> None:
+        super().__init__(message)
+        self.grant = grant
 
 
 class SessionRefused(Exception):

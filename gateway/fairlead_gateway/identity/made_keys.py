@@ -117,9 +117,10 @@ class MadeKeys:
 
     def may(self, identity: Identity, subjects: Collection[Key]) -> bool:
         """Whether a principal may create keys; `subjects` are its names in policies. A key is valid everywhere, so a
-        token for one path may create none.
+        token for one path may create none, and it outlives sign-ins, so a token of the gateway may not either.
         """
-        if identity.made or identity.resource or identity.kind not in ("apiKey", "jwt"):
+        unfit = identity.made or identity.resource or identity.issued_here
+        if unfit or identity.kind not in ("apiKey", "jwt"):
             return False
         certain = (key for key in subjects if key not in identity.doubtful)
         return self._everybody or not self._makers.isdisjoint(certain)

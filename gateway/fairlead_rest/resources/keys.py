@@ -71,6 +71,8 @@ def _why_not(identity: Identity) -> str:
     """Why a principal may make no keys."""
     if identity.resource:
         return f"your token is for {identity.resource} alone, and a key would be valid everywhere"
+    if identity.issued_here:
+        return "your token is that of a program that you signed in, and a key would outlive that: use the console"
     return "your credential is itself such a key" if identity.made else "see FAIRLEAD_KEY_MAKERS"
 
 

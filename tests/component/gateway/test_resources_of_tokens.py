@@ -179,8 +179,8 @@ async def test_no_speech_session_is_opened_by_a_token_for_a_server(tmp_path: Pat
                 assert answer.status == status, fields
 
 
-@pytest.mark.parametrize(("path", "status"), [("", 201), ("/v1", 403)])
-async def test_a_token_for_a_path_makes_no_key_that_is_valid_everywhere(tmp_path: Path, path: str, status: int) -> None:
+@pytest.mark.parametrize("path", ["", "/v1"])
+async def test_a_token_of_the_gateway_makes_no_key_which_would_outlive_the_sign_in(tmp_path: Path, path: str) -> None:
     issuer = OwnIssuer()
     settings: dict[str, Any] = {"key_makers": ("*",), "made_keys": tmp_path / "made.json"}
     built = build_trust(Settings.of(**settings))
@@ -188,4 +188,4 @@ async def test_a_token_for_a_path_makes_no_key_that_is_valid_everywhere(tmp_path
     async with running(tmp_path, trust=trust, **settings) as gateway:
         headers = {"authorization": f"Bearer {await issuer.token(path)}"}
         answer = await post(gateway, "/v1/keys", {"name": "k", "days": 1}, **headers)
-        assert answer.status == status, answer.body
+        assert answer.status == 403, answer.body

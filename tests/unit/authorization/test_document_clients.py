@@ -98,6 +98,22 @@ async def test_a_request_that_is_given_up_does_not_end_the_fetch_of_others() -> 
     assert len(hosts.fetched) == 1
 
 
+async def test_slow_hosts_of_anybody_do_not_keep_out_clients_of_named_hosts() -> None:
+    hosts = Hosts(CLAUDE, VSCODE)
+    hosts.seconds = 1.0
+    directory = clients(hosts, asyncio.get_running_loop().time, ("*", "claude.ai"))
+    strangers = [f"https://host{number}.example/client" for number in range(MAX_FETCHES)]
+    asking = [asyncio.create_task(directory.find(url)) for url in strangers]
+    await asyncio.sleep(0.1)
+    assert (await directory.find(URL)).id == URL
+    await asyncio.gather(*asking, return_exceptions=True)
+    made_up = [f"https://claude.ai/{number}" for number in range(MAX_FETCHES)]
+    asking = [asyncio.create_task(directory.find(url)) for url in made_up]
+    await asyncio.sleep(0.1)
+    assert (await directory.find(VSCODE["client_id"])).id == VSCODE["client_id"]
+    await asyncio.gather(*asking, return_exceptions=True)
+
+
 async def test_fetches_at_once_are_bounded_and_those_beyond_are_told() -> None:
     hosts = Hosts()
     hosts.seconds = 1.0

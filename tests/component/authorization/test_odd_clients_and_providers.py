@@ -1,0 +1,165 @@
+"""Clients and providers that are odd cost themselves alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc.jwk import RSAKey
+
+from authorizationworld import (
+    CLIENT_ID,
+    SECRET_ID,
+    Attempt,
+    AuthorizationWorld,
+    authorization_world,
+    gateway_of,
+    identity_file,
+    two_providers,
+)
+from fairlead_authorization.protocol.provider import IdentityProviderClient, OpenIdProvider
+from fairlead_authorization.sessions.session import ProviderAway
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity import jwks
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import Tokens
+from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_mcp.oauth.token_access import TokenAccess
+from issuers import JWKS
+from oidcprovider import CLIENT, BareBrowser, OidcProvider
+from ports import free_port
+from rawserver import Reply, Request, raw_server
+from waiting import eventually
+
+
+class CountedProvider(OidcProvider):
+    """Counts requests by path, and answers those for keys with 503 while `keyless`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keyless = False
+        self.paths: list[str] = []
+        self.slow: asyncio.Event | None = None
+        """Answers wait for it."""
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        self.paths.append(request.path)
+        if self.slow is not None:
+            await self.slow.wait()
+        if self.keyless and request.path == JWKS:
+            reply.send(503)
+        else:
+            await super().handle(request, reply)
+
+
+@asynccontextmanager
+async def counted_world(folder: Path, port: int = 0, **server: Any) -> AsyncIterator[tuple[AuthorizationWorld, Any]]:
+    provider = CountedProvider()
+    async with raw_server(provider.handle) as listening:
+        provider.url = f"http://127.0.0.1:{listening.port}"
+        provider.secret = ""
+        issuers = [{"issuer": provider.url, "name": "corp", "groupsClaim": "groups"}]
+        file = identity_file(folder, issuers, [{"issuer": "corp", "clientId": CLIENT}], **server)
+        async with gateway_of(folder, file, port=port) as (base, gateway):
+            yield AuthorizationWorld(base, gateway, provider, BareBrowser(base)), provider
+
+
+async def identity_of(world: AuthorizationWorld, token: str) -> Identity:
+    identity = await world.gateway.endpoint.identities.identify(f"Bearer {token}".encode())
+    assert isinstance(identity, Identity), identity
+    return identity
+
+
+@pytest.mark.parametrize("header", ["Basic //8=", "Basic dmF1bHQ6/w==", "Basic  ", "Basic :", "Basic"])
+async def test_basic_authorization_that_cannot_be_read_is_a_missing_credential(tmp_path: Path, header: str) -> None:
+    async with authorization_world(tmp_path) as world:
+        form = {"grant_type": "refresh_token", "refresh_token": "x", "client_id": SECRET_ID}
+        status, refusal = await world.token(form, authorization=header)
+        assert (status, refusal["error"]) == (401, "invalid_client")
+
+
+async def test_provider_that_is_away_is_asked_once_for_all_who_wait() -> None:
+    """Or each would wait for the time limits of all before."""
+    corp = CountedProvider()
+    corp.away = True
+    corp.slow = asyncio.Event()
+    async with raw_server(corp.handle) as server:
+        client = IdentityProviderClient(
+            name="corp", issuer=Issuer(issuer=f"http://127.0.0.1:{server.port}"), client_id=CLIENT
+        )
+        tokens = Tokens([], address="", now=time.time, clock=time.monotonic)
+        provider = OpenIdProvider(client, tokens, "https://tools.example/back", TokenAccess("", resolve_by_dns))
+        waiting = [asyncio.create_task(provider.begin()) for _ in range(5)]
+        await eventually(lambda: corp.paths)
+        corp.slow.set()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [ProviderAway] * 5
+        alone = len(corp.paths)
+        with pytest.raises(ProviderAway):
+            await provider.begin()
+        assert len(corp.paths) == 2 * alone
+        await provider.aclose()
+
+
+async def test_claims_are_not_those_of_another_providers_access_token(tmp_path: Path) -> None:
+    async with two_providers(tmp_path) as (world, corp, partner):
+        partner.access = corp.token(sub="bob", aud=world.base, groups=["board"], email="bob@corp.example")
+        tokens = await world.sign_in(Attempt(more={"fairlead_provider": "partner"}))
+        identity = await identity_of(world, tokens["access_token"])
+        assert identity.principal == f"jwt:{partner.url}#alice/{CLIENT_ID}"
+        assert identity.groups == frozenset()
+        assert "email" not in identity.claims
+
+
+async def test_claims_are_not_those_of_the_id_token_while_the_access_token_cannot_be_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At some providers the two have other groups, or another subject."""
+    monkeypatch.setattr(jwks, "COOL_DOWN", 0.0)
+    async with counted_world(tmp_path) as (world, provider):
+        provider.access_claims = {"aud": world.base, "groups": ["staff"]}
+        provider.id_claims = {"groups": ["board"]}
+        tokens = await world.sign_in()
+        assert (await identity_of(world, tokens["access_token"])).groups == {"staff"}
+        signing = OidcProvider()
+        signing.url = provider.url
+        signing.keys = [RSAKey.generate_key(2048, {"kid": "unpublished", "use": "sig"})]
+        provider.access = signing.token(sub="alice", aud=world.base, groups=["staff"])
+        provider.keyless = True
+        answer = await world.answered(Attempt())
+        assert answer.get("error") == "temporarily_unavailable"
+        status, refusal = await world.refresh(tokens)
+        assert (status, refusal.get("error")) == (503, "temporarily_unavailable")
+        provider.access = None
+        status, renewed = await world.refresh(tokens)
+        assert status == 200, renewed
+        assert (await identity_of(world, renewed["access_token"])).groups == {"staff"}
+
+
+async def test_client_that_has_lost_a_name_of_an_agent_does_not_keep_it_by_refreshes(tmp_path: Path) -> None:
+    port = free_port()
+    async with counted_world(tmp_path, port, agents={"tool": CLIENT_ID}) as (world, provider):
+        tokens = await world.sign_in()
+        assert (await identity_of(world, tokens["access_token"])).agent == "tool"
+        file = tmp_path / "identity.yaml"
+        file.write_text(file.read_text().replace('"agents": {"tool": "desk"}', '"agents": {"tool": "other"}'))
+        async with gateway_of(tmp_path, file, port=free_port(), public_url=world.base) as (base, gateway):
+            later = AuthorizationWorld(base, gateway, provider, BareBrowser(base))
+            status, renewed = await later.refresh(tokens)
+            assert status == 200, renewed
+            assert (await identity_of(later, renewed["access_token"])).agent == CLIENT_ID
+
+
+async def test_page_warns_of_a_loopback_redirect_beside_others(tmp_path: Path) -> None:
+    """As VS Code's document has both: any program on the machine can send its client id."""
+    both = {"id": "both", "redirectUris": ["https://both.example/back", "http://127.0.0.1/back"]}
+    async with authorization_world(tmp_path, server={"more_clients": [both]}) as world:
+        for uri, warns in (("https://both.example/back", False), ("http://127.0.0.1:7777/back", True)):
+            page = await world.come_back(await world.authorize(Attempt(client_id="both", redirect_uri=uri)))
+            assert page.status == 200
+            assert ("any program there can say that it is this one" in page.text) is warns

@@ -1,0 +1,36 @@
+"""Renewals that the provider begins to answer, and nobody can finish."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_authorization.sessions.session import ProviderAway, RenewedPerson, SignedInPerson
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from sessionworld import RotatingProvider, SessionWorld
+
+
+class KeylessProvider(RotatingProvider):
+    """Gives another refresh token, but not the keys that verify who it is for."""
+
+    keyless = True
+
+    async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        renewed = await super().renew(who, refresh_token)
+        if self.keyless:
+            raise ProviderAway("the keys cannot be fetched", renewed.grant)
+        return renewed
+
+
+async def test_refresh_token_of_the_provider_is_kept_although_its_keys_are_away() -> None:
+    """Or the provider would be asked by the one of before, and end the person's access."""
+    store = MemoryGrants()
+    async with SessionWorld(lambda: store) as world:
+        provider = world.provider = KeylessProvider()
+        issued = await world.replica().signed_in()
+        for _ in range(2):
+            with pytest.raises(ProviderAway):
+                await world.replica().refresh(issued.refresh_token)
+        provider.keyless = False
+        refreshed = await world.replica().refresh(issued.refresh_token)
+        assert refreshed.refresh_token != issued.refresh_token
+        assert provider.requests == 3
