@@ -112,7 +112,7 @@ ACCOUNTS = (
     ),
     Guard(
         "a grant that is used after it was ended while its store did not answer",
-        f"{GATEWAY}.grants.ended_grants",
+        f"{GATEWAY}.grants.reviewed_changes",
         (("                self._waiting.set()\n", ""),),
         f"{_UNIT}/test_ended_grants.py::test_a_change_that_the_store_does_not_explain_is_looked_at_until_it_does",
         "TimeoutError",

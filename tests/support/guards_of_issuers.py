@@ -41,7 +41,7 @@ ISSUERS = (
     Guard(
         "the gateway's registration at one authorization server, at another that a server names",
         f"{_OAUTH}.client_registrations",
-        (('f"registration:{issuer} {redirect_uri}"', '"registration:"'),),
+        (('f"{_PREFIX}{issuer} {redirect_uri}"', "_PREFIX"),),
         f"{_ATTACKS}::test_registration_at_one_issuer_is_not_used_at_another",
         "the honest client",
     ),

@@ -69,6 +69,13 @@ OWN_TOKENS = (
         "assert False",
     ),
     Guard(
+        "a token of the gateway, at the authorization server of a server",
+        f"{GATEWAY}.identity.request_authentication",
+        ((" or identity.issued_here", ""),),
+        f"{_TOKENS}::test_tokens_of_the_gateway_are_not_kept_to_be_exchanged_elsewhere",
+        "is None",
+    ),
+    Guard(
         "a code that is used twice",
         f"{_SESSIONS}.stored_sessions",
         (('if session.state == "code" and not has_ended(stored.grant, now):', "if not has_ended(stored.grant, now):"),),

@@ -26,7 +26,7 @@ from fairlead_authorization.sessions.session import (
 from fairlead_authorization.sessions.session_record import SessionTimes
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.stored_sessions import StoredSessions
-from fairlead_gateway.core.identity import jwt_person
+from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 from virtualtime import HandClock
 
@@ -63,7 +63,7 @@ class RotatingProvider:
         self.groups = ["players"]
         self.grants: dict[str, str] = {}
         """Current refresh token by the grant."""
-        self.asked = 0
+        self.requests = 0
         self.held: asyncio.Event | None = None
         """Answers come only after it is set."""
         self.answers: Callable[[SignedInPerson], SignedInPerson] | None = None
@@ -78,7 +78,7 @@ class RotatingProvider:
         self.grants.pop(token.partition(".")[0], None)
 
     async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        self.asked += 1
+        self.requests += 1
         if self.held is not None:
             await self.held.wait()
         if self.away:

@@ -11,7 +11,6 @@ from joserfc import jwt
 
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_authorization.sessions.signing_keys import SigningKeys
-from fairlead_gateway.core.identity import jwt_person
 from fairlead_gateway.identity.own_tokens import (
     AGENT_CLAIM,
     ALGORITHM,
@@ -20,6 +19,7 @@ from fairlead_gateway.identity.own_tokens import (
     PERSON_CLAIM,
     SESSION_CLAIM,
 )
+from fairlead_gateway.identity.token_identity import jwt_person
 
 
 class IssuedAccessToken(NamedTuple):

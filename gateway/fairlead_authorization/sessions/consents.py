@@ -15,8 +15,8 @@ import msgspec
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_authorization.sessions.session_record import redirect_host
-from fairlead_gateway.core.identity import jwt_person
 from fairlead_gateway.identity.audiences import is_at
+from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 
 PREFIX: Final = "consent:"

@@ -40,7 +40,7 @@ class SessionRecords:
         return None if stored is None or stored.grant.session is None else stored
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        """All records of a person, also those that are no sessions."""
+        """All records of a person: sessions, consents, and grants for servers."""
         with _reading_sessions():
             return await self._store.of_person(person)
 

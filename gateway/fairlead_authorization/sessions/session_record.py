@@ -15,7 +15,7 @@ from fairlead_authorization.sessions.session import (
     SessionRefused,
     SignedInPerson,
 )
-from fairlead_gateway.core.identity import jwt_person
+from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 from fairlead_mcp.oauth.stored_session import SessionState, StoredSession
 

@@ -39,7 +39,7 @@ class _ReadKeys(NamedTuple):
     texts: TokenTexts
 
 
-class SigningKey(NamedTuple):
+class TokenSigner(NamedTuple):
     """The key that signs, with its id."""
 
     id: str
@@ -82,14 +82,14 @@ class SigningKeys:
             return False
         return self._read_at > self._failed_at
 
-    async def signer(self) -> SigningKey:
+    async def signer(self) -> TokenSigner:
         """The key that signs now. Raises SessionsAway."""
         keys = await self._read(FRESH_SECONDS)
         key = signing_key(keys.stored, self._now())
-        return SigningKey(key.id, keys.by_id[key.id])
+        return TokenSigner(key.id, keys.by_id[key.id])
 
     async def texts(self) -> TokenTexts:
-        """What seals codes and refresh tokens. Raises SessionsAway."""
+        """Sealer of codes and refresh tokens. Raises SessionsAway."""
         return (await self._read(FRESH_SECONDS)).texts
 
     async def document(self) -> dict[str, Any]:

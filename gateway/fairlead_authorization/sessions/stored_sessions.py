@@ -34,7 +34,7 @@ from fairlead_authorization.sessions.session_record import (
 )
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.token_texts import TokenContent, TokenTexts, code_digest, refresh_proof
-from fairlead_gateway.core.identity import jwt_person
+from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, VersionedGrant
 from fairlead_mcp.oauth.stored_session import StoredSession
 

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal
-from urllib.parse import quote
 
 import msgspec
 
@@ -93,6 +92,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
     resource: str = ""
     """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
+    issued_here: bool = False
+    """Whether the gateway itself issued the token, so that no authorization server of a server takes it."""
     expires_at: float = float("inf")
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""
@@ -107,16 +108,6 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             principal = self.principal.encode("utf-8", "surrogatepass")
             msgspec.structs.force_setattr(self, "owner", hashlib.blake2b(principal, digest_size=9).hexdigest())
             msgspec.structs.force_setattr(self, "person", _without_agent(principal))
-
-
-def jwt_principal(issuer: str, subject: str, agent: str | None) -> str:
-    """Principal of a JWT: of a subject of an issuer, by an agent."""
-    return f"jwt:{issuer}#{quote(subject, safe='')}/{quote(agent or '', safe='')}"
-
-
-def jwt_person(issuer: str, subject: str) -> bytes:
-    """Key of a person (`Identity.person`) who is a subject of an issuer."""
-    return _without_agent(jwt_principal(issuer, subject, None).encode("utf-8", "surrogatepass"))
 
 
 def _without_agent(principal: bytes) -> bytes:

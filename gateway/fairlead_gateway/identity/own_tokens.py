@@ -180,6 +180,7 @@ class OwnTokens:
             credential=self._credential(session),
             expires_at=ends,
             resource=resource,
+            issued_here=True,
         )
 
     def _path(self, audience: Any) -> str | None:

@@ -221,9 +221,9 @@ class Identities:
 
     def _keep_token(self, identity: Identity, token: str) -> None:
         """Set the raw token of an identity, if it is a JWT. That of a ServiceAccount is one, as an authorization server
-        may trust the cluster's issuer.
+        may trust the cluster's issuer. That of the gateway itself is not, as it is for this gateway alone.
         """
-        if identity.kind not in ("jwt", "serviceAccount"):
+        if identity.kind not in ("jwt", "serviceAccount") or identity.issued_here:
             return
         expires = identity.claims.get("exp")  # `expires_at` has the issuer's leeway too
         held = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)

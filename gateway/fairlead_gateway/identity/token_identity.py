@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from fairlead_api.policies.subjects import claim
-from fairlead_gateway.core.identity import Identity, jwt_principal
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import CredentialRefusal
@@ -27,6 +28,7 @@ def token_identity(
     credential: str,
     expires_at: float,
     resource: str = "",
+    issued_here: bool = False,
 ) -> Identity:
     """Identity by verified claims, whose `sub` is a text, of `issuer`. `issuer_names` are all issuers that policies may
     name.
@@ -43,8 +45,23 @@ def token_identity(
         claims=claims,
         credential=credential,
         resource=resource,
+        issued_here=issued_here,
         expires_at=expires_at,
     )
+
+
+def jwt_principal(issuer: str, subject: str, agent: str | None) -> str:
+    """Principal of a JWT (`Identity.principal`): a subject of an issuer, by an agent."""
+    return f"{_person(issuer, subject)}/{quote(agent or '', safe='')}"
+
+
+def jwt_person(issuer: str, subject: str) -> bytes:
+    """Key of a person (`Identity.person`) who is a subject of an issuer."""
+    return _person(issuer, subject).encode("utf-8", "surrogatepass")
+
+
+def _person(issuer: str, subject: str) -> str:
+    return f"jwt:{issuer}#{quote(subject, safe='')}"
 
 
 def lacks_scopes(scopes: Collection[str], required: Sequence[str]) -> CredentialRefusal | None:

@@ -300,6 +300,9 @@ class ServerCredentials(CallCredentials):
         if identity.kind == "apiKey":
             lacks = "an API key cannot be exchanged for a token of the server"
             return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
+        if identity.issued_here:
+            lacks = "a token that this gateway issued cannot be exchanged for a token of the server"
+            return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
         lacks = "the gateway does not have the caller's token any more"
         return GrantFailed(self._sentence(lacks, "connect again"), cause=NO_SUBJECT_TOKEN)
 

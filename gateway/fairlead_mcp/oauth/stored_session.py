@@ -1,4 +1,4 @@
-"""What the gateway keeps as an authorization server: sessions of clients, and keys of its tokens. Declarations only."""
+"""Records of the gateway as an authorization server: sessions of clients, and keys of its tokens. Declarations only."""
 
 from __future__ import annotations
 

@@ -79,15 +79,15 @@ async def world_of(make: Callable[[], ClosableGrantStore]) -> AsyncIterator[Sess
 
 async def race(world: SessionWorld, rounds: int) -> None:
     """Two clients with one refresh token, each at a replica of its own, for some rounds of ten minutes."""
-    one, two = world.replica(), world.replica()
-    mine = theirs = (await one.signed_in()).refresh_token
+    replica, other = world.replica(), world.replica()
+    mine = theirs = (await replica.signed_in()).refresh_token
     for _ in range(rounds):
         world.later(600)
-        ours = await asyncio.gather(one.refresh(mine), two.refresh(theirs))
+        ours = await asyncio.gather(replica.refresh(mine), other.refresh(theirs))
         mine, theirs = (issued.refresh_token for issued in ours)
     assert mine == theirs
-    assert world.provider.asked == rounds
-    assert len(await two.sessions.of_person(key_of())) == 1
+    assert world.provider.requests == rounds
+    assert len(await other.sessions.of_person(key_of())) == 1
 
 
 @pytest.mark.parametrize("stores", [folder_stores, redis_stores])
@@ -113,24 +113,24 @@ async def test_sessions_are_kept_in_secrets(control_plane: ControlPlane, namespa
 @pytest.mark.parametrize("stores", [folder_stores, redis_stores])
 async def test_a_replay_after_the_grace_window_ends_the_family_at_every_replica(tmp_path: Path, stores: Stores) -> None:
     async with stores(tmp_path) as make, world_of(make) as world:
-        one, two = world.replica(), world.replica()
-        first = await one.signed_in()
-        second = await one.refresh(first.refresh_token)
+        replica, other = world.replica(), world.replica()
+        first = await replica.signed_in()
+        second = await replica.refresh(first.refresh_token)
         world.later(TIMES.grace)
         for token in (first.refresh_token, second.refresh_token):
             with pytest.raises(SessionRefused):
-                await two.refresh(token)
+                await other.refresh(token)
 
 
 async def test_a_code_of_one_replica_is_redeemed_once_at_another(tmp_path: Path) -> None:
     async with redis_stores(tmp_path) as make, world_of(make) as world:
-        one, two = world.replica(), world.replica()
-        code = await one.code()
-        issued = await two.sessions.redeem(code, CLIENT.id)
+        replica, other = world.replica(), world.replica()
+        code = await replica.code()
+        issued = await other.sessions.redeem(code, CLIENT.id)
         with pytest.raises(SessionRefused):
-            await one.sessions.redeem(code, CLIENT.id)
+            await replica.sessions.redeem(code, CLIENT.id)
         with pytest.raises(SessionRefused):
-            await two.refresh(issued.refresh_token)
+            await other.refresh(issued.refresh_token)
 
 
 async def test_a_replica_that_was_killed_between_claim_and_write_logs_nobody_out(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ async def test_a_replica_that_was_killed_between_claim_and_write_logs_nobody_out
         assert grant is not None
         assert grant.renewing_until > 0
         assert await replica.refresh(issued.refresh_token)
-        assert world.provider.asked == 1
+        assert world.provider.requests == 1
 
 
 async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:

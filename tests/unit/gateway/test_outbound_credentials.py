@@ -137,6 +137,10 @@ def test_agents_are_kept_apart_where_the_server_says_so() -> None:
     [
         (ANONYMOUS, "this call has none"),
         (Identity(kind="apiKey", principal="key:robot"), "an API key cannot be exchanged"),
+        (
+            Identity(kind="jwt", principal="jwt:https://idp#ada/", issued_here=True),
+            "this gateway issued",
+        ),
         (of_jwt(token=""), "connect again"),
     ],
 )

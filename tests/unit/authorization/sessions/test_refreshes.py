@@ -50,7 +50,7 @@ async def refused(replica: Replica, token: str) -> str:
     return str(error.value)
 
 
-async def test_a_refresh_asks_the_provider_and_takes_groups_anew(world: SessionWorld, replica: Replica) -> None:
+async def test_groups_are_those_of_the_provider_at_the_last_refresh(world: SessionWorld, replica: Replica) -> None:
     issued = await replica.signed_in()
     world.provider.groups = ["ops"]
     world.later(600)
@@ -58,7 +58,7 @@ async def test_a_refresh_asks_the_provider_and_takes_groups_anew(world: SessionW
     assert refreshed.refresh_token != issued.refresh_token
     assert refreshed.session.person == person(groups=["ops"])
     assert (refreshed.session.id, refreshed.session.used_at) == (issued.session.id, NOW + 600)
-    assert world.provider.asked == 1
+    assert world.provider.requests == 1
 
 
 async def test_a_predecessor_gives_the_very_same_successor_within_the_grace_window(
@@ -68,7 +68,7 @@ async def test_a_predecessor_gives_the_very_same_successor_within_the_grace_wind
     second = await replica.refresh(first.refresh_token)
     world.later(TIMES.grace - 1)
     assert await world.replica().refresh(first.refresh_token) == second
-    assert world.provider.asked == 1
+    assert world.provider.requests == 1
 
 
 async def test_an_older_token_within_the_grace_window_gives_the_current_one(
@@ -93,20 +93,20 @@ async def test_two_requests_at_once_get_the_same_successor(world: SessionWorld, 
     requests = [each.refresh(first.refresh_token) for each in (replica, replica, world.replica())]
     successors = {issued.refresh_token for issued in await asyncio.gather(*requests)}
     assert len(successors) == 1
-    assert world.provider.asked == 1
+    assert world.provider.requests == 1
 
 
 async def test_two_replicas_do_not_ask_the_provider_at_once(world: SessionWorld, replica: Replica) -> None:
     first = await replica.signed_in()
     world.provider.held = asyncio.Event()
-    one = asyncio.create_task(replica.refresh(first.refresh_token))
-    await eventually(lambda: world.provider.asked)
-    two = asyncio.create_task(world.replica().refresh(first.refresh_token))
+    first_task = asyncio.create_task(replica.refresh(first.refresh_token))
+    await eventually(lambda: world.provider.requests)
+    second_task = asyncio.create_task(world.replica().refresh(first.refresh_token))
     for _ in range(20):
         await asyncio.sleep(0)
     world.provider.held.set()
-    assert await one == await two
-    assert world.provider.asked == 1
+    assert await first_task == await second_task
+    assert world.provider.requests == 1
 
 
 async def test_without_a_grace_window_a_predecessor_is_a_replay_at_once(store: Store) -> None:
@@ -132,19 +132,19 @@ async def test_a_day_of_two_racing_clients_logs_nobody_out(world: SessionWorld, 
         ours = await asyncio.gather(replica.refresh(mine), other.refresh(theirs))
         mine, theirs = (issued.refresh_token for issued in ours)
     assert mine == theirs
-    assert world.provider.asked == 24 * 6
+    assert world.provider.requests == 24 * 6
 
 
 async def test_a_client_whose_answer_was_lost_asks_again(world: SessionWorld, replica: Replica) -> None:
     first = await replica.signed_in()
     world.provider.held = asyncio.Event()
     lost = asyncio.create_task(replica.refresh(first.refresh_token))
-    await eventually(lambda: world.provider.asked)
+    await eventually(lambda: world.provider.requests)
     lost.cancel()
     await asyncio.gather(lost, return_exceptions=True)
     world.provider.held.set()
     again = await replica.refresh(first.refresh_token)
-    assert world.provider.asked == 1, "what began runs to its end"
+    assert world.provider.requests == 1, "what began runs to its end"
     assert await replica.refresh(again.refresh_token)
 
 
@@ -159,17 +159,17 @@ async def test_a_person_whom_the_provider_refuses_is_out(world: SessionWorld, re
 
 async def test_all_sessions_by_one_grant_of_the_provider_end_with_it(world: SessionWorld, replica: Replica) -> None:
     issued, other = await replica.signed_in(), await replica.signed_in()
-    one, two = [await replica.stored(each.session) for each in (issued, other)]
-    assert one is not None
-    assert two is not None
+    grant, other_grant = [await replica.stored(each.session) for each in (issued, other)]
+    assert grant is not None
+    assert other_grant is not None
     shared = GrantKey(key_of(), f"session:{other.session.id}")
-    await replica.store.write(shared, msgspec.structs.replace(two, refresh_token=one.refresh_token))
-    world.provider.end(one.refresh_token)
+    await replica.store.write(shared, msgspec.structs.replace(other_grant, refresh_token=grant.refresh_token))
+    world.provider.end(grant.refresh_token)
     await refused(replica, issued.refresh_token)
     assert await replica.sessions.of_person(key_of()) == []
 
 
-async def test_nothing_is_lost_while_the_provider_is_away(world: SessionWorld, replica: Replica) -> None:
+async def test_sessions_are_not_lost_while_the_provider_is_away(world: SessionWorld, replica: Replica) -> None:
     issued = await replica.signed_in()
     world.provider.away = True
     for _ in range(3):
@@ -202,7 +202,7 @@ async def test_a_session_without_a_refresh_token_of_the_provider_ends_after_some
     issued = await replica.signed_in(renewable=False)
     world.later(TIMES.unrenewed - 1)
     issued = await replica.refresh(issued.refresh_token)
-    assert world.provider.asked == 0
+    assert world.provider.requests == 0
     world.later(1)
     assert "has ended" in await refused(replica, issued.refresh_token)
 
@@ -211,7 +211,7 @@ async def test_a_session_ends_when_the_settings_say_so(world: SessionWorld, repl
     issued = await replica.signed_in()
     world.later(TIMES.renewed)
     assert "has ended" in await refused(replica, issued.refresh_token)
-    assert world.provider.asked == 0
+    assert world.provider.requests == 0
 
 
 async def test_a_replica_that_was_killed_while_it_asked_the_provider_is_waited_for(
@@ -220,7 +220,7 @@ async def test_a_replica_that_was_killed_while_it_asked_the_provider_is_waited_f
     issued = await replica.signed_in()
     world.provider.held = asyncio.Event()
     killed = asyncio.create_task(replica.sessions._renewals.renew(_key(issued.session.id), 1, world.provider.renew))
-    await eventually(lambda: world.provider.asked)
+    await eventually(lambda: world.provider.requests)
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)
     world.provider.held = None
@@ -233,13 +233,13 @@ def _key(session: str) -> GrantKey:
     return GrantKey(key_of(), f"session:{session}")
 
 
-async def test_what_the_store_did_not_take_is_kept_and_the_client_asks_again(
+async def test_tokens_of_the_provider_that_the_store_did_not_take_are_kept(
     world: SessionWorld, replica: Replica, store: Store
 ) -> None:
     issued = await replica.signed_in()
     world.provider.held = asyncio.Event()
     asking = asyncio.create_task(replica.refresh(issued.refresh_token))
-    await eventually(lambda: world.provider.asked)
+    await eventually(lambda: world.provider.requests)
     store.full = True
     world.provider.held.set()
     with pytest.raises(SessionsAway, match="full"):
@@ -255,7 +255,7 @@ async def test_a_session_that_is_ended_while_the_provider_answers_stays_ended(
     issued = await replica.signed_in()
     world.provider.held = asyncio.Event()
     asking = asyncio.create_task(replica.refresh(issued.refresh_token))
-    await eventually(lambda: world.provider.asked)
+    await eventually(lambda: world.provider.requests)
     await replica.sessions.end(key_of(), issued.session.id)
     world.provider.held.set()
     with pytest.raises(SessionRefused):

@@ -58,7 +58,7 @@ async def test_a_session_of_somebody_else_does_not_wait_for_a_person(replica: Re
     assert await replica.sessions.waiting(person("ben"), begun.id) is None
 
 
-async def test_records_of_sessions_are_no_accounts_at_servers(replica: Replica) -> None:
+async def test_sessions_and_consents_are_not_accounts_at_servers(replica: Replica) -> None:
     issued = await replica.signed_in()
     await replica.sessions.consent(issued.session, CLIENT)
     records = await replica.store.of_person(key_of())
@@ -238,7 +238,7 @@ async def test_a_consent_covers_host_scopes_and_resource(
     assert await consented(replica, begun) is covered
 
 
-async def test_what_is_over_is_deleted(world: SessionWorld, replica: Replica) -> None:
+async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWorld, replica: Replica) -> None:
     await replica.begun()
     issued = await replica.signed_in("ben")
     await replica.sessions.consent(issued.session, CLIENT)

@@ -114,7 +114,7 @@ async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> N
         assert getattr(identity, name) == getattr(login, name), name
 
 
-async def test_a_client_that_chose_its_name_is_no_agent(door: Door) -> None:
+async def test_tokens_of_clients_that_chose_their_name_have_no_agent(door: Door) -> None:
     identity = accepted(door, await door.issued(agent=None))
     assert (identity.agent, identity.principal) == (None, f"jwt:{ISSUER}#ada%2Fx/")
 
@@ -206,6 +206,16 @@ async def test_a_token_by_a_key_that_another_replica_made_is_looked_up() -> None
     own = OwnTokens(HERE, SigningKeys(store, clock, clock), [PROVIDER], now=clock)
     assert own.check(token) is None
     assert isinstance(await own.look_up(token), Identity)
+
+
+async def test_tokens_of_the_gateway_are_not_kept_to_be_exchanged_elsewhere(door: Door) -> None:
+    identities = Identities([door.own], anonymous=False, now=door.clock)
+    identities.keep_tokens(True)
+    identity = await identities.identify(f"Bearer {await door.issued()}".encode())
+    assert isinstance(identity, Identity)
+    identities.keep_tokens(False)
+    identities.keep_tokens(True)
+    assert identity.subject_token is None
 
 
 class _Store(MemoryGrants):
