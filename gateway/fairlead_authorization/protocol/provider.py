@@ -40,9 +40,11 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import IssuedToken
+from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS, RETRY_SECONDS
 
 if TYPE_CHECKING:
     from fairlead_gateway.identity.jwt_authenticator import Tokens
@@ -120,6 +122,9 @@ class OpenIdProvider:
         self._redirect_uri = redirect_uri
         self._access = access
         self._flow: ConsentFlow | None = None
+        self._metadata: AuthorizationServerMetadata | None = None
+        self._discover_at = float("-inf")
+        """Monotonic seconds of the next discovery."""
         self._turn = asyncio.Lock()
 
     async def begin(self) -> ProviderSignIn:
@@ -128,7 +133,11 @@ class OpenIdProvider:
         try:
             flow = await self._ready()
             authorization = await flow.begin(
-                self._redirect_uri, optional=_OPTIONAL, nonce=nonce, prompt=self.client.prompt
+                self._redirect_uri,
+                optional=_OPTIONAL,
+                nonce=nonce,
+                prompt=self.client.prompt,
+                metadata=self._metadata,
             )
         except GrantFailed as error:
             raise ProviderAway(self._sentence(error)) from error
@@ -187,14 +196,27 @@ class OpenIdProvider:
     async def _ready(self) -> ConsentFlow:
         """The flow, whose client authenticates as the provider's metadata say. Raises GrantFailed."""
         async with self._turn:
+            if self._access.monotonic() >= self._discover_at:
+                await self._discover()
+            assert self._metadata is not None, "there was a discovery"
             if self._flow is None:
-                self._flow = await self._make_flow()
+                self._flow = self._make_flow(self._metadata)
             return self._flow
 
-    async def _make_flow(self) -> ConsentFlow:
+    async def _discover(self) -> None:
+        """Read the metadata; those of before stay in use while the provider is away. Raises GrantFailed."""
+        try:
+            self._metadata = await discover_issuer(self._access, self.client.issuer.issuer, self.client.ca_bundle)
+        except GrantFailed:
+            if self._metadata is None:
+                raise
+            self._discover_at = self._access.monotonic() + RETRY_SECONDS
+        else:
+            self._discover_at = self._access.monotonic() + DISCOVERY_SECONDS
+
+    def _make_flow(self, metadata: AuthorizationServerMetadata) -> ConsentFlow:
         client = self.client
         issuer = client.issuer.issuer
-        metadata = await discover_issuer(self._access, issuer, client.ca_bundle)
         methods = metadata.authentication_methods
         method = POST if POST in methods and BASIC not in methods else BASIC
         settings = OAuthSettings(

@@ -135,6 +135,7 @@ class ConsentFlow:
         optional: frozenset[str] = frozenset(),
         nonce: str = "",
         prompt: str | None = None,
+        metadata: AuthorizationServerMetadata | None = None,
     ) -> Authorization:
         """Prepare the request of a person, with a registration of the gateway where it needs one.
 
@@ -143,12 +144,13 @@ class ConsentFlow:
         servers that read it; `scopes` are requested besides others, as those that the person gave before. Those
         in `optional` are left out where the authorization server names its scopes without them. `nonce` is that of the
         ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. `prompt` (likewise) is not sent if it is
-        empty; None: that of the settings. Raises GrantFailed.
+        empty; None: that of the settings. `metadata` is that of the issuer, where it was discovered before. Raises
+        GrantFailed.
         """
         check_settings(self._settings)
         async with _time_limit("the authorization server"):
             demand = challenge or await self._challenge()
-            provider = await self._provider(demand)
+            provider = await self._provider(demand) if metadata is None else _Provider(metadata, None)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
             offered = frozenset(metadata.scopes)

@@ -85,11 +85,11 @@ async def test_code_is_of_no_use_in_a_request_with_another_verifier(tmp_path: Pa
         stolen = (await world.answered(Attempt()))["code"]
         own = Attempt()
         status, refusal = await world.redeem(own, stolen)
-        assert (status, refusal["error"]) == (400, "invalid_grant")
+        assert (status, refusal.get("error")) == (400, "invalid_grant")
         attempt = Attempt()
         code = (await world.answered(attempt))["code"]
         status, refusal = await world.redeem(attempt, code, code_verifier=None)
-        assert (status, refusal["error"]) == (400, "invalid_request")
+        assert (status, refusal.get("error")) == (400, "invalid_request")
 
 
 async def test_session_whose_code_was_tried_with_another_verifier_has_ended(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from authorizationworld import Attempt, authorization_world
 from clientdocuments import CLAUDE, CLAUDE_CODE
 from fairlead_authorization.clients.client import ClientsAway
 from fairlead_authorization.clients.client_ids import DocumentAddress
-from fairlead_authorization.clients.fetching import FetchedDocument
+from fairlead_authorization.clients.fetching import FetchedMetadata
 
 SERVER = {"clientHosts": ["claude.ai"]}
 
@@ -17,9 +17,9 @@ SERVER = {"clientHosts": ["claude.ai"]}
 async def test_client_with_a_document_is_an_agent_that_nobody_has_set_up(tmp_path: Path) -> None:
     urls: list[str] = []
 
-    async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedDocument:
+    async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
         urls.append(address.url)
-        return FetchedDocument(json.dumps(CLAUDE).encode(), 600.0)
+        return FetchedMetadata(json.dumps(CLAUDE).encode(), 600.0)
 
     async with authorization_world(tmp_path, server=SERVER, client_documents=fetch) as world:
         attempt = Attempt(CLAUDE["client_id"], CLAUDE["redirect_uris"][0])
@@ -34,7 +34,7 @@ async def test_client_with_a_document_is_an_agent_that_nobody_has_set_up(tmp_pat
 
 
 async def test_person_is_told_that_the_host_of_a_document_is_away(tmp_path: Path) -> None:
-    async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedDocument:
+    async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
         raise ClientsAway(f"{address.url} cannot be fetched")
 
     async with authorization_world(tmp_path, server=SERVER, client_documents=fetch) as world:

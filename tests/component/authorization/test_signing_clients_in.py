@@ -126,10 +126,17 @@ async def test_refresh_loses_nothing_while_the_provider_is_away(tmp_path: Path) 
         world.provider.away = True
         status, refusal = await world.refresh(tokens)
         assert (status, refusal["error"]) == (503, "temporarily_unavailable")
+        world.provider.away = False
+        assert (await world.refresh(tokens))[0] == 200
+
+
+async def test_sign_in_at_a_provider_that_is_away_is_told_to_the_client(tmp_path: Path) -> None:
+    async with authorization_world(tmp_path) as world:
+        world.provider.away = True
         begun = await world.authorize(Attempt())
         assert parameters(begun.location)["error"] == "temporarily_unavailable"
         world.provider.away = False
-        assert (await world.refresh(tokens))[0] == 200
+        assert "error" not in parameters((await world.authorize(Attempt())).location)
 
 
 async def test_revoked_refresh_token_ends_the_sign_in(tmp_path: Path) -> None:
