@@ -23,8 +23,8 @@ from fairlead_authorization.protocol.parameters import MAX_FORM, UnreadableParam
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import code_url, error_url, with_cookies
 from fairlead_authorization.sessions.session import ClientSession, SignedInPerson
-from fairlead_gateway.core.identity import jwt_person
 from fairlead_gateway.identity.sealed_values import ValueTooLong
+from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.authorization_request import new_secret
 from fairlead_web.sign_in_html import decision_page, onward_page
 
