@@ -234,8 +234,8 @@ class ConsentFlow:
 
     async def _challenge(self) -> Challenge:
         """The server's challenge, where its metadata is needed."""
-        known = self._settings.token_url or not self._access.server_url
-        return Challenge() if known else await discover_challenge(self._access)
+        needs_none = self._settings.token_url or not self._access.server_url
+        return Challenge() if needs_none else await discover_challenge(self._access)
 
     async def _provider(self, challenge: Challenge) -> _Provider:
         """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""
