@@ -231,6 +231,6 @@ async def gateway_of(
     runtime = {name: settings.pop(name) for name in ("client_documents",) if name in settings}
     trust = build_trust(Settings.of(**settings))
     async with running(
-        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, **runtime, trust=trust
+        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), *documents, **settings, **runtime, trust=trust
     ) as gateway:
         yield base, gateway
