@@ -21,6 +21,7 @@ from mcp import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
 
 from ports import free_port
 from scriptedperson import visit
@@ -44,7 +45,9 @@ class SdkClient:
         self._answered = answered
         self._codes: asyncio.Queue[AuthorizationCodeResult] = asyncio.Queue()
         self._port = free_port()
-        metadata = OAuthClientMetadata(redirect_uris=[f"http://localhost:{self._port}/callback"], client_name="SDK")
+        metadata = OAuthClientMetadata(
+            redirect_uris=[AnyUrl(f"http://localhost:{self._port}/callback")], client_name="SDK"
+        )
         self._auth = OAuthClientProvider(
             url, metadata, self, self._open, self._codes.get, client_metadata_url=document or None
         )
