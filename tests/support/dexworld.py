@@ -25,7 +25,7 @@ CLIENT: Final = "fairlead"
 SECRET: Final = "the secret/of the gateway+"
 LOGIN: Final = {"login": "ann@example.com", "password": "password"}
 HASH: Final = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
-"""Of the word password."""
+"""bcrypt of the word password."""
 STAFF_ALONE: Final = Rules(
     policies=(
         Policy(
