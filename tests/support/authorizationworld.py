@@ -237,6 +237,6 @@ async def gateway_of(
     kube = settings.pop("kube", None)
     trust = build_trust(Settings.of(**settings), kube)
     async with running(
-        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings, **runtime, trust=trust
+        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), *documents, **settings, **runtime, trust=trust
     ) as gateway:
         yield base, gateway

@@ -34,6 +34,7 @@ from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
     INTERACTION_REQUIRED,
     INVALID_GRANT,
+    INVALID_REQUEST,
     PROVIDER_ERROR,
     TIMEOUT,
     UNREACHABLE,
@@ -52,8 +53,10 @@ if TYPE_CHECKING:
 OPENID: Final = "openid"
 RENEWAL_SECONDS: Final = 15.0
 """Time limit of a renewal, with discovery; other replicas wait for it."""
-_GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED})
-"""Causes for which the person is gone at the provider, and not the provider."""
+_GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED, INVALID_REQUEST})
+"""Causes for which the person is gone at the provider, and not the provider. Dex says `invalid_request` of a refresh
+token that it has revoked or that has expired.
+"""
 _AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
 _OPTIONAL: Final = frozenset({"profile", "email", "groups", "offline_access"})
 """Scopes by default, which not every provider knows."""

@@ -13,44 +13,9 @@ from yarl import URL
 
 from authorizationworld import Attempt, gateway_of, hidden_fields, identity_file, target_of
 from dexprocess import dex_process
-from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from dexworld import CLIENT, LOGIN, SECRET, STAFF_ALONE, configuration
 from oidcprovider import BareBrowser, parameters
 from ports import free_port
-
-CLIENT = "fairlead"
-SECRET = "the secret/of the gateway+"
-LOGIN = {"login": "ann@example.com", "password": "password"}
-STAFF_ALONE = Rules(
-    policies=(
-        Policy(
-            namespace="default",
-            name="staff",
-            every=True,
-            subjects=(Subject(kind="Group", name="staff"),),
-            rules=(Rule(action="Allow", tools=("*",)),),
-        ),
-    ),
-)
-
-
-def configuration(issuer: str, port: int, callback: str) -> dict[str, Any]:
-    """Configuration of Dex, with one person and the gateway as its client."""
-    person = {
-        "email": LOGIN["login"],
-        "hash": "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W",
-        "username": "ann",
-        "groups": ["staff"],
-        "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466",
-    }
-    return {
-        "issuer": issuer,
-        "storage": {"type": "memory"},
-        "web": {"http": f"127.0.0.1:{port}"},
-        "oauth2": {"skipApprovalScreen": True},
-        "enablePasswordDB": True,
-        "staticClients": [{"id": CLIENT, "name": "Gateway", "secret": SECRET, "redirectURIs": [callback]}],
-        "staticPasswords": [person],
-    }
 
 
 async def logged_in(url: str, callback: str) -> str:

@@ -1,0 +1,94 @@
+"""Two replicas behind one address, with the sign-ins of clients in Redis: one is killed while a client signs in."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from dexworld import LOGIN, STAFF_ALONE, dex_for
+from gatewayprocess import Process, started
+from gatewayworld import catalog, publish
+from redisserver import redis_server
+from signedinclients import SdkClient
+
+KEY = base64.b64encode(bytes(32)).decode()
+
+
+class Balancer:
+    """Gives each connection to the next of the ports."""
+
+    def __init__(self) -> None:
+        self.ports: list[int] = []
+        self.port = 0
+        self._turns = itertools.count()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        port = self.ports[next(self._turns) % len(self.ports)]
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_copy(reader, forth), _copy(back, writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def balancer() -> AsyncIterator[Balancer]:
+    balanced = Balancer()
+    server = await asyncio.start_server(balanced.serve, "127.0.0.1", 0)
+    balanced.port = server.sockets[0].getsockname()[1]
+    try:
+        yield balanced
+    finally:
+        server.close()
+
+
+async def test_client_signs_in_although_a_replica_is_killed_before_it_has_its_token(tmp_path: Path) -> None:
+    publish(tmp_path / "documents", catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), STAFF_ALONE)
+    async with contextlib.AsyncExitStack() as stack:
+        front = await stack.enter_async_context(balancer())
+        base = f"http://127.0.0.1:{front.port}"
+        registration = {"redirectHosts": ["localhost"]}
+        _, identity = await stack.enter_async_context(dex_for(tmp_path, base, registration=registration))
+        redis = await stack.enter_async_context(redis_server(tmp_path))
+
+        async def replica() -> Process:
+            process = await stack.enter_async_context(
+                started(
+                    FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"),
+                    FAIRLEAD_IDENTITY=str(identity),
+                    FAIRLEAD_PUBLIC_URL=base,
+                    FAIRLEAD_SESSION_KEY=KEY,
+                    FAIRLEAD_GRANTS="redis",
+                    FAIRLEAD_GRANT_KEYS=f"one:{KEY}",
+                    FAIRLEAD_REDIS=redis.url,
+                )
+            )
+            process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
+            return process
+
+        first, second = await replica(), await replica()
+        front.ports = [first.port, second.port]
+
+        async def kill() -> None:
+            first.process.kill()
+            await first.process.wait()
+            front.ports = [second.port]
+
+        client = SdkClient(f"{base}/mcp", LOGIN, answered=kill)
+        assert await client.tools() == ["shop__buy"]
+        third = await replica()
+        front.ports = [second.port, third.port]
+        seen = len(client.pages)
+        for _ in range(3):
+            client.expire()
+            assert await client.tools() == ["shop__buy"]
+        assert len(client.pages) == seen
