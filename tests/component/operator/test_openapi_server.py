@@ -123,7 +123,7 @@ async def test_tools_are_still_called_while_their_document_cannot_be_read(world:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({}, "has 0 keys"),
+        ({}, "is empty"),
         ({"a": "{}", "b": "{}"}, "set openapi.configMapRef.key"),
         ({"a": '{"swagger": "2.0", "paths": {}}'}, "2.0"),
         ({"a": "<html>"}, "petstore"),
