@@ -141,7 +141,7 @@ ACCOUNTS = (
         "fairlead_rest.persons",
         _OF_OTHERS,
         f"{_SIGN_INS}::test_a_person_sees_and_ends_their_own_sign_ins_alone",
-        "application/problem+json",
+        "assert 401 == 200",
     ),
     Guard(
         "a client that its person has ended, and that comes back without being asked for",
