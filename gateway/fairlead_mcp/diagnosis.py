@@ -172,7 +172,10 @@ _FRAME: Final = re.compile(r"^\s+File \"|^[\s^~]*$")
 _WITHOUT_MESSAGE: Final = re.compile(r"[\w.]*(?:Error|Exception)")
 _PANICKED: Final = re.compile(r"^thread '.*panicked at (?:'(?P<said>.*)', )?\S+:\d+")
 _PLACE: Final = re.compile(r"^(?:file://)?(?:/|node:|[A-Za-z]:\\)\S*:\d+$")
-_UNFINISHED: Final = re.compile(r"[\[{:(]$|^\S*ValidationError: .* for \S+$")
+_UNFINISHED: Final = re.compile(
+    r"[\[{:(]$|^\S*ValidationError: .* for \S+$|^An executable named \S+ is not provided by package \S+\.$"
+)
+"""Lines whose reason goes on in the next lines; uvx lists the executables that there are, and what to write."""
 _GROUPED: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
 _GROUP: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
 _TIME: Final = re.compile(
