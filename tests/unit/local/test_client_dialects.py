@@ -248,7 +248,7 @@ def test_a_value_that_mcphub_would_take_from_a_command_is_refused(value: str) ->
 
 @pytest.mark.parametrize("key", ["disabled_tools", "exclude_tools"])
 def test_a_list_of_tools_with_an_underscore_in_its_key_is_heeded(key: str) -> None:
-    entry = {"command": "x", key: ["rm"], "disabled_resources": [], "custom_instructions": {"text": "t"}}
+    entry = {"command": "x", key: ["rm"], "disabled_resources": [], "initialTimeout": 10}
     configuration = read({"mcpServers": {"a": entry}})
     (declared,) = configuration.servers
     assert [(tool.name, tool.enabled) for tool in declared.server.spec.tools] == [("rm", False)]
