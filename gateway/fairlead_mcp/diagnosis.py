@@ -97,7 +97,8 @@ _ROWS: Final = (
         LineRank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"
     ),
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
-    # any program: first what is not an error
+    # any program: first an error that is logged at a low level, then what is not an error
+    _row(LineRank.FAILURE, r"\b[Uu]ncaught exception: (?P<said>\S.*)"),
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
     _row(LineRank.NOISE, r"^See (?:also |the |https?://)|^(?:Docs|Documentation): "),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
