@@ -97,7 +97,8 @@ _ROWS: Final = (
         LineRank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"
     ),
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
-    # any program: first what is not an error
+    # any program: first an error that is logged at a low level, then what is not an error
+    _row(LineRank.FAILURE, r"\b[Uu]ncaught exception: (?P<said>\S.*)"),
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
     _row(LineRank.NOISE, r"^See (?:also |the |https?://)|^(?:Docs|Documentation): "),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
@@ -172,7 +173,10 @@ _FRAME: Final = re.compile(r"^\s+File \"|^[\s^~]*$")
 _WITHOUT_MESSAGE: Final = re.compile(r"[\w.]*(?:Error|Exception)")
 _PANICKED: Final = re.compile(r"^thread '.*panicked at (?:'(?P<said>.*)', )?\S+:\d+")
 _PLACE: Final = re.compile(r"^(?:file://)?(?:/|node:|[A-Za-z]:\\)\S*:\d+$")
-_UNFINISHED: Final = re.compile(r"[\[{:(]$|^\S*ValidationError: .* for \S+$")
+_UNFINISHED: Final = re.compile(
+    r"[\[{:(]$|^\S*ValidationError: .* for \S+$|^An executable named \S+ is not provided by package \S+\.$"
+)
+"""Lines whose reason goes on in the next lines; uvx lists the executables that there are, and what to write."""
 _GROUPED: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
 _GROUP: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
 _TIME: Final = re.compile(

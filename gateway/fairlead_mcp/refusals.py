@@ -49,6 +49,8 @@ _LOWEST_PYTHON: Final = re.compile(r"current Python version \([\d.]+\) does not 
 """uv's error when the interpreter that it has found is older than the package allows. Group 1: the lowest version."""
 _UNREACHED_PYPI: Final = re.compile(r"Failed to fetch: `?https?://\S+/simple/")
 """uv's error when an index cannot be reached. uv asks the index also where the package is in its cache."""
+_UNREACHED_PYTHON: Final = re.compile(r"Failed to download `?https?://\S+/python-build-standalone/")
+"""uv's error when it cannot fetch the interpreter that `--python` or the package asks for."""
 _NUMBER: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
 """Matches numbers, also hexadecimal, such as ports, process IDs and times."""
 
@@ -93,4 +95,6 @@ def _advice_for(words: str) -> str | None:
         return f"with uvx, put --python {lowest[1]} in front of the server's name"
     if _UNREACHED_PYPI.search(words):
         return "where its package is in uv's cache, UV_OFFLINE=true in env starts it without the network"
+    if _UNREACHED_PYTHON.search(words):
+        return "uv cannot download this Python: check the network, or install it yourself"
     return None

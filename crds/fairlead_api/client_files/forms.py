@@ -60,7 +60,7 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
     if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
         yield ConfiguredList(("servers",), listed, common)
     yield from _lists_under_mcp(content.get("mcp"))
-    yield from _nested_in_vscode(content)
+    yield from _nested_under_mcp(content)
     for member, are_servers, normalize, dialect in _MEMBERS:
         listed = content.get(member)
         if isinstance(listed, Mapping) and are_servers(listed):
@@ -70,7 +70,7 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
-    """`mcpServers`, also of a VS Code extension (`amp.mcpServers`) and of the powers of Kiro."""
+    """`mcpServers`, also of a VS Code extension (`amp.mcpServers`), of the powers of Kiro and of nanobot's tools."""
     for member, listed in content.items():
         if member != "mcpServers" and not str(member).endswith(".mcpServers"):
             continue
@@ -80,9 +80,10 @@ def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
             settings = content.get("mcp")
             dialect = "gemini" if isinstance(settings, Mapping) and _MCP_OF_GEMINI & settings.keys() else ""
             yield ConfiguredList((member,), _allowed_by_gemini(listed, settings), common, dialect=dialect)
-    powers = content.get("powers")
-    if isinstance(powers, Mapping) and isinstance(listed := powers.get("mcpServers"), Mapping):
-        yield ConfiguredList(("powers", "mcpServers"), listed, common)
+    for member in ("powers", "tools"):
+        outer = content.get(member)
+        if isinstance(outer, Mapping) and isinstance(listed := outer.get("mcpServers"), Mapping):
+            yield ConfiguredList((member, "mcpServers"), listed, common)
 
 
 def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
@@ -92,7 +93,7 @@ def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
     if isinstance(mcp.get("servers"), Mapping):
         yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
     elif _are_crush(mcp):
-        yield ConfiguredList(("mcp",), mcp, _crush, dialect="crush")
+        yield ConfiguredList(("mcp",), mcp, common, dialect="crush")
     elif _are_opencode(mcp):
         yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
 
@@ -107,9 +108,9 @@ def _lists_of_named(content: Entry) -> Iterator[ConfiguredList]:
         yield ConfiguredList(("extensions",), listed, _goose, dialect="goose")
 
 
-def _nested_in_vscode(content: Entry) -> Iterator[ConfiguredList]:
-    """Server lists of VS Code in a workspace file and in a `devcontainer.json`."""
-    for path in (("settings",), ("customizations", "vscode"), ("customizations", "vscode", "settings")):
+def _nested_under_mcp(content: Entry) -> Iterator[ConfiguredList]:
+    """Server lists of VS Code in a workspace file and in a `devcontainer.json`, and of PicoClaw in its `tools`."""
+    for path in (("settings",), ("customizations", "vscode"), ("customizations", "vscode", "settings"), ("tools",)):
         member: Any = content
         for key in (*path, "mcp", "servers"):
             member = member.get(key) if isinstance(member, Mapping) else None
@@ -198,6 +199,15 @@ def _are_servers(listed: Entry) -> bool:
 _URLS: Final = ("serverUrl", "httpUrl")
 _MCP_OF_GEMINI: Final = frozenset({"allowed", "excluded", "serverCommand"})
 """Members of `mcp` in the settings of Gemini CLI, which has `mcpServers` beside it."""
+_UNDERSCORED: Final = {
+    "disabled_tools": "disabledTools",
+    "enabled_tools": "enabledTools",
+    "exclude_tools": "excludeTools",
+    "include_tools": "includeTools",
+    "env_file": "envFile",
+    "working_directory": "cwd",
+}
+"""Keys of Crush, mcphub.nvim, Dive, PicoClaw and Warp (left), with those of most clients (right)."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
 _OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServers"
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
@@ -231,17 +241,17 @@ def common(entry: Any) -> NormalizedEntry:
 
     If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
     is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
-    becomes `headers`, Warp's `working_directory` becomes `cwd`, and Cherry Studio's `baseUrl` becomes `url`.
+    becomes `headers`, Cherry Studio's `baseUrl` becomes `url`, and the keys of `_UNDERSCORED` are renamed.
     FastMCP's `auth` is a token, or says that somebody signs in, as nothing needs to say here.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
+    entry, original_keys = _renamed(entry, _UNDERSCORED)
     if entry.get("type") == "inMemory":
         return NormalizedEntry(entry, unserved="is built into Cherry Studio")
     if "baseUrl" in entry and not entry.get("url"):
         return _cherry_studio(entry)
     content: dict[str, Any] | None = None
-    original_keys: dict[str, str] = {}
     match entry.get("command"), entry.get("args"):
         case [program, *words], None | []:
             content = {**entry, "command": program, "args": words}
@@ -262,10 +272,6 @@ def common(entry: Any) -> NormalizedEntry:
         if auth != "oauth":
             content.setdefault("apiKey", auth)
             original_keys["apiKey"] = "auth"
-    if "working_directory" in entry and "cwd" not in entry:
-        content = dict(entry if content is None else content)
-        content["cwd"] = content.pop("working_directory")
-        original_keys["cwd"] = "working_directory"
     return NormalizedEntry(entry if content is None else content, original_keys)
 
 
@@ -276,12 +282,20 @@ def _cherry_studio(entry: Entry) -> NormalizedEntry:
     return NormalizedEntry(normalized.content, {**normalized.original_keys, "url": "baseUrl"})
 
 
+def _renamed(entry: Entry, keys: Mapping[str, str]) -> tuple[Entry, dict[str, str]]:
+    """Rename a client's own keys (left) to those of most clients (right). Also returns the renamed keys' own names."""
+    original_keys = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
+    if not original_keys:
+        return entry, original_keys
+    renamed = {keys[key] if original_keys.get(keys.get(key, "")) == key else key: value for key, value in entry.items()}
+    return renamed, original_keys
+
+
 def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
     """Rename a client's own keys (left) to those of most clients (right), then normalize the entry with `common`."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
-    original_keys = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
-    renamed = {keys[key] if original_keys.get(keys.get(key, "")) == key else key: value for key, value in entry.items()}
+    renamed, original_keys = _renamed(entry, keys)
     normalized = common(renamed)
     return NormalizedEntry(normalized.content, {**original_keys, **normalized.original_keys})
 
@@ -291,10 +305,6 @@ def _opencode(entry: Any) -> NormalizedEntry:
     if isinstance(entry, Mapping) and not {"command", "url"} & entry.keys():
         return NormalizedEntry(entry, unserved="has no command or url in this file, but in one of your organization")
     return _rename(entry, {"environment": "env"})
-
-
-def _crush(entry: Any) -> NormalizedEntry:
-    return _rename(entry, {"disabled_tools": "disabledTools", "enabled_tools": "enabledTools"})
 
 
 def _vibe(entry: Any) -> NormalizedEntry:

@@ -112,6 +112,16 @@ _OF_CLIENTS: Final = frozenset(
         "fromGalleryId",
         "official",
         "start_on_launch",
+        # mcphub.nvim, nanobot, mcp-agent, fast-agent, Dive
+        "custom_instructions",
+        "disabled_resources",
+        "disabled_resourceTemplates",
+        "initialTimeout",
+        "load_on_start",
+        "read_timeout_seconds",
+        "roots",
+        "toolCallTimeout",
+        "toolTimeout",
         # FastMCP, Cherry Studio, Perplexity
         "keep_alive",
         "configSample",
@@ -155,7 +165,6 @@ _OF_CLIENTS: Final = frozenset(
         "startupTimeout",
         "tags",
         "targetAudience",
-        "toolTimeout",
     }
 )
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {

@@ -34,15 +34,13 @@ EDITOR_VARIABLES: Final = frozenset(
     }
 )
 """Names that an editor resolves, but that are not environment variables."""
-_OF_EDITORS: Final = frozenset(
-    {".claude-plugin", ".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen", ".trae"}
-)
-"""Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
-"""Folders within those of `_OF_EDITORS` that may hold the configuration files, such as `.kiro/settings`."""
+"""Folders within that of an editor that may hold the configuration files, such as `.kiro/settings`."""
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%")
 _BRACED_ENV: Final = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACED_FILE: Final = re.compile(r"\{file:[^}]*\}")
+_COMMAND: Final = re.compile(r"^\$: |\$\{cmd:[^}]*\}")
+"""Matches values for which mcphub.nvim runs a command."""
 _FILE: Final = re.compile(r"\$\{file:[^}]*\}")
 _SECRETS: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
@@ -54,6 +52,9 @@ _PLACEHOLDER: Final = re.compile(
     r"change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,}))",
     re.IGNORECASE,
 )
+
+
+_RUNS_COMMAND: Final = "runs a command: put its output into an environment variable, and write ${NAME}"
 
 
 class AskedForValue(ValueError):
@@ -73,7 +74,7 @@ def _bare_variables(text: str, environ: Mapping[str, str]) -> str:
 
 def _crush(text: str, environ: Mapping[str, str]) -> str:
     if "$(" in text:
-        raise AskedForValue("runs a command: put its output into an environment variable, and write ${NAME}")
+        raise AskedForValue(_RUNS_COMMAND)
     return _bare_variables(text, environ)
 
 
@@ -116,11 +117,12 @@ class FileSurroundings:
 
 
 def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
-    """Variables that an editor would set for a file. The workspace is the folder above `.vscode`, `.cursor` and the
-    like. A file in the home folder has no workspace, because it does not belong to a project.
+    """Variables that an editor would set for a file, whose path is absolute. The workspace is the folder above
+    `.vscode`, `.cursor` and the like. A file in the home folder has no workspace, because it does not belong to a
+    project.
     """
     folder = file.parent.parent if file.parent.name in _NESTED else file.parent
-    editor = folder.name if folder.name in _OF_EDITORS else ""
+    editor = folder.name if folder.name.startswith(".") and folder.name != ".." else ""
     variables = {"extensionPath": str(file.parent)}  # of an extension of Gemini CLI, beside whose manifest it is
     if home:
         variables["userHome"] = home
@@ -133,7 +135,9 @@ def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
 
 
 def refuse_editor_inputs(text: str) -> None:
-    """Raises AskedForValue for `${input:…}` and similar placeholders, and for `${file:…}` of Windsurf."""
+    """Raises AskedForValue for `${input:…}` and the like, `${file:…}` of Windsurf, and commands of mcphub.nvim."""
+    if _COMMAND.search(text):
+        raise AskedForValue(_RUNS_COMMAND)
     if _FILE.search(text):
         raise AskedForValue("refers to a file: put its content into an environment variable, and write ${env:NAME}")
     if match := _EDITOR_INPUT.search(text):

@@ -134,7 +134,7 @@ def _no_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | Non
             return LISTS[0], EMPTY_LIST
         return LISTS[0], f"must be an object of names and servers, such as {{{EXAMPLE}}}"
     if maybe_manifests:
-        return None
+        return "", f"{NO_LIST}, and a manifest has apiVersion and kind"
     if "servers" in content:
         return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}"
     meant = misspelt_list_key(content)

@@ -239,6 +239,33 @@ def test_a_value_that_crush_would_take_from_a_command_is_refused() -> None:
     assert problem.message == "runs a command: put its output into an environment variable, and write ${NAME}"
 
 
+@pytest.mark.parametrize("value", ["$: cmd:op read op://vault/token", "Bearer ${cmd: op read op://vault/token}"])
+def test_a_value_that_mcphub_would_take_from_a_command_is_refused(value: str) -> None:
+    (problem,) = read({"mcpServers": {"a": {"command": "x", "env": {"TOKEN": value}}}}).problems
+    assert problem.field == "mcpServers.a.env.TOKEN"
+    assert problem.message == "runs a command: put its output into an environment variable, and write ${NAME}"
+
+
+@pytest.mark.parametrize("key", ["disabled_tools", "exclude_tools"])
+def test_a_list_of_tools_with_an_underscore_in_its_key_is_heeded(key: str) -> None:
+    entry = {"command": "x", key: ["rm"], "disabled_resources": [], "initialTimeout": 10}
+    configuration = read({"mcpServers": {"a": entry}})
+    (declared,) = configuration.servers
+    assert [(tool.name, tool.enabled) for tool in declared.server.spec.tools] == [("rm", False)]
+    assert (configuration.problems, configuration.remarks) == ([], [])
+
+
+def test_a_file_of_variables_is_named_with_an_underscore_too(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=t0p\n")
+    assert only({"command": "x", "env_file": ".env"}, f"{tmp_path}/mcp.json")[1].env == {"TOKEN": "t0p"}
+
+
+def test_a_yaml_file_that_is_neither_a_configuration_nor_a_manifest_says_how_both_begin() -> None:
+    (problem,) = read("version: '2'\nagents: {root: {model: x}}\n", "/etc/agent.yaml").problems
+    assert problem.message.startswith('declares no server: a client configuration begins with {"mcpServers"')
+    assert problem.message.endswith(", and a manifest has apiVersion and kind")
+
+
 def test_the_manifest_of_an_extension_of_gemini_cli_names_its_own_folder() -> None:
     command, _ = only({"command": "node", "args": ["${extensionPath}${/}x.js"]}, "/ext/boat/gemini-extension.json")
     assert command == ["node", "/ext/boat/x.js"]
@@ -276,6 +303,9 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         ({"title": "t", "extensions": [{"type": "stdio", "name": "a", "cmd": "x"}]}, "recipe.yaml"),
         ({"mcpServers": {"a": {"command": "${CLAUDE_PLUGIN_ROOT}/x"}}}, ".claude-plugin/plugin.json"),
         ({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, ".trae/mcp.json"),
+        ({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, ".kilocode/mcp.json"),
+        ({"agents": {}, "tools": {"web": {}, "mcpServers": {"a": {"command": "x"}}}}, "config.json"),
+        ({"tools": {"mcp": {"enabled": True, "servers": {"a": {"command": "x"}}}}}, "config.json"),
     ],
     ids=[
         "powers of Kiro",
@@ -284,6 +314,9 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         "a recipe of goose",
         "a plugin of Claude",
         "a project of Trae",
+        "a project of Kilo Code",
+        "tools of nanobot",
+        "tools of PicoClaw",
     ],
 )
 def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:

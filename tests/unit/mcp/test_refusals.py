@@ -59,6 +59,15 @@ def test_a_server_for_a_newer_python_is_told_with_the_option_of_uvx() -> None:
     assert advise(shortened(words)) == shortened(words) + advice
 
 
+def test_a_python_that_uv_cannot_download_is_told_with_the_ways_out() -> None:
+    words = (
+        "Failed to download `https://github.com/astral-sh/python-build-standalone/releases/download/20261110/cpython-3.12"
+        ".16.tar.gz`: failed to lookup address information: Name or service not known"
+    )
+    assert advise(words).endswith("; uv cannot download this Python: check the network, or install it yourself")
+    assert not is_permanent(words)
+
+
 def test_an_index_that_uv_cannot_reach_is_told_with_the_way_to_start_from_the_cache() -> None:
     words = "Failed to fetch: `https://index.example/simple/a-server/`: dns error"
     assert "UV_OFFLINE=true in env starts it without the network" in advise(words)
