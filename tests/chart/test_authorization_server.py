@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,63 @@ def test_the_routes_carry_metadata_and_endpoints_which_are_outside_of_those_of_m
     for path in WELL_KNOWN:
         assert any(path.startswith(prefix) for prefix in prefixes), path
         assert any(match["type"] == "PathPrefix" and path.startswith(match["value"]) for match in routed), path
+
+
+AT = "identity.authorizationServer"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([f"{AT}.clientHosts={{https://claude.ai}}"], "clientHosts has https://claude.ai, which is not a host"),
+        ([f"{AT}.clientHosts={{claude.ai:443}}"], "clientHosts has claude.ai:443, which is not a host"),
+        (
+            [f"{AT}.registration.redirectHosts={{https://vscode.dev}}"],
+            "redirectHosts has https://vscode.dev, which is n",
+        ),
+        ([f"{AT}.registration.redirectHosts={{127.0.0.1}}"], "redirectHosts has 127.0.0.1, which is not a host"),
+        ([f"{AT}.assertions={{other}}"], "assertions names other, which identity.issuers has neither"),
+        (
+            [
+                f"{AT}.clients[{number}].{each}"
+                for number in (0, 1)
+                for each in ("id=a", "redirectUris={https://a.org}")
+            ],
+            "clients has the id a twice",
+        ),
+        (
+            [f"{AT}.agents.editor=nosuch"],
+            "agents has nosuch as editor, which is neither an id of clients nor the https",
+        ),
+        (
+            [f"{AT}.workloads=allow"],
+            "workloads is allow, and ServiceAccounts are not accepted: set identity.serviceAcc",
+        ),
+        ([f"{AT}.sessionHours=6"], "unrenewedHours is 12 and sessionHours 6: no session may be longer"),
+    ],
+)
+def test_values_with_which_the_gateway_would_not_start_are_refused_by_helm(
+    helm: Helm, words: list[str], sentence: str
+) -> None:
+    with pytest.raises(Refused, match=re.escape(sentence)):
+        helm.template("--values", str(VALUES), *(word for each in words for word in ("--set", each)))
+
+
+def test_an_authorization_server_without_any_client_is_refused_by_helm(helm: Helm, tmp_path: Path) -> None:
+    nobody = yaml.safe_load(VALUES.read_text())
+    for part in ("clientHosts", "clients", "registration", "agents"):
+        del nobody["identity"]["authorizationServer"][part]
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(nobody))
+    with pytest.raises(Refused, match=r"no client could connect: set clientHosts, such as \[claude\.ai, vscode\.dev\]"):
+        helm.template("--values", str(file))
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "www.cursor.com:8443", "cursor://anysphere.cursor-mcp", "com.example.app:"]
+)
+def test_redirect_hosts_of_every_form_are_taken(helm: Helm, host: str) -> None:
+    helm.template("--values", str(VALUES), "--set", f"{AT}.registration.redirectHosts={{{host}}}")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
             ["gateway.service.ipFamilies={IPv6,IPv4}"],
             "set gateway.service.ipFamilyPolicy to PreferDualStack or Require",
         ),
+        (["servers.gatewayApprovals=true"], "nobody could approve; name the groups of administrators"),
         (["servers.admissionPolicy.actions={Deny,Warn}"], "holds Deny and Warn: .* leave one of them out"),
         (["gateway.service.nodePort=30080"], "a Service of type ClusterIP has none: set gateway.service.type"),
         (["gateway.service.loadBalancerSourceRanges={10.0.0.0/8}"], "does nothing with gateway.service.type ClusterIP"),

@@ -22,7 +22,7 @@ from fairlead_cli.hidden_tools import why_hidden
 from fairlead_cli.output import Output, printable, remark
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import Server, lines_about, may_have_tool, servers_of, wait_for
-from fairlead_cli.wording import with_advice
+from fairlead_cli.wording import with_advice, with_tools_hint
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
@@ -31,6 +31,8 @@ from fairlead_tools.selection import META_SELECTION
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """Matches the error messages of servers for an unknown tool."""
+SUGGESTS: Final = "Did you mean "
+"""Part of a gateway's message for an unknown tool that names the tool it takes to be meant."""
 UNREADY_ENDINGS: Final = ("says why", "is offline")
 """Endings of a gateway's refusals to call a server that is not ready."""
 META_ERROR: Final = "fairlead.dev/error"
@@ -102,6 +104,9 @@ class _ToolOfGateway(NamedTuple):
         except RpcError as error:
             if definition is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
                 raise
+            if SUGGESTS in error.message:
+                # a gateway knows names that its list does not have, such as the server's own name of a renamed tool
+                raise _Unlisted(printable(with_tools_hint(error.message)), code=USAGE_ERROR) from error
             raise _Unlisted(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR) from error
 
     async def _check_unlisted(self, definitions: list[dict[str, Any]], hidden: Any) -> None:

@@ -15,6 +15,7 @@ from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
+from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.call_identity import credential_for
 from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
@@ -107,7 +108,7 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
     authorization servers that callers' tokens may be sent to.
     """
     snapshot = catalog.snapshot
-    exposed, server, tool = _find_tool(snapshot, catalog.view(None).everything, name)
+    exposed, server, tool = _find_tool(snapshot, catalog.view(None), name)
     state, shown = snapshot.states.get(server.key, {}).get(tool.name), catalog.tiers
     floor = catalog.floor(tool)
     quota = catalog.decision(server.key, tool.name).quota
@@ -137,9 +138,9 @@ def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | Non
     return TierVerdict(tier.name, True, fit or f"fits {declared} tier={tier.max_latency_ms}ms")
 
 
-def _find_tool(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
+def _find_tool(snapshot: Snapshot, view: View, name: str) -> tuple[str, Server, Tool]:
     """Find a tool by exposed name or id among those that the principal may see."""
-    merged = snapshot.merged
+    merged, visible = snapshot.merged, view.everything
     if name in visible and name in merged:
         return name, *merged[name]
     matches = [
@@ -149,4 +150,4 @@ def _find_tool(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple
     ]
     if len(matches) == 1:
         return matches[0]
-    raise unknown_tool(name, did_you_mean(name, visible))
+    raise unknown_tool(name, view.renamed(name) or did_you_mean(name, visible))

@@ -36,7 +36,25 @@ async def test_documents_have_the_clients_name_and_id(gateway: Gateway) -> None:
     for name in ("demo__find", "mcp.demo.find"):
         assert (await get(gateway, f"/v1/tools/{name}")).message["name"] == "demo__find"
         assert (await get(gateway, f"/v1/tools/{name}/explain")).message["id"] == "mcp.demo.find"
-    assert (await get(gateway, "/v1/tools/demo__search_v2")).status == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/tools/demo__search_v2", "/v1/tools/demo__search_v2/explain", "/v1/access?tool=demo__search_v2"],
+)
+async def test_the_servers_name_is_answered_with_that_of_clients(tmp_path: Path, path: str) -> None:
+    other = {"name": "search_v2", "inputSchema": {"type": "object"}}
+    async with modern_server() as server:
+        catalogs = (catalog("demo", server.url, [shaped()]), catalog("ademo", server.url, [other]))
+        async with running(tmp_path, *catalogs) as gateway:
+            answer = await get(gateway, path)
+    assert (answer.status, answer.message["didYouMean"]) == (404, "demo__find")
+
+
+async def test_a_command_with_the_servers_name_is_answered_with_that_of_clients(gateway: Gateway) -> None:
+    url = f"http://127.0.0.1:{gateway.port}/mcp"
+    code, _, complaint = await fairlead("call", "demo__search_v2", "--url", url)
+    assert (code, "Unknown tool: demo__search_v2. Did you mean demo__find?" in complaint) == (2, True), complaint
 
 
 @pytest.mark.parametrize("format_", ["openai", "anthropic", "gemini", "bedrock"])

@@ -31,6 +31,6 @@ KEY_BEGINNING: Final = ValidationRule(
 KEY_PLACE: Final = ValidationRule(
     cel="has(self.header) != has(self.env)",
     message="userKey: set exactly one of header, for a server that is reached by HTTP, and env, for a program that "
-    "fairlead up starts",
+    "Fairlead starts",
     holds=lambda key: (key.header is None) != (key.env is None),
 )
