@@ -103,8 +103,8 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
     async with raw_server(server) as raw:
         async with both(world, operators_token="another") as gateway:
             await applied(world, gateway, raw, "add")
-            code, _, err = await fairlead(gateway, "refresh", "demo", "--timeout", "1")
-            assert (code, "no operator has polled this gateway" in err) == (1, True)
+            code, _, err = await fairlead(gateway, "refresh", "demo", "--timeout", "5")
+            assert (code, "no operator has polled this gateway" in err) == (1, True), err
             requests = len(raw.seen)
             url = f"http://127.0.0.1:{gateway.metrics_port}"
             settings = QUICK.replace(interval_floor=30.0, gateways=url, pull_token=TOKEN, identity="second")
@@ -281,7 +281,7 @@ async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluste
         assert (code, f"the discovery of {world.namespace}/demo failed: " in why) == (1, True)
         server.deaf = False
         code, out, _ = await fairlead(gateway, "refresh", "demo")
-        assert (code, "1 tools, for the first time" in out) == (0, True)
+        assert (code, "1 tool, for the first time" in out) == (0, True)
 
         async def ready() -> Any:
             return (await get(gateway, "/v1/servers/demo")).message["state"] == "ready"
