@@ -136,6 +136,7 @@ async def test_a_fault_is_a_sentence_and_its_traceback_is_to_be_had() -> None:
 
 @pytest.mark.parametrize("words", [["crds"], ["version"], ["--help"], ["keys"], ["tools", "--help"], ["keys", "list"]])
 def test_a_reader_that_goes_away_ends_a_verb_in_silence(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text('{"keys": []}')
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "fairlead_cli", *words]
