@@ -109,7 +109,10 @@ class BrowserStates:
         data = self._sealer.open(cookies.get(name, ""), name)
         if data is None:
             return None
-        state = msgspec.json.decode(data, type=PersonAwaited | ConsentAwaited)
+        try:
+            state = msgspec.json.decode(data, type=PersonAwaited | ConsentAwaited)
+        except msgspec.ValidationError:  # of another release, whose states have other members
+            return None
         is_own = hmac.compare_digest(state.id.encode(), state_id.encode("utf-8", "replace"))
         return state if isinstance(state, kind) and is_own and state.expires_at > self._now() else None
 

@@ -64,6 +64,7 @@ PROTOCOL_CLAIMS: Final = frozenset(
     {
         *("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "nonce", "sid", "scope", "scp"),
         *("azp", "client_id", "at_hash", "c_hash", "s_hash"),
+        *("cid", "appid", "appidacr", "azpacr", "uti"),  # of Okta and Entra
     }
 )
 """Claims about a token and its client, which are another token's and client's at the gateway."""
