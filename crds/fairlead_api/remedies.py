@@ -209,6 +209,7 @@ ON_A_CLUSTER: Final = frozenset(
     {
         Cause.POD_TEMPLATE_NOT_ALLOWED,
         Cause.RULE_INVALID,
+        Cause.UNKNOWN_KEYWORD,
         Cause.DEFAULT_TAKEN,
         Cause.NOTHING_SELECTED,
         Cause.RULES_MATCH_NOTHING,

@@ -34,6 +34,7 @@ class Cause(StrEnum):
     POD_TEMPLATE_NOT_ALLOWED = "PodTemplateNotAllowed"
     DEFAULT_TAKEN = "DefaultTaken"
     RULE_INVALID = "RuleInvalid"
+    UNKNOWN_KEYWORD = "UnknownKeyword"
     NOTHING_SELECTED = "NothingSelected"
     PATTERNS_MATCH_NOTHING = "PatternsMatchNothing"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
@@ -225,6 +226,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.INVALID: (
             Cause.INVALID,
             Cause.RULE_INVALID,
+            Cause.UNKNOWN_KEYWORD,
             Cause.DEFAULT_BEYOND_MAX,
             Cause.NOT_SUPPORTED_HERE,
             Cause.INVALID_URL,

@@ -42,6 +42,12 @@ _PARTIALLY_INVALID: Final = {
         "A rule's arguments are not a usable JSON Schema, so it allows nothing; the other rules are applied.",
         "Correct the schema that the message names.",
     ),
+    Cause.UNKNOWN_KEYWORD: CauseExplanation(
+        "True",
+        "A rule's arguments have keywords that are unknown to JSON Schema, so these keywords restrict nothing. All "
+        "other keywords are applied.",
+        "Correct the keywords that the message names; what is said of a single argument stands under properties.",
+    ),
     Cause.UNKNOWN_TIER: CauseExplanation(
         "True",
         "The policy, or minTier of a tool, names a LatencyTier that does not exist. An unknown max allows the fastest "

@@ -21,6 +21,7 @@ from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.toolpolicy import MOST_UNLISTED, PolicyConflict
 from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.publish.argument_keywords import find_unknown_keywords
 
 MAX_CONFLICTS: Final = 64
 MESSAGE_LIMIT: Final = 1024
@@ -177,6 +178,12 @@ def _partially_invalid(
         if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
     ]
     faults_by_cause += [(Cause.RULE_INVALID, fault) for fault in faults]
+    unknown_keywords = [
+        f"rules[{rule.label(number)}].arguments: keywords that JSON Schema does not have restrict nothing: {names}"
+        for number, rule in enumerate(policy.rules)
+        if rule.arguments is not None and (names := ", ".join(find_unknown_keywords(rule.arguments)))
+    ]
+    faults_by_cause += [(Cause.UNKNOWN_KEYWORD, sentence) for sentence in unknown_keywords]
     unknown = [
         f"tiers.{member}: LatencyTier {name} does not exist, so {effect}"
         for member, name, effect in (

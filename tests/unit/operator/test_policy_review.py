@@ -105,6 +105,16 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
         "rules[0].minTier: LatencyTier x does not exist",
     ),
     "no schema": (policy("p", allow("*", arguments={"type": 1})), "RuleInvalid", "rules[0].arguments"),
+    "misspelt keyword": (
+        policy("p", allow("*", arguments={"properties": {"limit": {"maximun": 5, "x-own": 1}}})),
+        "UnknownKeyword",
+        "rules[0].arguments: keywords that JSON Schema does not have restrict nothing: maximun (did you mean maximum?)",
+    ),
+    "argument in place of a keyword": (
+        policy("p", allow("*", arguments={"limit": {"maximum": 5}})),
+        "UnknownKeyword",
+        "restrict nothing: limit",
+    ),
     "look-around": (policy("p", allow("*", arguments={"pattern": "(?=a)"})), "RuleInvalid", "rules[0].arguments"),
 }
 
