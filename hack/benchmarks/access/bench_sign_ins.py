@@ -143,7 +143,7 @@ def _redis(stage: Stage, core: int) -> dict[str, str]:
     return {
         "FAIRLEAD_REDIS": f"redis://127.0.0.1:{port}",
         "FAIRLEAD_GRANTS": "redis",
-        "FAIRLEAD_GRANTS_KEYS": f"bench:{key}",
+        "FAIRLEAD_GRANT_KEYS": f"bench:{key}",
     }
 
 
