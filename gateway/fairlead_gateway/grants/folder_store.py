@@ -141,8 +141,8 @@ class FolderGrantStore(NoticingGrantStore):
     def _grants(self, wanted: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
         grants = []
         for entry in self._entries():
-            known = self._known_key(entry.name)
-            if known is not None and not wanted(known):
+            belonging = self._key_of_file(entry.name)
+            if belonging is not None and not wanted(belonging):
                 continue  # a sign-in asks for one person's records, and there may be thousands of others
             with contextlib.suppress(UnreadableGrant, OSError):  # one odd file costs only itself
                 record = self._record(Path(entry.path))
@@ -150,7 +150,7 @@ class FolderGrantStore(NoticingGrantStore):
                     grants.append((record.key, self._open(record.key, record)))
         return grants
 
-    def _known_key(self, name: str) -> GrantKey | None:
+    def _key_of_file(self, name: str) -> GrantKey | None:
         """Key whose record belongs into a file, as names of files follow from keys; None if it is not known yet."""
         seen = self._seen.get(name)
         return self._used.get(name) if seen is None or seen.key is None else seen.key

@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,12 +72,21 @@ class Window:
     core: float
     """Processor time of the gateway, in seconds a second."""
     stop_ms: float
-    sign_in_ms: float = 0.0
-    """Median; 0 without sign-ins."""
     p99: float = 0.0
     """Microseconds; 0 without calls."""
-    grown: float = 0.0
-    """Bytes of memory of the gateway for each sign-in; 0 without sign-ins."""
+    sign_ins: int = 0
+    sign_in_ms: float = 0.0
+    """Median; 0 without sign-ins."""
+
+
+@dataclass
+class Figures:
+    """Figures of one store."""
+
+    windows: dict[Case, dict[int, Window]] = field(default_factory=lambda: defaultdict(dict))
+    """By case and round."""
+    bytes_each: float | None = None
+    """Memory of the gateway that a session takes, from the second round on; None if there was only one."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +194,10 @@ def measure(world: World, case: Case, token: str) -> Window:
     connections, signs_in = case
     if not signs_in:
         return _observed(world, connections, token)
-    before = memory(world.gateway.pid).now
     with signing_in(world) as signed_in:
         window = _observed(world, connections, token)
-    grown = (memory(world.gateway.pid).now - before) / len(signed_in.times_ms)
-    return Window(window.core, window.stop_ms, statistics.median(signed_in.times_ms), window.p99, grown)
+    times = signed_in.times_ms
+    return replace(window, sign_ins=len(times), sign_in_ms=statistics.median(times))
 
 
 def _observed(world: World, connections: int, token: str) -> Window:
@@ -202,27 +210,34 @@ def _observed(world: World, connections: int, token: str) -> Window:
         return Window(spent, world.gaps.longest_ms())
     header = f"Authorization: Bearer {token}"
     load = Load(
-        gateway.port, "/mcp", gateway.tool(ERA), VERSIONS[ERA], connections, world.seconds, warmup=1.0, header=header
+        gateway.port, "/mcp", gateway.tool(ERA), VERSIONS[ERA], connections, world.seconds, warmup=0.5, header=header
     )
     helpers = [world.upstream.pid]
     outcome = run_load(world.stage, load, gateway.pid, helpers, core=world.core, started=world.gaps.reset)
     return Window(outcome.utilization, world.gaps.longest_ms(), p99=outcome.p99)
 
 
-def measured(stage: Stage, store: str, settings: Settings) -> dict[Case, dict[int, Window]]:
-    """Windows by case and round."""
-    world = start(stage, store, 2.0 if settings.quick else 6.0)
+def measured(stage: Stage, store: str, settings: Settings) -> Figures:
+    """Figures of all rounds. Raises Unmeasurable."""
+    world = start(stage, store, 2.0 if settings.quick else 4.0)
     with signing_in(world) as signed_in:  # what is made once
         time.sleep(2.0)
     cases = [(connections, signs_in) for connections in CONNECTIONS for signs_in in (False, True)]
-    windows: dict[Case, dict[int, Window]] = defaultdict(dict)
+    figures = Figures()
+    before = sign_ins = 0
     for number, case in interleaved(cases, settings.rounds):
-        windows[case][number] = measure(world, case, signed_in.token)
-    return windows
+        if number and not before:
+            before = memory(world.gateway.pid).now
+        figures.windows[case][number] = window = measure(world, case, signed_in.token)
+        sign_ins += window.sign_ins if before else 0
+    if before:
+        figures.bytes_each = (memory(world.gateway.pid).now - before) / sign_ins
+    return figures
 
 
-def rows(store: str, windows: dict[Case, dict[int, Window]]) -> Iterator[dict[str, Cell]]:
+def rows(store: str, figures: Figures) -> Iterator[dict[str, Cell]]:
     """A row for each number of connections: without sign-ins, beside them, and what they change."""
+    windows = figures.windows
     for connections in CONNECTIONS:
         alone, beside = windows[connections, False], windows[connections, True]
         calls = connections > 0
@@ -236,7 +251,7 @@ def rows(store: str, windows: dict[Case, dict[int, Window]]) -> Iterator[dict[st
             "p99 µs beside": Sample.of(each.p99 for each in beside.values()) if calls else None,
             "× p99": _moved(windows, connections) if calls else None,
             "sign-in ms": Sample.of(each.sign_in_ms for each in beside.values()),
-            "KB a session": None if calls else Sample.of(each.grown / 1000 for each in beside.values()),
+            "KB a session": None if calls or figures.bytes_each is None else figures.bytes_each / 1000,
         }
 
 
@@ -269,9 +284,9 @@ def run(settings: Settings) -> Report:
     for store in PARTS:
         if settings.wants(store):
             with Stage() as stage:
-                windows = measured(stage, store, settings)
-            report.rows += rows(store, windows)
-            report.goals += goals(store, windows)
+                figures = measured(stage, store, settings)
+            report.rows += rows(store, figures)
+            report.goals += goals(store, figures.windows)
             settings.keep(report)
     if settings.quick:
         report.notes.append("--quick: not for quoting")

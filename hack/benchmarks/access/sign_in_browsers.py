@@ -39,8 +39,8 @@ async def sign_in(base: str) -> str:
         aiohttp.ClientSession(cookie_jar=jar, timeout=SECONDS) as browser,
         aiohttp.ClientSession(timeout=SECONDS) as client,
     ):
-        asked = await _page(browser, "GET", f"{base}/oauth/authorize?{urlencode(attempt.query)}")
-        fields = {**hidden_fields(asked), "decision": "allow"}
+        consent = await _page(browser, "GET", f"{base}/oauth/authorize?{urlencode(attempt.query)}")
+        fields = {**hidden_fields(consent), "decision": "allow"}
         answer = parameters(target_of(await _page(browser, "POST", f"{base}/oauth/consent", fields)))
         redeemed = {
             "grant_type": "authorization_code",
@@ -84,11 +84,11 @@ class Crowd:
 
     def begin(self) -> None:
         """Begin one more."""
-        task = asyncio.create_task(self._one())
+        task = asyncio.create_task(self._sign_in())
         self.running.add(task)
         task.add_done_callback(self.running.discard)
 
-    async def _one(self) -> None:
+    async def _sign_in(self) -> None:
         began = time.monotonic()
         try:
             await sign_in(self._base)
