@@ -125,7 +125,7 @@ def start(stage: Stage, store: str, seconds: float) -> World:
         **(_redis(stage, rest) if store == "redis" else {"FAIRLEAD_GRANTS_DIRECTORY": str(folder / "grants")}),
     }
     name = f"gateway with {store}"
-    gateway = gateway_over(stage, documents, hop, name=name, program=RECORDED, port=port, **variables)
+    gateway = gateway_over(stage, documents, hop, "--port", str(port), name=name, program=RECORDED, **variables)
     return World(stage, gateway, upstream, gap_recorder.Gaps(gaps), rest, seconds)
 
 
