@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -76,6 +77,7 @@ class AuthorizationEndpoint:
             provider = self._provider(parameters.values)
             if provider is None:
                 return self._choice(query)
+            await asyncio.sleep(0)  # the checks took time already, so let calls run
             return await self._send_to(provider, target, access, request)
         except _ClientRefused as error:
             outcome = "unavailable" if error.error == "temporarily_unavailable" else "refused"
@@ -148,6 +150,7 @@ class AuthorizationEndpoint:
             begun = await provider.begin()
         except ProviderAway as error:
             raise _ClientRefused("temporarily_unavailable", str(error)) from error
+        await asyncio.sleep(0)  # once more, before the state is sealed
         state = PersonAwaited(
             id=begun.authorization.state,
             client_id=target.client.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from starlette.requests import Request
@@ -49,6 +50,7 @@ class ProviderCallback:
         try:
             request_at_provider = ProviderSignIn(state.authorization, state.nonce)
             signed_in = await parts.providers[name].finish(request_at_provider, parameters.values)
+            await asyncio.sleep(0)  # verifying the answer took time already, so let calls run
             return await self._lead_on(request, state, client, signed_in, record)
         except PersonDeclined as declined:
             code, message = "access_denied", str(declined)

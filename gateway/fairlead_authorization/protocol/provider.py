@@ -252,6 +252,7 @@ class OpenIdProvider:
             raise SignInFailed(
                 f"{self.client.shown} sent no ID token: let the client {self.client.client_id} use the scope openid"
             )
+        await asyncio.sleep(0)  # reading the provider's answer took time already, so let calls run
         claims = await self._tokens.verify(id_token, self.client.issuer.issuer)
         if not isinstance(claims, CredentialRefusal):
             return claims

@@ -47,6 +47,7 @@ class _SeenFile(NamedTuple):
     stamp: tuple[int, int]
     """Time of the last change in nanoseconds, and inode."""
     key: GrantKey | None
+    """None if the file has no record, or one that belongs into another file."""
 
 
 class FolderGrantStore(NoticingGrantStore):
@@ -140,11 +141,19 @@ class FolderGrantStore(NoticingGrantStore):
     def _grants(self, wanted: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
         grants = []
         for entry in self._entries():
+            belonging = self._key_of_file(entry.name)
+            if belonging is not None and not wanted(belonging):
+                continue  # a sign-in asks for one person's records, and there may be thousands of others
             with contextlib.suppress(UnreadableGrant, OSError):  # one odd file costs only itself
                 record = self._record(Path(entry.path))
                 if record is not None and entry.name == self._path(record.key).name and wanted(record.key):
                     grants.append((record.key, self._open(record.key, record)))
         return grants
+
+    def _key_of_file(self, name: str) -> GrantKey | None:
+        """Key whose record belongs into a file, as names of files follow from keys; None if it is not known yet."""
+        seen = self._seen.get(name)
+        return self._used.get(name) if seen is None or seen.key is None else seen.key
 
     def _open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
         sealer = self._sealer
@@ -219,5 +228,6 @@ class FolderGrantStore(NoticingGrantStore):
                     files[entry.name] = before
                 else:
                     record = self._record(Path(entry.path))
-                    files[entry.name] = _SeenFile(stamp, None if record is None else record.key)
+                    belongs = record is not None and entry.name == self._path(record.key).name
+                    files[entry.name] = _SeenFile(stamp, record.key if record is not None and belongs else None)
         return files

@@ -286,18 +286,20 @@ def gateway_over(
     *more: str | Path,
     name: str = "gateway",
     under: Sequence[str] = (),
+    program: Sequence[str] = ("-m", "fairlead_app"),
     **variables: str,
 ) -> Target:
-    """A gateway over a folder of documents, started as the chart does; `more` are options of `fairlead
-    gateway` with their values, `under` are the words of a program that runs it, and `variables` come into its
-    environment.
+    """A gateway over a folder of documents, started as the chart does, at a free port unless `more` has one; `more` are
+    options of `fairlead gateway` with their values, `under` are the words of a program that runs it, `program` are
+    Python's words for the gateway, and `variables` come into its environment.
     """
-    port, metrics = free_port(), free_port()
-    options = ["--documents", documents, "--port", str(port), "--metrics-port", str(metrics), *more]
+    metrics = free_port()
+    options = ["--documents", documents, "--port", str(free_port()), "--metrics-port", str(metrics), *more]
     pairs = zip(options[::2], options[1::2], strict=True)
     given = {f"FAIRLEAD_{str(option)[2:].replace('-', '_').upper()}": str(value) for option, value in pairs}
+    port = int(given["FAIRLEAD_PORT"])
     environment = {**as_installed(stage.folder), **given, **variables}
-    process = stage.start(name, [*under, sys.executable, "-m", "fairlead_app"], core=core, env=environment)
+    process = stage.start(name, [*under, sys.executable, *program], core=core, env=environment)
     stage.wait_ready(name, process, metrics, "/readyz", START_S)  # where the chart has it asked
     stage.wait_listening(name, process, port)
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)

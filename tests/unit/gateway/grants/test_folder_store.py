@@ -9,7 +9,7 @@ import stat
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ import pytest
 from fairlead_gateway.grants.folder_store import SUFFIX, FolderGrantStore
 from fairlead_gateway.grants.machine_keys import KEY_FILE, MachineKeys
 from fairlead_gateway.grants.private_files import TEMPORARY
-from fairlead_gateway.grants.sealed_grant import record_name
+from fairlead_gateway.grants.sealed_grant import SealedGrant, record_name
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
 
 KEY = GrantKey(b"local", "default/linear")
@@ -142,6 +142,33 @@ async def test_grants_are_listed_for_their_person_and_for_administrators(tmp_pat
         assert {key for key, _ in await store.of_person(b"local")} == {KEY, OTHER}
         assert {key for key, _ in await store.everything()} == {KEY, OTHER, SOMEBODY}
         assert {key for key, _ in await store.everything({OTHER.server})} == {OTHER}
+
+
+class _CountingStore(FolderGrantStore):
+    """Counts the records that it reads from files."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, MachineKeys(folder, lambda: None))
+        self.records_read = 0
+
+    def _record(self, path: Path) -> SealedGrant | None:
+        self.records_read += 1
+        return super()._record(path)
+
+
+async def test_files_of_other_persons_are_not_read_for_the_grants_of_one(tmp_path: Path) -> None:
+    others = [GrantKey(b"jwt:https://idp#%d" % number, "default/linear") for number in range(20)]
+    another_process = new_store(tmp_path)
+    for key in others[:10]:
+        await another_process.write(key, GRANT)
+    async with aclosing(_CountingStore(tmp_path)) as store:
+        store.changes()  # sees each file
+        for key in [*others[10:], KEY]:
+            await store.write(key, GRANT)
+        await another_process.write(OTHER, GRANT)  # of the same person, and not seen yet
+        store.records_read = 0
+        assert [key for key, _ in sorted(await store.of_person(b"local"))] == [KEY, OTHER]
+        assert store.records_read == 2
 
 
 async def test_two_processes_lose_no_change_of_a_grant(tmp_path: Path) -> None:
