@@ -37,14 +37,22 @@ async def read_pieces(request: Request, limit: int) -> list[bytes]:
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise _too_large(limit)
+    pieces = await read_at_most(request, limit)
+    if pieces is None:
+        raise _too_large(limit)
+    if pieces:
+        pieces[0] = pieces[0].removeprefix(BYTE_ORDER_MARK)
+    return pieces
+
+
+async def read_at_most(request: Request, limit: int) -> list[bytes] | None:
+    """Read the body in pieces; None if it has more than `limit` bytes, of which no more are read then."""
     pieces, size = [], 0
     async for piece in request.stream():
         pieces.append(piece)
         size += len(piece)
         if size > limit:
-            raise _too_large(limit)
-    if pieces:
-        pieces[0] = pieces[0].removeprefix(BYTE_ORDER_MARK)
+            return None
     return pieces
 
 

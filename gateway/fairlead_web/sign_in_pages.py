@@ -44,6 +44,7 @@ from fairlead_mcp.oauth.entered_keys import UnusableKey
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_offers.problems import Problem
 from fairlead_tools.version import VERSION
+from fairlead_web.bodies import read_at_most
 from fairlead_web.guard import RequestGuard
 from fairlead_web.local_requests import is_local
 from fairlead_web.sign_in_html import form_page, key_page, message_page, onward_page
@@ -311,12 +312,8 @@ def _is_own_form(request: Request) -> bool:
 
 async def _fields(request: Request) -> dict[str, str]:
     """Fields of a posted form; none if it is too long."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_FORM:
-            return {}
-    return dict(parse_qsl(body.decode("latin-1"))[:MAX_FIELDS])
+    pieces = await read_at_most(request, MAX_FORM) or ()
+    return dict(parse_qsl(b"".join(pieces).decode("latin-1"))[:MAX_FIELDS])
 
 
 def _sentence(error: GrantFailed | UnusableKey) -> str:

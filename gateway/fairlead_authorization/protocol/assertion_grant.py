@@ -19,9 +19,9 @@ from fairlead_authorization.protocol.assertions import (
     requested_resource,
 )
 from fairlead_authorization.protocol.client_assertions import claims_of
-from fairlead_authorization.protocol.client_requests import AuthenticatedRequest
+from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, away
 from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
-from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
+from fairlead_authorization.protocol.responses import OAuthRefusal
 from fairlead_authorization.sessions.access_tokens import IssuedAccessToken
 from fairlead_authorization.sessions.session import ClientSession, RequestedAccess
 from fairlead_authorization.sessions.session_record import check_person
@@ -87,9 +87,9 @@ class AssertionGrant:
             async with asyncio.timeout(REVIEW_SECONDS):
                 verdict = await workloads.look_up(assertion)
         except TimeoutError:
-            raise _away("the API server did not answer in time") from None
+            raise away("the API server did not answer in time") from None
         if isinstance(verdict, CredentialRefusal):
-            raise _away(verdict.message) if verdict.status == 503 else refused(verdict.message)
+            raise away(verdict.message) if verdict.status == 503 else refused(verdict.message)
         token = await self._parts.tokens.issue_to_workload(verdict, resource)
         record(verdict, "", "by the token of a ServiceAccount")
         return _content(token, ())
@@ -101,7 +101,7 @@ class AssertionGrant:
             raise refused("the issuer of the assertion (claim iss) is not one whose assertions this gateway takes")
         claims = await trusted.tokens.verify(assertion, issuer, ASSERTION_TYPES)
         if isinstance(claims, CredentialRefusal):
-            raise _away(claims.message) if claims.status == 503 else refused(f"assertion: {claims.message}")
+            raise away(claims.message) if claims.status == 503 else refused(f"assertion: {claims.message}")
         return claims
 
 
@@ -114,10 +114,6 @@ def _assertion(form: Mapping[str, str]) -> str:
 def _content(token: IssuedAccessToken, scopes: tuple[str, ...]) -> dict[str, Any]:
     content = {"access_token": token.value, "token_type": "Bearer", "expires_in": token.expires_in}
     return {**content, "scope": " ".join(scopes)} if scopes else content
-
-
-def _away(message: str) -> OAuthRefusal:
-    return OAuthRefusal("temporarily_unavailable", message, 503, {"retry-after": str(RETRY_SECONDS)})
 
 
 def _unsupported() -> OAuthRefusal:

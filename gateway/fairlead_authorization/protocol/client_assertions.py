@@ -55,7 +55,11 @@ def is_signed_by(client: RegisteredClient, assertion: str, audiences: tuple[str,
 
 
 class UsedAssertions:
-    """Assertions that this replica has taken: each is good once (RFC 7523 section 3, `jti`)."""
+    """Assertions that this replica has taken: each is good once (RFC 7523 section 3, `jti`).
+
+    In memory, unlike `SpentAssertions`: with `clientHosts: ["*"]` anybody is a client, and would fill the store. The
+    code or refresh token beside an assertion is good once at all replicas.
+    """
 
     def __init__(self) -> None:
         self._used: OrderedDict[tuple[str, str], float] = OrderedDict()

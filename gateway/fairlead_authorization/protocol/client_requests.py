@@ -22,6 +22,7 @@ from fairlead_authorization.protocol.grants import (
 from fairlead_authorization.protocol.parameters import MAX_FORM, Parameters, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
+from fairlead_web.bodies import read_at_most
 
 FORM: Final = "application/x-www-form-urlencoded"
 _CLIENT_PARAMETERS: Final = frozenset({"client_id", "client_secret", "client_assertion", "client_assertion_type"})
@@ -99,9 +100,9 @@ class ClientRequests:
         return LoadedServer(client, granted, audiences=self._audiences, now=self._parts.now())
 
 
-def away(error: Exception) -> OAuthRefusal:
+def away(reason: Exception | str) -> OAuthRefusal:
     """Refusal while the store, a provider or a client's document cannot be reached: nothing is lost."""
-    return OAuthRefusal("temporarily_unavailable", str(error), 503, {"retry-after": str(RETRY_SECONDS)})
+    return OAuthRefusal("temporarily_unavailable", str(reason), 503, {"retry-after": str(RETRY_SECONDS)})
 
 
 async def read_form(request: Request) -> Parameters:
@@ -118,12 +119,9 @@ async def read_form(request: Request) -> Parameters:
 
 async def read_body(request: Request, limit: int) -> bytes:
     """Read a body of at most `limit` bytes. Raises OAuthRefusal."""
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > limit:
-            raise OAuthRefusal("invalid_request", f"the body is larger than {limit} bytes", 413)
-        pieces.append(piece)
+    pieces = await read_at_most(request, limit)
+    if pieces is None:
+        raise OAuthRefusal("invalid_request", f"the body is larger than {limit} bytes", 413)
     return b"".join(pieces)
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Final
 
 from fairlead_authorization.sessions import consents, session_record, spent_assertions
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
-
-log = logging.getLogger(__name__)
+from fairlead_gateway.grants.repeated_look import RepeatedLook
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 
 LOOK_SECONDS: Final = 3_600.0
 """Time between two looks, of which each reads all sessions."""
-FIRST_SECONDS: Final = 300.0
-"""Time until the first look, as a start has other work."""
 _PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX)
 
 
@@ -33,15 +28,13 @@ class ExpiredSessions:
     def __init__(self, store: GrantStore, now: Callable[[], float] = time.time) -> None:
         self._store = store
         self._now = now
-        self._looking: asyncio.Task[None] | None = None
+        self._repeated = RepeatedLook(self.look, "expired sessions", LOOK_SECONDS)
 
     def start(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._run(), name="expired sessions")
+        self._repeated.start()
 
     async def aclose(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._repeated.aclose()
 
     async def look(self) -> None:
         """Delete what is over. Raises GrantStoreError."""
@@ -49,17 +42,6 @@ class ExpiredSessions:
         for key, grant in await self._store.everything(_PassingRecords()):
             if _is_over(key, grant, now):
                 await self._store.delete(key)
-
-    async def _run(self) -> None:
-        await asyncio.sleep(FIRST_SECONDS)
-        while True:
-            try:
-                await self.look()
-            except GrantStoreError as error:
-                log.warning("Expired sessions of clients were not looked for: %s", error)
-            except Exception:
-                log.exception("Deleting expired sessions failed")
-            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _is_over(key: GrantKey, grant: StoredGrant, now: float) -> bool:

@@ -21,7 +21,6 @@ class EndedGrants:
         self, store: GrantStore, tokens: GrantedTokens, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
         self._tokens = tokens
-        self._pause = pause
         self._changes = ReviewedChanges(store, self._review, "ended grants", pause)
 
     def start(self) -> None:

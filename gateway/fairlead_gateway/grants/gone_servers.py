@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
 from typing import Final
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.grants.repeated_look import RepeatedLook
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 
 log = logging.getLogger(__name__)
@@ -41,23 +41,13 @@ class GoneServers:
         """Servers at which persons could sign in, also those that are away."""
         self._away: dict[ServerKey, float] = {}
         """Since when a server is away."""
-        self._looking: asyncio.Task[None] | None = None
+        self._repeated = RepeatedLook(self.look, "grants of removed servers", LOOK_SECONDS, 0.0)
 
     def start(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._run(), name="grants of removed servers")
+        self._repeated.start()
 
     async def aclose(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("Ending grants of removed servers failed")
-            await asyncio.sleep(LOOK_SECONDS)
+        await self._repeated.aclose()
 
     async def look(self) -> None:
         """End the grants of servers that have been away for GONE_SECONDS; what fails is tried again."""

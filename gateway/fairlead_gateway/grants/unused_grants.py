@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.grants.accounts import Accounts
-from fairlead_mcp.oauth.stored_grant import GrantStoreError
+from fairlead_gateway.grants.repeated_look import RepeatedLook
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 6 * 3_600.0
 """Time between two looks, of which each reads all grants."""
-FIRST_SECONDS: Final = 300.0
-"""Time until the first look, as a start has other work."""
 
 
 class UnusedGrants:
@@ -25,26 +22,13 @@ class UnusedGrants:
     def __init__(self, accounts: Accounts, wall: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
         self._wall = wall
-        self._looking: asyncio.Task[None] | None = None
+        self._repeated = RepeatedLook(self.look, "unused grants", LOOK_SECONDS)
 
     def start(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._run(), name="unused grants")
+        self._repeated.start()
 
     async def aclose(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-
-    async def _run(self) -> None:
-        await asyncio.sleep(FIRST_SECONDS)
-        while True:
-            try:
-                await self.look()
-            except GrantStoreError as error:
-                log.warning("Unused grants of persons were not looked for: %s", error)
-            except Exception:
-                log.exception("Ending unused grants failed")
-            await asyncio.sleep(LOOK_SECONDS)
+        await self._repeated.aclose()
 
     async def look(self) -> None:
         """End the accounts that are due, and revoke their grants where that is possible. Raises GrantStoreError."""
