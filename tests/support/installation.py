@@ -13,11 +13,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from fairlead_mcp.addresses import authority
+from waiting import until
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CHART: Final = REPOSITORY / "charts" / "fairlead"
@@ -83,6 +84,12 @@ def pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
     return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
 
+def have_ended(selector: str, namespace: str = NAMESPACE) -> bool:
+    """Whether no pod is about to end any more."""
+    items = read("pods", "-n", namespace, "-l", selector)["items"]
+    return not any("deletionTimestamp" in pod["metadata"] for pod in items)
+
+
 def ready_pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
     """Those of them that Kubernetes calls ready."""
     return [
@@ -108,9 +115,8 @@ class Installation:
         words = [word for value in (*self.values, *values) for word in ("--set", value)]
         words += ["--values", str(IMAGES), "--install", "--create-namespace", "--wait", "--timeout", "240s"]
         self.helm("upgrade", RELEASE, str(CHART), *words)
-        for part in ("operator", "gateway"):  # helm does not wait for the end of the pods that are replaced
-            name = f"deployment/{RELEASE}-{part}"
-            kubectl("rollout", "status", name, "-n", NAMESPACE, "--timeout=240s", seconds=250)
+        for selector in (OPERATOR, GATEWAY):  # neither helm nor a rollout counts the pods that drain
+            until("the pods before have ended", partial(have_ended, selector), seconds=120)
 
     def uninstall(self) -> None:
         """And wait until its pods have ended."""
