@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from controlplane import REPOSITORY
-from waiting import until_async
+from waiting import LONGEST, until_async
 
 
 def dex_program() -> str:
@@ -44,9 +44,18 @@ async def dex_process(folder: Path, configuration: Mapping[str, Any]) -> AsyncIt
             await until_async("Dex", lambda: _serves(process, configuration["issuer"], log_file))
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End Dex, by force if it does not end by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), LONGEST)
+        except TimeoutError:
+            process.kill()
+    await process.wait()
 
 
 async def _serves(process: asyncio.subprocess.Process, issuer: str, log: Path) -> bool:
