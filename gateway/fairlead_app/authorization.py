@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
     from fairlead_authorization.protocol.provider import IdentityProviderClient
     from fairlead_authorization.sessions.signing_keys import SigningKeys
+    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_gateway.identity.authenticator import Authenticator
     from fairlead_gateway.identity.client_sign_ins import ClientSignIns
     from fairlead_gateway.identity.jwt_authenticator import Tokens
@@ -206,11 +207,13 @@ def authorization_service(
     from fairlead_authorization.clients.registration import Registrations
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.browser_state import BrowserStates
+    from fairlead_authorization.protocol.client_assertions import UsedAssertions
     from fairlead_authorization.protocol.metadata import CALLBACK
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import OpenIdProvider
     from fairlead_authorization.sessions.access_tokens import AccessTokens
     from fairlead_authorization.sessions.session_record import SessionTimes
+    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.stored_sessions import StoredSessions
     from fairlead_mcp.egress import public_only
     from fairlead_mcp.oauth.token_access import TokenAccess, load_tls
@@ -235,6 +238,7 @@ def authorization_service(
         unrenewed=server.unrenewed_hours * _HOUR,
     )
     sessions = StoredSessions(store, own.keys, times, clock=clock)
+    spent = SpentAssertions(store, time.time)
     parts = AuthorizationParts(
         issuer=trust.issuer,
         scopes=trust.scopes,
@@ -248,7 +252,8 @@ def authorization_service(
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers
         },
-        assertions=_assertions(trust, store),
+        assertions=_assertions(trust, spent),
+        used=UsedAssertions(spent, server.client_hosts),
         workloads=trust.workloads,
         states=BrowserStates(session_key, secure=trust.issuer.startswith("https:")),
         now=time.time,
@@ -258,14 +263,13 @@ def authorization_service(
     return AuthorizationService(parts, api, own, store, (sessions.aclose, api.aclose, clients.aclose))
 
 
-def _assertions(trust: AuthorizationTrust, store: ClosableGrantStore) -> IdentityAssertions | None:
+def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:
     """Trust in assertions of the issuers that the settings name; None if they name none."""
     from fairlead_authorization.protocol.parts import IdentityAssertions
-    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 
     named = trust.server.assertions
     issuers = frozenset(issuer.issuer for issuer in trust.issuers if not set(issuer.names).isdisjoint(named))
-    return IdentityAssertions(issuers, trust.tokens, SpentAssertions(store, time.time)) if issuers else None
+    return IdentityAssertions(issuers, trust.tokens, spent) if issuers else None
 
 
 def _issuer(identity: IdentitySettings) -> str:

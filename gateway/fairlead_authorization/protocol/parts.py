@@ -11,6 +11,7 @@ import msgspec
 from fairlead_authorization.clients.client import ClientDirectory
 from fairlead_authorization.clients.registration import Registrations
 from fairlead_authorization.protocol.browser_state import BrowserStates
+from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.session import SessionStore
@@ -60,6 +61,8 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     providers: Mapping[str, OpenIdProvider]
     """By name."""
     states: BrowserStates
+    used: UsedAssertions
+    """Assertions with which clients have authenticated."""
     now: Callable[[], float]
     """Seconds since the epoch."""
     clock: Callable[[], float]
