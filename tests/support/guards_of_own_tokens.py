@@ -134,7 +134,7 @@ OWN_TOKENS = (
     Guard(
         "sign-ins that a page elsewhere begins, and that end sessions",
         f"{_SESSIONS}.stored_sessions",
-        (('(session_of(grant).state == "active", max', "(True, max"),),
+        (('(session_of(each[1]).state == "active", max', "(True, max"),),
         f"{_STATES}::test_sign_ins_without_consent_do_not_end_sessions",
         "assert []",
     ),

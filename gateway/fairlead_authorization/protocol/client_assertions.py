@@ -22,8 +22,8 @@ MAX_ASSERTION: Final = 8 << 10
 MAX_SECONDS: Final = 600.0
 """Most seconds until `exp`: used assertions are remembered as long."""
 LEEWAY_SECONDS: Final = 30.0
-MAX_OF_STRANGERS: Final = 256
-"""Limit on the assertions that a replica remembers of clients that nobody named, which together take some 100 kB."""
+MAX_OF_STRANGERS: Final = 128
+"""Limit on the assertions that a replica remembers of clients that nobody named, which take some 40 kB together."""
 MAX_JTI: Final = 256
 
 

@@ -46,7 +46,7 @@ class SpentAssertions:
             raise SessionsAway("too many assertions of this sender are still valid: try again, with shorter lives")
         digest = hashlib.blake2b(msgspec.json.encode((issuer, name)), digest_size=16).hexdigest()
         key = GrantKey(b"", PREFIX + digest)
-        record = StoredGrant(issuer, "", granted_at=self._now(), expires_at=ends_at)
+        record = StoredGrant("", "", granted_at=self._now(), expires_at=ends_at)
         try:
             version = await self._store.write(key, record, "")
         except GrantStoreError as error:

@@ -12,6 +12,7 @@ from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions import consents, session_record
 from fairlead_authorization.sessions.record_store import SessionRecords
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS, Renewals
+from fairlead_authorization.sessions.room import making_way
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
@@ -40,6 +41,10 @@ from fairlead_mcp.oauth.stored_session import StoredSession
 
 MAX_SESSIONS: Final = 50
 """Limit on the sessions of one person, beyond which the one ends that was not used for the longest time."""
+MAX_SESSIONS_BYTES: Final = 100_000
+"""Limit on their bytes as JSON; beyond it likewise. Sealed, they and the consents take less than a Secret has for a
+person.
+"""
 _SECRET_BYTES: Final = 32
 _ATTEMPTS: Final = 8
 """Rotations of which each lost its race against another change of the session."""
@@ -90,7 +95,7 @@ class StoredSessions(SessionStore):
         now = self._now()
         stored = session_record.new_session(person, client, access, grant, self._times, now)
         key = session_key(jwt_person(person.issuer, person.subject), secrets.token_hex(12))
-        await self._make_room(key.person, now)
+        await self._make_room(key.person, stored, now)
         await self._records.write(key, stored, "")
         return client_session(key, stored)
 
@@ -108,7 +113,7 @@ class StoredSessions(SessionStore):
     async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
         key, consent = consents.new_consent(session, client, self._now())
         others = [each for each in _consents(await self._records.of_person(key.person)) if each[0] != key]
-        for other in consents.surplus(others):
+        for other in consents.surplus(others, consent):
             await self._records.delete(other)
         await self._records.write(key, consent, None)
 
@@ -226,16 +231,16 @@ class StoredSessions(SessionStore):
                 self._records.write_later(key, renewed.grant, renewed.version)
             raise
 
-    async def _make_room(self, person: bytes, now: float) -> None:
-        """End the sessions of a person that are over, and those that leave no room for another one."""
+    async def _make_room(self, person: bytes, new: StoredGrant, now: float) -> None:
+        """End the sessions of a person that are over, and those that leave no room for a new one."""
         records = _sessions(await self._records.of_person(person))
         over = [key for key, grant in records if has_ended(grant, now)]
         others = sorted(
-            (session_of(grant).state == "active", max(grant.granted_at, grant.used_at), key)
-            for key, grant in records
-            if key not in over
-        )  # those without consent first, as a page elsewhere can begin them
-        for key in [*over, *(key for _, _, key in others[: max(len(others) + 1 - MAX_SESSIONS, 0)])]:
+            (record for record in records if record[0] not in over),
+            # those without consent first, as a page elsewhere can begin them
+            key=lambda each: (session_of(each[1]).state == "active", max(each[1].granted_at, each[1].used_at)),
+        )
+        for key in [*over, *making_way(others, new, MAX_SESSIONS, MAX_SESSIONS_BYTES)]:
             await self._records.delete(key)
 
 
