@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
     from fairlead_authorization.protocol.provider import IdentityProviderClient
+    from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_gateway.identity.authenticator import Authenticator
@@ -63,10 +64,11 @@ class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnTokenParts(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of the gateway's own tokens, and their authenticator."""
+    """Keys of the gateway's own tokens, their authenticator, and the ends of their sessions."""
 
     keys: SigningKeys
     authenticator: OwnTokens
+    ends: SessionEnds
 
 
 class AuthorizationService:
@@ -89,12 +91,12 @@ class AuthorizationService:
         self._own = own
         self._closing = closing
         self._ended = EndedSessions(store, own.authenticator.end_session)
-        self._expired = ExpiredSessions(store)
+        self._expired = ExpiredSessions(store, own.ends)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Read keys, and watch sessions from now on."""
         self._own.keys.start()
-        self._ended.start()
+        await self._ended.start()
         self._expired.start()
 
     async def aclose(self) -> None:
@@ -160,6 +162,7 @@ def own_token_parts(
             "authorizationServer keeps the sign-ins of clients where grants are stored, and there is no store: set "
             "FAIRLEAD_GRANTS to redis or secrets, or for one gateway FAIRLEAD_GRANTS_DIRECTORY to a directory"
         )
+    from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_gateway.identity.own_tokens import OwnTokens
 
@@ -173,7 +176,8 @@ def own_token_parts(
         workloads=trust.workloads is not None,
         now=time.time,
     )
-    return OwnTokenParts(keys=keys, authenticator=authenticator)
+    ends = SessionEnds(store, authenticator.end_session)
+    return OwnTokenParts(keys=keys, authenticator=authenticator, ends=ends)
 
 
 def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
@@ -182,7 +186,7 @@ def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None)
         return None
     from fairlead_authorization.sessions.sign_ins import StoredSignIns
 
-    return StoredSignIns(store, own.authenticator.end_session)
+    return StoredSignIns(store, own.ends)
 
 
 def authorization_service(
@@ -212,6 +216,7 @@ def authorization_service(
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import OpenIdProvider
     from fairlead_authorization.sessions.access_tokens import AccessTokens
+    from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
     from fairlead_authorization.sessions.session_record import SessionTimes
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.stored_sessions import StoredSessions
@@ -237,7 +242,7 @@ def authorization_service(
         renewed=server.session_hours * _HOUR,
         unrenewed=server.unrenewed_hours * _HOUR,
     )
-    sessions = StoredSessions(store, own.keys, times, clock=clock)
+    sessions = StoredSessions(store, own.keys, own.ends, times, clock=clock)
     spent = SpentAssertions(store, time.time)
     parts = AuthorizationParts(
         issuer=trust.issuer,
@@ -260,7 +265,10 @@ def authorization_service(
         clock=clock,
     )
     api = AuthorizationApi(parts, guard)
-    return AuthorizationService(parts, api, own, store, (sessions.aclose, api.aclose, clients.aclose))
+    revocations = ProviderRevocations(store, parts.revoke)
+    own.ends.revoke = revocations.add
+    closing = (sessions.aclose, revocations.aclose, api.aclose, clients.aclose)
+    return AuthorizationService(parts, api, own, store, closing)
 
 
 def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:

@@ -155,14 +155,14 @@ AUTHORIZATION = (
     ),
     Guard(
         "an assertion of a client that was seen and sent again",
-        "fairlead_authorization.sessions.spent_assertions",
+        "fairlead_authorization.sessions.passing_records",
         (('write(key, record, "")', "write(key, record)"),),
         f"{_TEST}::test_assertion_is_good_once_and_by_the_clients_own_key",
         "200 == 401",
     ),
     Guard(
         "an assertion of a client that was seen and sent to another replica",
-        "fairlead_authorization.sessions.spent_assertions",
+        "fairlead_authorization.sessions.passing_records",
         (('write(key, record, "")', "write(key, record)"),),
         "tests/unit/authorization/test_used_assertions.py"
         "::test_an_assertion_of_a_client_is_good_once_over_all_replicas",
@@ -171,7 +171,7 @@ AUTHORIZATION = (
     Guard(
         "clients that nobody named, whose assertions fill the store",
         "fairlead_authorization.sessions.spent_assertions",
-        (("        if len(own) >= room:\n", "        if False:\n"),),
+        (("        if records.count >= room:\n", "        if False:\n"),),
         "tests/unit/authorization/test_used_assertions.py"
         "::test_clients_that_nobody_named_share_little_room_and_leave_others_theirs",
         "DID NOT RAISE",

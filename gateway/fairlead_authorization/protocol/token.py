@@ -124,7 +124,7 @@ class ClientTokenEndpoint:
         return {**content, "scope": " ".join(scopes)} if scopes else content
 
     async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        for provider in self._parts.providers.values():
-            if provider.client.issuer.issuer == person.issuer:
-                return await provider.renew(person, refresh_token)
-        raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+        provider = self._parts.provider_of(person.issuer)
+        if provider is None:
+            raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+        return await provider.renew(person, refresh_token)

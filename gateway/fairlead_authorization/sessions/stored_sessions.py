@@ -24,6 +24,7 @@ from fairlead_authorization.sessions.session import (
     SessionStore,
     SignedInPerson,
 )
+from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_authorization.sessions.session_record import (
     SessionTimes,
     client_session,
@@ -68,12 +69,13 @@ class StoredSessions(SessionStore):
         self,
         store: GrantStore,
         keys: SigningKeys,
+        ends: SessionEnds,
         times: SessionTimes,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._records = SessionRecords(store)
+        self._records = SessionRecords(store, ends)
         self._keys = keys
         self._times = times
         self._now = now
@@ -147,7 +149,9 @@ class StoredSessions(SessionStore):
             if await self._records.write(key, active, stored.version) is not None:
                 return _issued(key, active, texts)
         # it has expired, or it was used, perhaps by another replica just now (RFC 6749 section 4.1.2)
-        await self._records.delete(key)
+        latest = await self._records.read(key)
+        if latest is not None:
+            await self._records.end(key, latest.grant)
         raise SessionRefused("the code has expired or was used before, so its session has ended")
 
     async def refresh(self, refresh_token: str, client_id: str, renew: Renew) -> IssuedRefreshToken:
@@ -164,13 +168,13 @@ class StoredSessions(SessionStore):
             if session.client_id != client_id:
                 raise SessionRefused(_OTHER_CLIENT)
             if has_ended(stored.grant, now):
-                await self._records.delete(key)
+                await self._records.end(key, stored.grant)
                 raise SessionRefused(_UNKNOWN)
             standing = session_record.standing(session, content.generation, now, self._times.grace)
             if standing == "superseded":
                 return _issued(key, stored.grant, texts)
             if standing == "replayed":
-                await self._records.delete(key)
+                await self._records.end(key, stored.grant)
                 raise SessionRefused("the refresh token was used before, so its session has ended: sign in again")
             rotation = self._rotations.get(key)
             if rotation is None:
@@ -190,10 +194,12 @@ class StoredSessions(SessionStore):
         if stored is None or not _has_token(session_of(stored.grant), content):
             return
         if session_of(stored.grant).client_id == client_id:
-            await self._records.delete(key)
+            await self._records.end(key, stored.grant)
 
     async def end(self, person: bytes, session_id: str) -> bool:
-        return await self._records.delete(session_key(person, session_id))
+        key = session_key(person, session_id)
+        stored = await self._records.read(key)
+        return await (self._records.delete(key) if stored is None else self._records.end(key, stored.grant))
 
     # Internals
 
@@ -234,14 +240,16 @@ class StoredSessions(SessionStore):
     async def _make_room(self, person: bytes, new: StoredGrant, now: float) -> None:
         """End the sessions of a person that are over, and those that leave no room for a new one."""
         records = _sessions(await self._records.of_person(person))
-        over = [key for key, grant in records if has_ended(grant, now)]
+        over = {key for key, grant in records if has_ended(grant, now)}
         others = sorted(
             (record for record in records if record[0] not in over),
             # those without consent first, as a page elsewhere can begin them
             key=lambda each: (session_of(each[1]).state == "active", max(each[1].granted_at, each[1].used_at)),
         )
-        for key in [*over, *making_way(others, new, MAX_SESSIONS, MAX_SESSIONS_BYTES)]:
-            await self._records.delete(key)
+        leaving = over.union(making_way(others, new, MAX_SESSIONS, MAX_SESSIONS_BYTES))
+        for key, grant in records:
+            if key in leaving:
+                await self._records.end(key, grant)
 
 
 def _person_of(session: ClientSession) -> bytes:

@@ -270,7 +270,7 @@ async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWor
     await replica.begun()
     issued = await replica.signed_in("ben")
     await replica.sessions.consent(issued.session, CLIENT)
-    expired = ExpiredSessions(replica.store, world.clock)
+    expired = ExpiredSessions(replica.store, replica.ends, world.clock)
     world.later(WAITING_SECONDS)
     await expired.look()
     left = {key.server.partition(":")[0] for key, _ in await replica.store.everything()}
