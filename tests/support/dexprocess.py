@@ -44,15 +44,15 @@ async def dex_process(folder: Path, configuration: Mapping[str, Any]) -> AsyncIt
             await until_async("Dex", lambda: _serves(process, configuration["issuer"], log_file))
             yield process
         finally:
-            await _end(process)
+            await end_process(process)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End Dex, by force if it does not end by itself."""
+async def end_process(process: asyncio.subprocess.Process, seconds: float = LONGEST) -> None:
+    """End a process, by force if it does not end within some seconds."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), LONGEST)
+            await asyncio.wait_for(process.wait(), seconds)
         except TimeoutError:
             process.kill()
     await process.wait()

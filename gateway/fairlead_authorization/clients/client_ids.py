@@ -71,7 +71,7 @@ def document_address(url: str, what: str = "client id") -> DocumentAddress:
 
 
 def lot_of(address: DocumentAddress, hosts: Collection[str]) -> str:
-    """What a document shares room with: those of its host, if the settings name it, else those of all other hosts.
+    """Host with whose documents one shares room: its own, if the settings name it, else `*` for all others.
     `hosts` are those of `clientHosts`.
     """
     return address.authority if address.authority in hosts else ANY_HOST

@@ -54,7 +54,7 @@ class SessionRecords:
             return await self._store.write(key, grant, replaces)
 
     async def delete(self, key: GrantKey) -> bool:
-        """Delete what is no session, or one that cannot be read."""
+        """Delete a consent, or a session that cannot be read."""
         with _reading_sessions():
             return await self._store.delete(key)
 

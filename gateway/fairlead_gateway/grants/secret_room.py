@@ -18,6 +18,8 @@ RESERVE_BYTES: Final = 16_000
 """Room beyond it for changes of grants that are stored already: a renewal writes some bytes more for a moment."""
 OWN_BYTES: Final = 100_000
 """Part of it for records of no person, which they cannot exceed."""
+PERSONS_BYTES: Final = MAX_BYTES - OWN_BYTES
+"""Part of it for all persons."""
 PERSON_BYTES: Final = 240_000
 """Part of it for one person: 80 accounts of 3 kB."""
 
@@ -32,7 +34,7 @@ def refusal(data: Mapping[str, str | None], person: bytes, name: str, size: int)
         return _full(others) if total > MAX_BYTES + RESERVE_BYTES else ""
     if not person:
         return _full(others) if total > MAX_BYTES or _size_of(others, b"") + size > OWN_BYTES else ""
-    if total > MAX_BYTES - OWN_BYTES and total - _size_of(others, b"") > MAX_BYTES - OWN_BYTES:
+    if total > PERSONS_BYTES and total - _size_of(others, b"") > PERSONS_BYTES:
         return _full(others)
     if total > PERSON_BYTES and _size_of(others, person) + size > PERSON_BYTES:
         return (

@@ -23,7 +23,7 @@ from fairlead_gateway.grants.lazy_sealer import LazySealer
 from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
-from fairlead_gateway.grants.secret_room import MAX_BYTES, refusal
+from fairlead_gateway.grants.secret_room import PERSONS_BYTES, refusal
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict
 from fairlead_kube.informer import Informer
@@ -247,7 +247,7 @@ class _SeenSecret:
     def __init__(self, name: str, publish: Callable[[GrantKey], None]) -> None:
         self.name = name
         self.fill = 0.0
-        """Part of MAX_BYTES in use."""
+        """Part of PERSONS_BYTES in use."""
         self.listed = False
         self._publish = publish
         self._records: dict[str, _SeenRecord] = {}
@@ -276,7 +276,7 @@ class _SeenSecret:
             if change is None or earlier is None or change.version != earlier.version:
                 self._publish((change or before[name]).key)
         self.listed = True
-        self._note_fill(sum(map(len, data.values())) / MAX_BYTES)
+        self._note_fill(sum(map(len, data.values())) / PERSONS_BYTES)
 
     def _seen(self, name: str, value: bytes) -> _SeenRecord | None:
         """The record of a member. Each event has all members of the Secret, and one of them has changed, so that those

@@ -18,7 +18,7 @@ from controlplane import ControlPlane
 from fairlead_gateway.grants.sealed_grant import encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing import GrantSealer
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
-from fairlead_gateway.grants.secret_room import MAX_BYTES, OWN_BYTES
+from fairlead_gateway.grants.secret_room import MAX_BYTES, PERSONS_BYTES
 from fairlead_gateway.grants.secret_store import SLOTS, SecretGrantStore
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from fairlead_kube.client import Kube
@@ -173,7 +173,7 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
         token = "t" * 1_880
         assert msgspec.structs.replace(GRANT, refresh_token=token).fits
         size = sum([await fill(kube, namespace, secret, range(at, at + 100), token) for at in range(0, 300, 100)])
-        room = MAX_BYTES - OWN_BYTES
+        room = PERSONS_BYTES
         assert 0.8 * MAX_BYTES < size < room
         with caplog.at_level(logging.WARNING):
             store.changes()
@@ -193,7 +193,7 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
             assert await store.write(another(number), longer), "grants of a full Secret can be renewed"
 
 
-async def test_one_person_leaves_room_for_others_in_a_secret(control_plane: ControlPlane, namespace: str) -> None:
+async def test_a_person_leaves_room_for_others_in_a_secret(control_plane: ControlPlane, namespace: str) -> None:
     async with cluster(control_plane, namespace) as kube, store_in(kube, namespace) as store:
         large = msgspec.structs.replace(GRANT, refresh_token="t" * 1_880)
         keys = [GrantKey(KEY.person, f"default/server-{number}") for number in range(100)]

@@ -36,13 +36,13 @@ class Replicas:
         self.store = MemoryGrants()
         self.clock = HandClock(NOW)
 
-    def one(self) -> UsedAssertions:
+    def another(self) -> UsedAssertions:
         return UsedAssertions(SpentAssertions(self.store, self.clock), ["claude.ai", "*"])
 
 
 async def test_an_assertion_of_a_client_is_good_once_over_all_replicas() -> None:
     replicas = Replicas()
-    here, there = replicas.one(), replicas.one()
+    here, there = replicas.another(), replicas.another()
     assert await here.take(CLIENT, assertion())
     assert not await there.take(CLIENT, assertion())
     assert not await here.take(CLIENT, assertion())
@@ -52,12 +52,12 @@ async def test_an_assertion_of_a_client_is_good_once_over_all_replicas() -> None
 
 @pytest.mark.parametrize("name", [None, "", 7, "x" * 257])
 async def test_an_assertion_without_a_name_is_not_taken(name: object) -> None:
-    assert not await Replicas().one().take(CLIENT, assertion(name))
+    assert not await Replicas().another().take(CLIENT, assertion(name))
 
 
 async def test_clients_that_nobody_named_share_little_room_and_leave_others_theirs() -> None:
     replicas = Replicas()
-    used = replicas.one()
+    used = replicas.another()
     for number in range(MAX_OF_STRANGERS):
         assert await used.take(stranger(number), assertion())
     for client in (stranger(), SELF_REGISTERED):

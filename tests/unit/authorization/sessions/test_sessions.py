@@ -167,9 +167,9 @@ async def test_consents_of_a_person_have_room_in_bytes_and_the_oldest_make_way(
         world.later(1)
         client = msgspec.structs.replace(CLIENT, id=f"https://claude.ai/{number:02}/{'c' * 1_000}")
         await replica.sessions.consent(await replica.begun(client=client), client)
-    kept = [grant for key, grant in await replica.store.of_person(key_of()) if key.server.startswith("consent:")]
-    assert sum(len(msgspec.json.encode(grant)) for grant in kept) <= MAX_CONSENT_BYTES
-    assert {grant.client_id[18:20] for grant in kept} == {f"{number:02}" for number in range(30 - len(kept), 30)}
+    stored = [grant for key, grant in await replica.store.of_person(key_of()) if key.server.startswith("consent:")]
+    assert sum(len(msgspec.json.encode(grant)) for grant in stored) <= MAX_CONSENT_BYTES
+    assert {grant.client_id[18:20] for grant in stored} == {f"{number:02}" for number in range(30 - len(stored), 30)}
 
 
 async def test_sign_ins_without_consent_do_not_end_sessions(world: SessionWorld, replica: Replica) -> None:

@@ -7,7 +7,14 @@ import base64
 import pytest
 
 from fairlead_gateway.grants.sealed_grant import SealedGrant, beginning_of_records, encode_record, record_name
-from fairlead_gateway.grants.secret_room import MAX_BYTES, OWN_BYTES, PERSON_BYTES, RESERVE_BYTES, refusal
+from fairlead_gateway.grants.secret_room import (
+    MAX_BYTES,
+    OWN_BYTES,
+    PERSON_BYTES,
+    PERSONS_BYTES,
+    RESERVE_BYTES,
+    refusal,
+)
 from fairlead_mcp.oauth.stored_grant import GrantKey
 
 SIZE = 3_000
@@ -51,7 +58,7 @@ def test_a_person_fills_only_a_part_of_a_secret() -> None:
 
 
 def test_persons_leave_the_gateway_room_for_its_keys() -> None:
-    data = crowd(MAX_BYTES - OWN_BYTES)
+    data = crowd(PERSONS_BYTES)
     assert "is full" in refusal(data, b"ada", "new", SIZE)
     assert not refusal(data, b"", "new", SIZE)
 
@@ -59,7 +66,7 @@ def test_persons_leave_the_gateway_room_for_its_keys() -> None:
 def test_the_gateway_leaves_persons_their_room() -> None:
     data = filled(b"", OWN_BYTES)
     assert "is full" in refusal(data, b"", "new", SIZE)
-    assert not refusal(data | crowd(MAX_BYTES - OWN_BYTES - SIZE), b"ada", "new", SIZE)
+    assert not refusal(data | crowd(PERSONS_BYTES - SIZE), b"ada", "new", SIZE)
 
 
 def test_changes_of_what_is_stored_have_a_reserve_beyond_the_limit() -> None:

@@ -337,7 +337,7 @@ async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_befor
         await watch.aclose()
 
 
-async def test_what_is_remembered_of_an_ended_session_goes_with_its_last_token(world: SessionWorld) -> None:
+async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(world: SessionWorld) -> None:
     replica = world.replica()
     issued, begun = await replica.signed_in(), await replica.begun("ben")
     await replica.sessions.end(key_of(), issued.session.id)
