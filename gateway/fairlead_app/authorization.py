@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
     from fairlead_authorization.protocol.provider import IdentityProviderClient
+    from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
     from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
@@ -69,6 +70,7 @@ class OwnTokenParts(msgspec.Struct, frozen=True, kw_only=True):
     keys: SigningKeys
     authenticator: OwnTokens
     ends: SessionEnds
+    revocations: ProviderRevocations
 
 
 class AuthorizationService:
@@ -96,6 +98,7 @@ class AuthorizationService:
     async def start(self) -> None:
         """Read keys, and watch sessions from now on."""
         self._own.keys.start()
+        self._own.revocations.start(self.parts.revoke)
         await self._ended.start()
         self._expired.start()
 
@@ -162,6 +165,7 @@ def own_token_parts(
             "authorizationServer keeps the sign-ins of clients where grants are stored, and there is no store: set "
             "FAIRLEAD_GRANTS to redis or secrets, or for one gateway FAIRLEAD_GRANTS_DIRECTORY to a directory"
         )
+    from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
     from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_gateway.identity.own_tokens import OwnTokens
@@ -176,8 +180,9 @@ def own_token_parts(
         workloads=trust.workloads is not None,
         now=time.time,
     )
-    ends = SessionEnds(store, authenticator.end_session)
-    return OwnTokenParts(keys=keys, authenticator=authenticator, ends=ends)
+    revocations = ProviderRevocations(store)
+    ends = SessionEnds(store, authenticator.end_session, revocations.add)
+    return OwnTokenParts(keys=keys, authenticator=authenticator, ends=ends, revocations=revocations)
 
 
 def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
@@ -216,7 +221,6 @@ def authorization_service(
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import OpenIdProvider
     from fairlead_authorization.sessions.access_tokens import AccessTokens
-    from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
     from fairlead_authorization.sessions.session_record import SessionTimes
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.stored_sessions import StoredSessions
@@ -265,9 +269,7 @@ def authorization_service(
         clock=clock,
     )
     api = AuthorizationApi(parts, guard)
-    revocations = ProviderRevocations(store, parts.revoke)
-    own.ends.revoke = revocations.add
-    closing = (sessions.aclose, revocations.aclose, api.aclose, clients.aclose)
+    closing = (sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
     return AuthorizationService(parts, api, own, store, closing)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions.access_tokens import AccessTokens
+from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
@@ -103,7 +104,8 @@ class Replica:
         self.keys = SigningKeys(store, clock, clock)
         self.ended: list[str] = []
         """Sessions whose tokens are rejected here."""
-        self.ends = SessionEnds(store, self.ended.append, clock)
+        self.revocations = ProviderRevocations(store)
+        self.ends = SessionEnds(store, self.ended.append, self.revocations.add, clock)
         self.sessions = StoredSessions(store, self.keys, self.ends, times, clock, clock, world.pause)
         self.sign_ins = StoredSignIns(store, self.ends, clock)
         self.tokens = AccessTokens(HERE, self.keys, now=clock)

@@ -27,13 +27,18 @@ RevokeGrant = Callable[[StoredGrant], Awaitable[bool]]
 
 
 class ProviderRevocations:
-    """Revocations one after the other by `revoke`. `store` has the sessions."""
+    """Revocations one after the other, from `start` to `aclose`. `store` has the sessions."""
 
-    def __init__(self, store: GrantStore, revoke: RevokeGrant) -> None:
+    def __init__(self, store: GrantStore) -> None:
         self._store = store
-        self._revoke = revoke
+        self._revoke: RevokeGrant | None = None
         self._waiting: deque[tuple[GrantKey, StoredGrant]] = deque()
         self._work: asyncio.Task[None] | None = None
+
+    def start(self, revoke: RevokeGrant) -> None:
+        """Revoke by `revoke` from now on."""
+        self._revoke = revoke
+        self._begin()
 
     def add(self, key: GrantKey, grant: StoredGrant) -> None:
         """Revoke the refresh token of a session that has ended."""
@@ -41,8 +46,7 @@ class ProviderRevocations:
             _warn(grant, f"{MAX_WAITING} others wait")
             return
         self._waiting.append((key, grant))
-        if self._work is None or self._work.done():
-            self._work = asyncio.get_running_loop().create_task(self._revoke_all(), name="revoke refresh tokens")
+        self._begin()
 
     async def aclose(self) -> None:
         """Make those that wait, for a while."""
@@ -52,13 +56,21 @@ class ProviderRevocations:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def _revoke_all(self) -> None:
+    # Internals
+
+    def _begin(self) -> None:
+        """Make those that wait, unless that is being done."""
+        if self._revoke is not None and (self._work is None or self._work.done()):
+            work = self._revoke_all(self._revoke)
+            self._work = asyncio.get_running_loop().create_task(work, name="revoke refresh tokens")
+
+    async def _revoke_all(self, revoke: RevokeGrant) -> None:
         while self._waiting:
             key, grant = self._waiting.popleft()
             try:
                 if await self._is_used(key.person, grant.issuer):
                     continue
-                if not await self._revoke(grant):
+                if not await revoke(grant):
                     _warn(grant, "it cannot be reached, or refuses")
             except GrantStoreError as error:
                 _warn(grant, str(error))

@@ -24,18 +24,22 @@ PREFIX: Final = "ended:"
 
 class SessionEnds:
     """Ends sessions in `store`. `ended` rejects the tokens of a session at this replica, to which others come by the
-    store; `now` is in seconds since the epoch.
+    store, and `revoke` takes sessions whose refresh tokens the provider should revoke; `now` is in seconds since the
+    epoch.
     """
 
     def __init__(
-        self, store: GrantStore, ended: Callable[[str], None] | None = None, now: Callable[[], float] = time.time
+        self,
+        store: GrantStore,
+        ended: Callable[[str], None],
+        revoke: Callable[[GrantKey, StoredGrant], None],
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._ended = ended
+        self._revoke = revoke
         self._remembered = PassingRecords(store, PREFIX, now)
         self._now = now
-        self.revoke: Callable[[GrantKey, StoredGrant], None] | None = None
-        """Takes the sessions whose refresh tokens the provider should revoke; None: nothing does."""
 
     async def end(self, key: GrantKey, grant: StoredGrant, version: str | None = None) -> bool:
         """End a session, with `version` only if its record still has it; False if there is none any more. Raises
@@ -43,14 +47,13 @@ class SessionEnds:
         """
         if not await self._store.delete(key, version):
             return False
-        if self._ended is not None:
-            self._ended(session_id_of(key))
+        self._ended(session_id_of(key))
         session, now = session_of(grant), self._now()
         # before it is active a session has no tokens, and no token outlives it
         if session.state == "active" and now < session.ends_at:
             await self._remember(key, now)
-        if grant.refresh_token and self.revoke is not None:
-            self.revoke(key, grant)
+        if grant.refresh_token:
+            self._revoke(key, grant)
         return True
 
     async def _remember(self, key: GrantKey, now: float) -> None:

@@ -50,11 +50,10 @@ def provider() -> Provider:
 
 @pytest.fixture
 async def revocations(replica: Replica, provider: Provider) -> AsyncIterator[ProviderRevocations]:
-    made = ProviderRevocations(replica.store, provider.revoke)
-    replica.ends.revoke = made.add
-    yield made
+    replica.revocations.start(provider.revoke)
+    yield replica.revocations
     provider.free.set()
-    await made.aclose()
+    await replica.revocations.aclose()
 
 
 @pytest.mark.usefixtures("revocations")
