@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
     from fairlead_authorization.protocol.provider import IdentityProviderClient
+    from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
+    from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
+    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_gateway.identity.authenticator import Authenticator
     from fairlead_gateway.identity.client_sign_ins import ClientSignIns
     from fairlead_gateway.identity.jwt_authenticator import Tokens
@@ -62,10 +65,12 @@ class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnTokenParts(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of the gateway's own tokens, and their authenticator."""
+    """Keys of the gateway's own tokens, their authenticator, and the ends of their sessions."""
 
     keys: SigningKeys
     authenticator: OwnTokens
+    ends: SessionEnds
+    revocations: ProviderRevocations
 
 
 class AuthorizationService:
@@ -88,12 +93,13 @@ class AuthorizationService:
         self._own = own
         self._closing = closing
         self._ended = EndedSessions(store, own.authenticator.end_session)
-        self._expired = ExpiredSessions(store)
+        self._expired = ExpiredSessions(store, own.ends)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Read keys, and watch sessions from now on."""
         self._own.keys.start()
-        self._ended.start()
+        self._own.revocations.start(self.parts.revoke)
+        await self._ended.start()
         self._expired.start()
 
     async def aclose(self) -> None:
@@ -159,6 +165,8 @@ def own_token_parts(
             "authorizationServer keeps the sign-ins of clients where grants are stored, and there is no store: set "
             "FAIRLEAD_GRANTS to redis or secrets, or for one gateway FAIRLEAD_GRANTS_DIRECTORY to a directory"
         )
+    from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
+    from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_gateway.identity.own_tokens import OwnTokens
 
@@ -172,7 +180,9 @@ def own_token_parts(
         workloads=trust.workloads is not None,
         now=time.time,
     )
-    return OwnTokenParts(keys=keys, authenticator=authenticator)
+    revocations = ProviderRevocations(store)
+    ends = SessionEnds(store, authenticator.end_session, revocations.add)
+    return OwnTokenParts(keys=keys, authenticator=authenticator, ends=ends, revocations=revocations)
 
 
 def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
@@ -181,7 +191,7 @@ def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None)
         return None
     from fairlead_authorization.sessions.sign_ins import StoredSignIns
 
-    return StoredSignIns(store, own.authenticator.end_session)
+    return StoredSignIns(store, own.ends)
 
 
 def authorization_service(
@@ -206,11 +216,13 @@ def authorization_service(
     from fairlead_authorization.clients.registration import Registrations
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.browser_state import BrowserStates
+    from fairlead_authorization.protocol.client_assertions import UsedAssertions
     from fairlead_authorization.protocol.metadata import CALLBACK
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import OpenIdProvider
     from fairlead_authorization.sessions.access_tokens import AccessTokens
     from fairlead_authorization.sessions.session_record import SessionTimes
+    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.stored_sessions import StoredSessions
     from fairlead_mcp.egress import public_only
     from fairlead_mcp.oauth.token_access import TokenAccess, load_tls
@@ -234,7 +246,8 @@ def authorization_service(
         renewed=server.session_hours * _HOUR,
         unrenewed=server.unrenewed_hours * _HOUR,
     )
-    sessions = StoredSessions(store, own.keys, times, clock=clock)
+    sessions = StoredSessions(store, own.keys, own.ends, times, clock=clock)
+    spent = SpentAssertions(store, time.time)
     parts = AuthorizationParts(
         issuer=trust.issuer,
         scopes=trust.scopes,
@@ -248,24 +261,25 @@ def authorization_service(
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers
         },
-        assertions=_assertions(trust, store),
+        assertions=_assertions(trust, spent),
+        used=UsedAssertions(spent, server.client_hosts),
         workloads=trust.workloads,
         states=BrowserStates(session_key, secure=trust.issuer.startswith("https:")),
         now=time.time,
         clock=clock,
     )
     api = AuthorizationApi(parts, guard)
-    return AuthorizationService(parts, api, own, store, (sessions.aclose, api.aclose, clients.aclose))
+    closing = (sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
+    return AuthorizationService(parts, api, own, store, closing)
 
 
-def _assertions(trust: AuthorizationTrust, store: ClosableGrantStore) -> IdentityAssertions | None:
+def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:
     """Trust in assertions of the issuers that the settings name; None if they name none."""
     from fairlead_authorization.protocol.parts import IdentityAssertions
-    from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 
     named = trust.server.assertions
     issuers = frozenset(issuer.issuer for issuer in trust.issuers if not set(issuer.names).isdisjoint(named))
-    return IdentityAssertions(issuers, trust.tokens, SpentAssertions(store, time.time)) if issuers else None
+    return IdentityAssertions(issuers, trust.tokens, spent) if issuers else None
 
 
 def _issuer(identity: IdentitySettings) -> str:

@@ -111,7 +111,7 @@ class Gateway:
         self.sign_ins.start()
         self._listings.start()
         if self.authorization is not None:
-            self.authorization.start()
+            await self.authorization.start()
         self.models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):

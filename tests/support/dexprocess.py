@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from controlplane import REPOSITORY
-from waiting import until_async
+from waiting import LONGEST, until_async
 
 
 def dex_program() -> str:
@@ -44,9 +44,18 @@ async def dex_process(folder: Path, configuration: Mapping[str, Any]) -> AsyncIt
             await until_async("Dex", lambda: _serves(process, configuration["issuer"], log_file))
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+            await end_process(process)
+
+
+async def end_process(process: asyncio.subprocess.Process, seconds: float = LONGEST) -> None:
+    """End a process, by force if it does not end within some seconds."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            process.kill()
+    await process.wait()
 
 
 async def _serves(process: asyncio.subprocess.Process, issuer: str, log: Path) -> bool:

@@ -155,10 +155,26 @@ AUTHORIZATION = (
     ),
     Guard(
         "an assertion of a client that was seen and sent again",
-        f"{_PROTOCOL}.client_assertions",
-        (("        if (client, name) in self._used:\n", "        if False:\n"),),
+        "fairlead_authorization.sessions.passing_records",
+        (('write(key, record, "")', "write(key, record)"),),
         f"{_TEST}::test_assertion_is_good_once_and_by_the_clients_own_key",
         "200 == 401",
+    ),
+    Guard(
+        "an assertion of a client that was seen and sent to another replica",
+        "fairlead_authorization.sessions.passing_records",
+        (('write(key, record, "")', "write(key, record)"),),
+        "tests/unit/authorization/test_used_assertions.py"
+        "::test_an_assertion_of_a_client_is_good_once_over_all_replicas",
+        "assert not True",
+    ),
+    Guard(
+        "clients that nobody named, whose assertions fill the store",
+        "fairlead_authorization.sessions.spent_assertions",
+        (("        if records.count >= room:\n", "        if False:\n"),),
+        "tests/unit/authorization/test_used_assertions.py"
+        "::test_clients_that_nobody_named_share_little_room_and_leave_others_theirs",
+        "DID NOT RAISE",
     ),
     Guard(
         "a browser filled with cookies of sign-ins",
@@ -183,8 +199,8 @@ AUTHORIZATION = (
     ),
     Guard(
         "documents of anybody, so that those of named hosts are not fetched",
-        "fairlead_authorization.clients.document_clients",
-        (("host = address.authority if address.authority in self._hosts else ANY_HOST", "host = ANY_HOST"),),
+        "fairlead_authorization.clients.client_ids",
+        (("return address.authority if address.authority in hosts else ANY_HOST", "return ANY_HOST"),),
         "tests/unit/authorization/test_document_clients.py"
         "::test_slow_hosts_of_anybody_do_not_keep_out_clients_of_named_hosts",
         "too many documents",

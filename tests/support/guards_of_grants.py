@@ -167,4 +167,18 @@ GRANTS = (
         "tests/unit/mcp/oauth/test_grants.py::test_extra_parameters_never_replace_a_standard_one",
         "DID NOT RAISE",
     ),
+    Guard(
+        "a person who fills the Secret with the grants of others",
+        "fairlead_gateway.grants.secret_room",
+        (("    if total > PERSON_BYTES and", "    if False and"),),
+        "tests/unit/gateway/grants/test_secret_room.py::test_a_person_fills_only_a_part_of_a_secret",
+        "'of this person' in ''",
+    ),
+    Guard(
+        "persons who leave no room for the keys of the gateway's tokens",
+        "fairlead_gateway.grants.secret_room",
+        (("    if total > PERSONS_BYTES and", "    if total > MAX_BYTES and"),),
+        "tests/unit/gateway/grants/test_secret_room.py::test_persons_leave_the_gateway_room_for_its_keys",
+        "'is full' in ''",
+    ),
 )

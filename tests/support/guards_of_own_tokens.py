@@ -64,9 +64,23 @@ OWN_TOKENS = (
     Guard(
         "a token of a session that has ended",
         f"{GATEWAY}.identity.own_tokens",
-        (("if session in self._ended:", "if False:"),),
+        (("if session in self._ended or", "if False or"),),
         f"{_TOKENS}::test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica",
         "assert False",
+    ),
+    Guard(
+        "a token of a session that ended before this replica started",
+        f"{_SESSIONS}.ended_sessions",
+        (("self._end(key.server.removeprefix(session_ends.PREFIX))", "pass"),),
+        f"{_TOKENS}::test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_before",
+        "condition",
+    ),
+    Guard(
+        "a token of an ended session that was forgotten for many others",
+        f"{GATEWAY}.identity.own_tokens",
+        ((" or (session and issued <= self._issued_after)", ""),),
+        f"{_TOKENS}::test_no_session_of_more_than_are_remembered_comes_back_to_life",
+        "assert Identity",
     ),
     Guard(
         "a token of the gateway, at the authorization server of a server",
@@ -134,7 +148,7 @@ OWN_TOKENS = (
     Guard(
         "sign-ins that a page elsewhere begins, and that end sessions",
         f"{_SESSIONS}.stored_sessions",
-        (('(session_of(grant).state == "active", max', "(True, max"),),
+        (('(session_of(each[1]).state == "active", max', "(True, max"),),
         f"{_STATES}::test_sign_ins_without_consent_do_not_end_sessions",
         "assert []",
     ),

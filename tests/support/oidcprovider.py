@@ -63,6 +63,9 @@ class OidcProvider(LocalIssuer):
         self.gives_refresh = True
         self.exchanged: list[dict[str, str]] = []
         """Fields of each token request."""
+        self.revoked: list[str] = []
+        """Tokens that came to the revocation endpoint, which `metadata` may name."""
+        self.revocation_status = 200
 
     async def handle(self, request: Request, reply: Reply) -> None:
         path, _, query = request.path.partition("?")
@@ -77,6 +80,8 @@ class OidcProvider(LocalIssuer):
             self._back(reply, dict(parse_qsl(request.body.decode())), 303)
         elif path == "/token":
             self._token(reply, request)
+        elif path == "/revoke":
+            self._revoke(reply, request)
         elif path == "/favicon.ico":  # or browsers complain
             reply.send(204)
         elif path == "/logout":
@@ -139,6 +144,13 @@ class OidcProvider(LocalIssuer):
             self._json(reply, 400, {"error": "invalid_grant", "error_description": "no <b>such</b> code"})
         else:
             self._json(reply, 200, self._tokens(grant))
+
+    def _revoke(self, reply: Reply, request: Request) -> None:
+        fields = dict(parse_qsl(request.body.decode()))
+        assert self._is_client(request, fields)
+        self.revoked.append(fields["token"])
+        self.refreshes.pop(fields["token"], None)
+        reply.send(self.revocation_status)
 
     def _is_client(self, request: Request, fields: dict[str, str]) -> bool:
         if not self.secret:

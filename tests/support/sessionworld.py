@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions.access_tokens import AccessTokens
+from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
@@ -23,6 +24,7 @@ from fairlead_authorization.sessions.session import (
     RequestedAccess,
     SignedInPerson,
 )
+from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_authorization.sessions.session_record import SessionTimes
 from fairlead_authorization.sessions.sign_ins import StoredSignIns
 from fairlead_authorization.sessions.signing_keys import SigningKeys
@@ -100,10 +102,12 @@ class Replica:
         clock = world.clock
         self.store = store
         self.keys = SigningKeys(store, clock, clock)
-        self.sessions = StoredSessions(store, self.keys, times, clock, clock, world.pause)
         self.ended: list[str] = []
         """Sessions whose tokens are rejected here."""
-        self.sign_ins = StoredSignIns(store, self.ended.append, clock)
+        self.revocations = ProviderRevocations(store)
+        self.ends = SessionEnds(store, self.ended.append, self.revocations.add, clock)
+        self.sessions = StoredSessions(store, self.keys, self.ends, times, clock, clock, world.pause)
+        self.sign_ins = StoredSignIns(store, self.ends, clock)
         self.tokens = AccessTokens(HERE, self.keys, now=clock)
         self._provider = world.provider
 

@@ -70,6 +70,13 @@ def document_address(url: str, what: str = "client id") -> DocumentAddress:
     return DocumentAddress(url, match["host"], port, (match["path"] + (match["query"] or "")).encode("ascii"))
 
 
+def lot_of(address: DocumentAddress, hosts: Collection[str]) -> str:
+    """Host with whose documents one shares room: its own, if the settings name it, else `*` for all others.
+    `hosts` are those of `clientHosts`.
+    """
+    return address.authority if address.authority in hosts else ANY_HOST
+
+
 def require_allowed(address: DocumentAddress, hosts: Collection[str]) -> None:
     """Raise UnknownClient unless the host of a URL is among `hosts`, of which `*` is any host at the default port."""
     if address.authority in hosts or (ANY_HOST in hosts and address.port == _DEFAULT_PORT):

@@ -7,18 +7,17 @@ that is no longer there, or no longer valid, ends at once.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
-from fairlead_authorization.clients.client_ids import DocumentAddress, document_address, require_allowed
+from fairlead_authorization.clients.client_ids import DocumentAddress, document_address, lot_of, require_allowed
 from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES, client_of_document, read_document
 from fairlead_authorization.clients.fetching import Fetch
 from fairlead_authorization.clients.key_sets import BadKeySet, read_key_set
-from fairlead_gateway.identity.authorization_server import ANY_HOST
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 
 MIN_AGE: Final = 300.0
@@ -30,7 +29,9 @@ MAX_KEYS_AGE: Final = 3_600.0
 RETRY_SECONDS: Final = 30.0
 """Seconds between two attempts while the last good document is in use."""
 MAX_CLIENTS: Final = 256
-"""Limit on cached clients, beyond which the one that was used longest ago is dropped."""
+"""Limit on the cached clients of each host that the settings name, and of all others together; beyond it, the one that
+was used longest ago is dropped.
+"""
 MAX_FETCHES: Final = 16
 """Limit on the documents that are fetched at once: of each host that the settings name, and of all others together."""
 MAX_KEY_SET_BYTES: Final = 32 << 10
@@ -59,18 +60,19 @@ class DocumentClients:
         self._hosts = frozenset(hosts)
         self._agents = agents
         self._clock = clock
-        self._cached: OrderedDict[str, _Cached] = OrderedDict()
-        self._fetches: dict[str, dict[str, SharedTask[RegisteredClient]]] = {}
-        """By host of the settings and URL: slow hosts of anybody leave those that the settings name their own."""
+        self._cached: defaultdict[str, OrderedDict[str, _Cached]] = defaultdict(OrderedDict)
+        self._fetches: defaultdict[str, dict[str, SharedTask[RegisteredClient]]] = defaultdict(dict)
+        """Both by lot and URL: hosts of anybody leave those that the settings name their own room."""
 
     async def find(self, client_id: str) -> RegisteredClient:
         """The client whose document is at a URL. Raises UnknownClient, ClientsAway."""
         address = document_address(client_id)
         require_allowed(address, self._hosts)
-        cached = self._cached.get(client_id)
+        lot = self._cached[lot_of(address, self._hosts)]
+        cached = lot.get(client_id)
         if cached is None:
             return await self._fetched(address)
-        self._cached.move_to_end(client_id)
+        lot.move_to_end(client_id)
         now = self._clock()
         if now < max(cached.fresh_until, min(cached.retry_at, cached.fetched_at + MAX_AGE)):
             return cached.client
@@ -78,7 +80,7 @@ class DocumentClients:
             return await self._fetched(address)
         except ClientsAway:
             if self._clock() >= cached.fetched_at + MAX_AGE:
-                self._cached.pop(client_id, None)
+                lot.pop(client_id, None)
                 raise
             cached.retry_at = self._clock() + RETRY_SECONDS
             return cached.client
@@ -89,8 +91,7 @@ class DocumentClients:
             await fetch.aclose()
 
     async def _fetched(self, address: DocumentAddress) -> RegisteredClient:
-        host = address.authority if address.authority in self._hosts else ANY_HOST
-        fetches = self._fetches.setdefault(host, {})
+        fetches = self._fetches[lot_of(address, self._hosts)]
         fetch = fetches.get(address.url)
         if fetch is None or not fetch.running:
             if len(fetches) >= MAX_FETCHES:
@@ -106,16 +107,16 @@ class DocumentClients:
                 del fetches[address.url]
 
     async def _fetch(self, address: DocumentAddress) -> RegisteredClient:
-        began = self._clock()
+        began, lot = self._clock(), self._cached[lot_of(address, self._hosts)]
         try:
             client, age = await self._load(address)
         except UnknownClient:
-            self._cached.pop(address.url, None)
+            lot.pop(address.url, None)
             raise
-        self._cached[address.url] = _Cached(client, began, began + age)
-        self._cached.move_to_end(address.url)
-        while len(self._cached) > MAX_CLIENTS:
-            self._cached.popitem(last=False)
+        lot[address.url] = _Cached(client, began, began + age)
+        lot.move_to_end(address.url)
+        while len(lot) > MAX_CLIENTS:
+            lot.popitem(last=False)
         return client
 
     async def _load(self, address: DocumentAddress) -> tuple[RegisteredClient, float]:

@@ -24,7 +24,6 @@ from starlette.types import Receive, Scope, Send
 from fairlead_authorization.clients.registration import MAX_BODY_BYTES, RegistrationRefused
 from fairlead_authorization.protocol.authorize import UNUSABLE, AuthorizationEndpoint, PageProblem
 from fairlead_authorization.protocol.callback import ProviderCallback
-from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.client_requests import away, read_body
 from fairlead_authorization.protocol.consent import ConsentPages
 from fairlead_authorization.protocol.metadata import (
@@ -68,7 +67,6 @@ class AuthorizationApi:
         self._parts = parts
         self._guard = guard
         consents = ConsentPages(parts)
-        used = UsedAssertions()
         self._consents = consents
         self._callback = ProviderCallback(parts, consents)
         registers = parts.registrations is not None
@@ -86,8 +84,8 @@ class AuthorizationApi:
             **{f"{CALLBACK}{name}": ("GET", functools.partial(self._come_back, name=name)) for name in parts.providers},
         }
         self._endpoints: dict[str, tuple[str, Endpoint]] = {
-            TOKEN: ("POST", ClientTokenEndpoint(parts, used, guard.record_sign_in).answer),
-            REVOKE: ("POST", RevocationEndpoint(parts, used).answer),
+            TOKEN: ("POST", ClientTokenEndpoint(parts, guard.record_sign_in).answer),
+            REVOKE: ("POST", RevocationEndpoint(parts).answer),
             JWKS: ("GET", self._keys),
             **dict.fromkeys(metadata_paths(parts.issuer), ("GET", self._describe)),
             **({REGISTER: ("POST", self._register)} if registers else {}),

@@ -1,8 +1,8 @@
-"""Assertions with which clients authenticate (`private_key_jwt`, RFC 7523 section 3). No I/O."""
+"""Assertions with which clients authenticate (`private_key_jwt`, RFC 7523 section 3)."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Collection
 from typing import Any, Final
 
 from joserfc import jwt
@@ -11,7 +11,10 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_authorization.clients.client_ids import document_address, lot_of
 from fairlead_authorization.protocol.metadata import ASSERTION_ALGORITHMS
+from fairlead_authorization.sessions.spent_assertions import MAX_ALIVE, SpentAssertions
+from fairlead_gateway.identity.authorization_server import ANY_HOST
 from fairlead_gateway.identity.jwt_authenticator import json_of, time_of
 
 MAX_ASSERTION: Final = 8 << 10
@@ -19,8 +22,8 @@ MAX_ASSERTION: Final = 8 << 10
 MAX_SECONDS: Final = 600.0
 """Most seconds until `exp`: used assertions are remembered as long."""
 LEEWAY_SECONDS: Final = 30.0
-MAX_USED: Final = 4_096
-"""Limit on the remembered assertions; beyond it, the oldest is forgotten."""
+MAX_OF_STRANGERS: Final = 128
+"""Limit on the assertions that a replica remembers of clients that nobody named, which take some 40 kB together."""
 MAX_JTI: Final = 256
 
 
@@ -55,26 +58,31 @@ def is_signed_by(client: RegisteredClient, assertion: str, audiences: tuple[str,
 
 
 class UsedAssertions:
-    """Assertions that this replica has taken: each is good once (RFC 7523 section 3, `jti`).
+    """Assertions that any replica has taken: each is good once (RFC 7523 section 3, `jti`). `hosts` are those of
+    `clientHosts`.
 
-    In memory, unlike `SpentAssertions`: with `clientHosts: ["*"]` anybody is a client, and would fill the store. The
-    code or refresh token beside an assertion is good once at all replicas.
+    With the host `*` and by registration anybody is a client, so all of these share some room. A client that an
+    administrator or the settings named has room of its own.
     """
 
-    def __init__(self) -> None:
-        self._used: OrderedDict[tuple[str, str], float] = OrderedDict()
+    def __init__(self, spent: SpentAssertions, hosts: Collection[str]) -> None:
+        self._spent = spent
+        self._hosts = hosts
 
-    def take(self, assertion: str, now: float) -> bool:
-        """Take an assertion whose signature is valid; False if it has no `jti` or was taken before."""
+    async def take(self, client: RegisteredClient, assertion: str) -> bool:
+        """Take an assertion that the client has signed; False if it has no `jti` or was taken before. Raises
+        SessionsAway.
+        """
         claims = claims_of(assertion)
-        name, client = claims.get("jti"), claims.get("sub")
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_JTI or not isinstance(client, str):
+        name, ends = claims.get("jti"), time_of(claims.get("exp"))
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_JTI or ends is None:
             return False
-        while self._used and next(iter(self._used.values())) <= now:
-            self._used.popitem(last=False)
-        if (client, name) in self._used:
-            return False
-        self._used[client, name] = now + MAX_SECONDS + LEEWAY_SECONDS
-        if len(self._used) > MAX_USED:
-            self._used.popitem(last=False)
-        return True
+        lot = self._lot(client)
+        room = MAX_OF_STRANGERS if lot == ANY_HOST else MAX_ALIVE
+        ends_at = ends + 2 * LEEWAY_SECONDS  # on the clock of whichever replica
+        return await self._spent.spend(f"client {client.id}", name, ends_at, lot=lot, room=room)
+
+    def _lot(self, client: RegisteredClient) -> str:
+        if client.kind == "document":
+            return lot_of(document_address(client.id), self._hosts)
+        return ANY_HOST if client.kind == "registered" else f"client {client.id}"

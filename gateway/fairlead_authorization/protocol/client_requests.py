@@ -10,8 +10,8 @@ from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 
-from fairlead_authorization.clients.client import ClientsAway, UnknownClient
-from fairlead_authorization.protocol.client_assertions import UsedAssertions, claims_of
+from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
+from fairlead_authorization.protocol.client_assertions import claims_of
 from fairlead_authorization.protocol.grants import (
     LoadedClient,
     LoadedRequest,
@@ -22,6 +22,7 @@ from fairlead_authorization.protocol.grants import (
 from fairlead_authorization.protocol.parameters import MAX_FORM, Parameters, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
+from fairlead_authorization.sessions.session import SessionsAway
 from fairlead_web.bodies import read_at_most
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -43,11 +44,10 @@ class AuthenticatedRequest(NamedTuple):
 class ClientRequests:
     """Reads requests of clients to one endpoint."""
 
-    def __init__(self, parts: AuthorizationParts, path: str, used: UsedAssertions) -> None:
+    def __init__(self, parts: AuthorizationParts, path: str) -> None:
         """`path` is that of the endpoint."""
         self._parts = parts
         self._audiences = (parts.issuer, parts.issuer + path)
-        self._used = used
 
     async def read(self, request: Request) -> AuthenticatedRequest:
         """Read the form, and authenticate the client. Raises OAuthRefusal."""
@@ -81,12 +81,17 @@ class ClientRequests:
         except OAuth2Error as error:
             message = f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE) from error
-        if loaded.auth_method == "private_key_jwt" and not self._used.take(
-            loaded.form["client_assertion"], self._parts.now()
-        ):
+        if loaded.auth_method == "private_key_jwt" and not await self._take(client, loaded):
             message = "the client assertion was used before, or has no jti: make a new one for each request"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE)
         return AuthenticatedRequest(loaded_client, loaded)
+
+    async def _take(self, client: RegisteredClient, loaded: LoadedRequest) -> bool:
+        """Whether the assertion with which a client authenticates was not used before. Raises OAuthRefusal."""
+        try:
+            return await self._parts.used.take(client, loaded.form["client_assertion"])
+        except SessionsAway as error:
+            raise away(error) from error
 
     def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
         """Check a token request over its session; returns the scopes of the access token. Raises OAuthRefusal."""

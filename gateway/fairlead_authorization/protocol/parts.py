@@ -11,12 +11,14 @@ import msgspec
 from fairlead_authorization.clients.client import ClientDirectory
 from fairlead_authorization.clients.registration import Registrations
 from fairlead_authorization.protocol.browser_state import BrowserStates
+from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.session import SessionStore
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_gateway.identity.authenticator import Authenticator
+from fairlead_mcp.oauth.stored_grant import StoredGrant
 
 if TYPE_CHECKING:
     from fairlead_gateway.identity.jwt_authenticator import Tokens
@@ -60,6 +62,8 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     providers: Mapping[str, OpenIdProvider]
     """By name."""
     states: BrowserStates
+    used: UsedAssertions
+    """Assertions with which clients have authenticated."""
     now: Callable[[], float]
     """Seconds since the epoch."""
     clock: Callable[[], float]
@@ -69,3 +73,12 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     workloads: Authenticator | None = None
     """Verifies tokens of ServiceAccounts that are exchanged; None: none are."""
     counts: SignInCounts = msgspec.field(default_factory=SignInCounts)
+
+    def provider_of(self, issuer: str) -> OpenIdProvider | None:
+        """The provider that is an issuer; None if the gateway signs nobody in there."""
+        return next((each for each in self.providers.values() if each.client.issuer.issuer == issuer), None)
+
+    async def revoke(self, grant: StoredGrant) -> bool:
+        """Revoke the refresh token of a session at its provider; False if the provider did not."""
+        provider = self.provider_of(grant.issuer)
+        return provider is None or await provider.revoke(grant.refresh_token)

@@ -195,6 +195,18 @@ class OpenIdProvider:
             raise ProviderAway(str(error), renewed) from error
         return RenewedPerson(now, renewed)
 
+    async def revoke(self, refresh_token: str) -> bool:
+        """Revoke a refresh token (RFC 7009), where the provider takes revocations; False if it fails."""
+        try:
+            flow = await self._ready()
+        except GrantFailed:
+            return False
+        if self._metadata is None or not self._metadata.revocation_endpoint:
+            return True
+        return await flow.revoke(
+            StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
+        )
+
     async def aclose(self) -> None:
         """Close the connections."""
         if self._flow is not None:

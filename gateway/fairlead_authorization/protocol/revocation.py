@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.client_requests import ClientRequests, away
 from fairlead_authorization.protocol.metadata import REVOKE
 from fairlead_authorization.protocol.parts import AuthorizationParts
@@ -16,9 +15,9 @@ from fairlead_authorization.sessions.session import SessionsAway
 class RevocationEndpoint:
     """Answers `POST /oauth/revoke`."""
 
-    def __init__(self, parts: AuthorizationParts, used: UsedAssertions) -> None:
+    def __init__(self, parts: AuthorizationParts) -> None:
         self._sessions = parts.sessions
-        self._requests = ClientRequests(parts, REVOKE, used)
+        self._requests = ClientRequests(parts, REVOKE)
 
     async def answer(self, request: Request) -> Response:
         """Answer a client, also for an unknown token with 200 (section 2.2). Raises OAuthRefusal."""

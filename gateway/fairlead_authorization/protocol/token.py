@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from fairlead_authorization.protocol.assertion_grant import AssertionGrant
-from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, ClientRequests, away, names_client
 from fairlead_authorization.protocol.grants import SessionGrant
 from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
@@ -44,9 +43,9 @@ RecordSignIn = Callable[[Scope, Identity, str, str], None]
 class ClientTokenEndpoint:
     """Answers `POST /oauth/token`."""
 
-    def __init__(self, parts: AuthorizationParts, used: UsedAssertions, record: RecordSignIn) -> None:
+    def __init__(self, parts: AuthorizationParts, record: RecordSignIn) -> None:
         self._parts = parts
-        self._requests = ClientRequests(parts, TOKEN, used)
+        self._requests = ClientRequests(parts, TOKEN)
         self._assertions = AssertionGrant(parts)
         self._record = record
 
@@ -125,7 +124,7 @@ class ClientTokenEndpoint:
         return {**content, "scope": " ".join(scopes)} if scopes else content
 
     async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        for provider in self._parts.providers.values():
-            if provider.client.issuer.issuer == person.issuer:
-                return await provider.renew(person, refresh_token)
-        raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+        provider = self._parts.provider_of(person.issuer)
+        if provider is None:
+            raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+        return await provider.renew(person, refresh_token)

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import redirect_host
+from fairlead_authorization.sessions.room import making_way
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.token_identity import jwt_person
@@ -25,6 +26,8 @@ CONSENT_SECONDS: Final = 365 * 86_400.0
 """Time after which a person is asked again."""
 MAX_CONSENTS: Final = 100
 """Limit on the consents of one person, beyond which the oldest is forgotten."""
+MAX_CONSENT_BYTES: Final = 20_000
+"""Limit on their bytes as JSON; beyond it likewise."""
 
 
 def new_consent(session: ClientSession, client: RegisteredClient, now: float) -> tuple[GrantKey, StoredGrant]:
@@ -63,10 +66,10 @@ def has_lapsed(consent: StoredGrant, now: float) -> bool:
     return now >= consent.granted_at + CONSENT_SECONDS
 
 
-def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]]) -> list[GrantKey]:
+def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]], new: StoredGrant) -> list[GrantKey]:
     """The oldest consents of a person, without which there is room for another one."""
     oldest_first = sorted(consents, key=lambda each: each[1].granted_at)
-    return [key for key, _ in oldest_first[: max(len(oldest_first) + 1 - MAX_CONSENTS, 0)]]
+    return making_way(oldest_first, new, MAX_CONSENTS, MAX_CONSENT_BYTES)
 
 
 def _redirect_host(session: ClientSession) -> str:

@@ -1,16 +1,23 @@
-"""Rejects the access tokens of sessions that ended, here or at another replica, within a second."""
+"""Rejects the access tokens of sessions that ended: here, at another replica within a second, or before the start."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
+from fairlead_authorization.sessions import session_ends
 from fairlead_authorization.sessions.session_record import session_id_of
 from fairlead_gateway.grants.reviewed_changes import ReviewedChanges
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, UnreadableGrant
 
 log = logging.getLogger(__name__)
+
+START_SECONDS: Final = 5.0
+"""Time limit of the first look, after which tokens are accepted without it."""
+AGAIN_SECONDS: Final = 5.0
+"""Time until the next look: stores tell of changes only from some moments after the start."""
 
 
 class EndedSessions:
@@ -24,13 +31,41 @@ class EndedSessions:
     ) -> None:
         self._store = store
         self._end = end
+        self._pause = pause
         self._changes = ReviewedChanges(store, self._review, "ended sessions", pause)
+        self._looking: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Watch from now on, and reject the tokens of sessions that have ended before."""
         self._changes.start()
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._look()
+        except (GrantStoreError, TimeoutError) as error:
+            log.warning("Tokens of sessions that ended before the start are accepted for now: %s", error)
+        self._looking = asyncio.get_running_loop().create_task(self._look_again(), name="sessions ended before")
 
     async def aclose(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self._changes.aclose()
+
+    async def _look(self) -> None:
+        """Reject the tokens of all sessions whose end is remembered. Raises GrantStoreError."""
+        for key, _ in await self._store.of_person(b""):
+            if key.server.startswith(session_ends.PREFIX):
+                self._end(key.server.removeprefix(session_ends.PREFIX))
+
+    async def _look_again(self) -> None:
+        """Look until the store answers."""
+        while True:
+            await self._pause(AGAIN_SECONDS)
+            try:
+                await self._look()
+            except GrantStoreError:
+                continue
+            return
 
     async def _review(self, key: GrantKey) -> bool:
         """Reject the tokens of a changed session if it has ended; False if that is not known."""

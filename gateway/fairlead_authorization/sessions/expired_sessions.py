@@ -1,4 +1,4 @@
-"""Deletes the records of sessions, consents and spent assertions that are over by time."""
+"""Deletes the records of sessions, consents, spent assertions and ends that are over by time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_authorization.sessions import consents, session_record, spent_assertions
+from fairlead_authorization.sessions import consents, session_ends, session_record, spent_assertions
+from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_gateway.grants.repeated_look import RepeatedLook
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 
 LOOK_SECONDS: Final = 3_600.0
 """Time between two looks, of which each reads all sessions."""
-_PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX)
+_PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX, session_ends.PREFIX)
 
 
 class _PassingRecords:
@@ -25,8 +26,9 @@ class _PassingRecords:
 class ExpiredSessions:
     """Looks for what is over, from `start` to `aclose`. `now` is in seconds since the epoch."""
 
-    def __init__(self, store: GrantStore, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: GrantStore, ends: SessionEnds, now: Callable[[], float] = time.time) -> None:
         self._store = store
+        self._ends = ends
         self._now = now
         self._repeated = RepeatedLook(self.look, "expired sessions", LOOK_SECONDS)
 
@@ -40,12 +42,16 @@ class ExpiredSessions:
         """Delete what is over. Raises GrantStoreError."""
         now = self._now()
         for key, grant in await self._store.everything(_PassingRecords()):
-            if _is_over(key, grant, now):
+            if not _is_over(key, grant, now):
+                continue
+            if grant.session is not None:
+                await self._ends.end(key, grant)
+            else:
                 await self._store.delete(key)
 
 
 def _is_over(key: GrantKey, grant: StoredGrant, now: float) -> bool:
-    if key.server.startswith(spent_assertions.PREFIX):
+    if key.server.startswith((spent_assertions.PREFIX, session_ends.PREFIX)):
         return now >= grant.expires_at
     if grant.session is not None:
         return session_record.has_ended(grant, now)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import (
     GrantKey,
@@ -21,8 +22,9 @@ from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 class SessionRecords:
     """Records of sessions in the store, with what it has not taken yet. All methods raise SessionsAway."""
 
-    def __init__(self, store: GrantStore) -> None:
+    def __init__(self, store: GrantStore, ends: SessionEnds) -> None:
         self._store = store
+        self._ends = ends
         self._unsaved = UnsavedGrants(store)
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
@@ -51,9 +53,15 @@ class SessionRecords:
         with _reading_sessions():
             return await self._store.write(key, grant, replaces)
 
-    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+    async def delete(self, key: GrantKey) -> bool:
+        """Delete a consent, or a session that cannot be read."""
         with _reading_sessions():
-            return await self._store.delete(key, version)
+            return await self._store.delete(key)
+
+    async def end(self, key: GrantKey, grant: StoredGrant, version: str | None = None) -> bool:
+        """End a session; see `SessionEnds.end`."""
+        with _reading_sessions():
+            return await self._ends.end(key, grant, version)
 
     def write_later(self, key: GrantKey, grant: StoredGrant, replaces: str) -> None:
         """Store a record in place of a version as soon as the store takes it."""

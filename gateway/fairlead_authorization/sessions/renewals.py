@@ -72,7 +72,8 @@ class Renewals:
         try:
             answer = await renew(person_of_session(stored.grant), stored.grant.refresh_token)
         except PersonGone as error:
-            if not await self._records.delete(key, stored.version):
+            gone = msgspec.structs.replace(stored.grant, refresh_token="")  # so that nobody asks for its revocation
+            if not await self._records.end(key, gone, stored.version):
                 return None
             await self._end_others(key.person, stored.grant)
             raise SessionRefused("the provider has ended the person's access: sign in again") from error
@@ -82,7 +83,8 @@ class Renewals:
         try:
             grant = renewed(stored.grant, answer.person, answer.grant, self._times, self._now())
         except SessionRefused:
-            await self._records.delete(key, stored.version)
+            given = msgspec.structs.replace(stored.grant, refresh_token=answer.grant.refresh_token)
+            await self._records.end(key, given, stored.version)
             raise
         return VersionedGrant(grant, stored.version)
 
@@ -115,7 +117,7 @@ class Renewals:
         """End the sessions by a grant that the provider has ended."""
         for key, grant in await self._records.of_person(person):
             if grant.session is not None and has_grant_of(grant, ended):
-                await self._records.delete(key)
+                await self._records.end(key, msgspec.structs.replace(grant, refresh_token=""))
 
     async def _release(self, key: GrantKey, claimed: VersionedGrant, given: ProviderGrant | None) -> None:
         """Let others renew the session, by what the provider has given already."""

@@ -9,6 +9,7 @@ from fairlead_authorization.clients.client import UnknownClient
 from fairlead_authorization.clients.client_ids import document_address, is_document_id
 from fairlead_authorization.clients.redirects import redirect_host
 from fairlead_authorization.sessions import consents, session_record
+from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_authorization.sessions.session_record import is_in, session_id_of, session_key, session_of
 from fairlead_gateway.identity.client_sign_ins import ClientSignIn, ClientSignIns
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant
@@ -22,13 +23,11 @@ class _Sessions:
 
 
 class StoredSignIns(ClientSignIns):
-    """Sign-ins in `store`. `ended` rejects the tokens of a session at this replica, to which others come by the store;
-    `now` is in seconds since the epoch.
-    """
+    """Sign-ins in `store`. `now` is in seconds since the epoch."""
 
-    def __init__(self, store: GrantStore, ended: Callable[[str], None], now: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: GrantStore, ends: SessionEnds, now: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._ended = ended
+        self._ends = ends
         self._now = now
 
     async def of(self, person: bytes) -> Sequence[ClientSignIn]:
@@ -43,7 +42,7 @@ class StoredSignIns(ClientSignIns):
             stored = await self._store.read(key)
         except UnreadableGrant:
             return None
-        if stored is None or not self._is_listed(key, stored.grant) or not await self._end(key):
+        if stored is None or not self._is_listed(key, stored.grant) or not await self._ends.end(key, stored.grant):
             return None
         client = session_of(stored.grant).client_id
         await self._forget_consents(await self._store.of_person(person), client)
@@ -53,7 +52,8 @@ class StoredSignIns(ClientSignIns):
         records = await self._store.of_person(person)
         await self._forget_consents(records)
         for key, grant in records:
-            if session_id_of(key) and await self._end(key) and self._is_listed(key, grant):
+            is_session = session_id_of(key) and grant.session is not None
+            if is_session and await self._ends.end(key, grant) and self._is_listed(key, grant):
                 yield _sign_in(key, grant)
 
     # Internals
@@ -64,13 +64,6 @@ class StoredSignIns(ClientSignIns):
     def _listed(self, records: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ClientSignIn]:
         sign_ins = [_sign_in(key, grant) for key, grant in records if self._is_listed(key, grant)]
         return sorted(sign_ins, key=lambda each: (each.person, -each.used_at, each.id))
-
-    async def _end(self, key: GrantKey) -> bool:
-        """Delete a session and reject its tokens; False if there is none any more."""
-        deleted = await self._store.delete(key)
-        if deleted:
-            self._ended(session_id_of(key))
-        return deleted
 
     async def _forget_consents(
         self, records: Iterable[tuple[GrantKey, StoredGrant]], client: str | None = None

@@ -1,24 +1,26 @@
-"""Identity assertions that any replica has taken: each is good once (RFC 7523 section 3, `jti`)."""
+"""Assertions that any replica has taken: each is good once (RFC 7523 section 3, `jti`).
+
+Who sends assertions has room for a number of them that are still valid, so that nobody can fill the store.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from fairlead_authorization.sessions.passing_records import MAX_OWN, PassingRecords
 from fairlead_authorization.sessions.session import SessionsAway
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 
 PREFIX: Final = "assertion:"
 """Begins the keys of the records (`GrantKey.server`)."""
-MAX_OWN: Final = 4_096
-"""Limit on the records that a replica remembers to delete; others are deleted with expired sessions."""
-_DELETED_AT_ONCE: Final = 2
-"""Records that are deleted with each that is written, so that there are never many that are over."""
+MAX_ALIVE: Final = MAX_OWN
+"""Limit on the records of one lot that a replica has written and that are still needed: 130 in a second, if assertions
+live for a minute.
+"""
 
 
 class SpentAssertions:
@@ -27,30 +29,21 @@ class SpentAssertions:
     def __init__(self, store: GrantStore, now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
-        self._own: deque[tuple[float, GrantKey]] = deque(maxlen=MAX_OWN)
+        self._lots: dict[str, PassingRecords] = {}
 
-    async def spend(self, issuer: str, name: str, ends_at: float) -> bool:
+    async def spend(self, issuer: str, name: str, ends_at: float, *, lot: str = "", room: int = MAX_ALIVE) -> bool:
         """Spend the assertion `name` (`jti`) of an issuer, which cannot be valid after `ends_at`, in seconds since the
-        epoch; False if it was spent before. Raises SessionsAway.
+        epoch; False if it was spent before. `lot` is what shares the room for `room` of them: by default the issuer.
+        There must be few lots. Raises SessionsAway, also if there is no room left.
         """
+        records = self._lots.get(lot or issuer)
+        if records is None:
+            records = self._lots[lot or issuer] = PassingRecords(self._store, PREFIX, self._now)
+        await records.tidy()
+        if records.count >= room:
+            raise SessionsAway("too many assertions of this sender are still valid: try again, with shorter lives")
         digest = hashlib.blake2b(msgspec.json.encode((issuer, name)), digest_size=16).hexdigest()
-        key = GrantKey(b"", PREFIX + digest)
-        record = StoredGrant(issuer, "", granted_at=self._now(), expires_at=ends_at)
         try:
-            version = await self._store.write(key, record, "")
+            return await records.add(digest, ends_at)
         except GrantStoreError as error:
             raise SessionsAway(str(error)) from error
-        if version is None:
-            return False
-        self._own.append((ends_at, key))
-        await self._tidy()
-        return True
-
-    async def _tidy(self) -> None:
-        """Delete some records of this replica that are over."""
-        for _ in range(_DELETED_AT_ONCE):
-            if not self._own or self._own[0][0] > self._now():
-                return
-            _, key = self._own.popleft()
-            with contextlib.suppress(GrantStoreError):
-                await self._store.delete(key)

@@ -12,6 +12,7 @@ from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions import consents, session_record
 from fairlead_authorization.sessions.record_store import SessionRecords
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS, Renewals
+from fairlead_authorization.sessions.room import making_way
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
@@ -23,6 +24,7 @@ from fairlead_authorization.sessions.session import (
     SessionStore,
     SignedInPerson,
 )
+from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_authorization.sessions.session_record import (
     SessionTimes,
     client_session,
@@ -40,6 +42,10 @@ from fairlead_mcp.oauth.stored_session import StoredSession
 
 MAX_SESSIONS: Final = 50
 """Limit on the sessions of one person, beyond which the one ends that was not used for the longest time."""
+MAX_SESSIONS_BYTES: Final = 100_000
+"""Limit on their bytes as JSON; beyond it likewise. Sealed, they and the consents take less than a Secret has for a
+person.
+"""
 _SECRET_BYTES: Final = 32
 _ATTEMPTS: Final = 8
 """Rotations of which each lost its race against another change of the session."""
@@ -63,12 +69,13 @@ class StoredSessions(SessionStore):
         self,
         store: GrantStore,
         keys: SigningKeys,
+        ends: SessionEnds,
         times: SessionTimes,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._records = SessionRecords(store)
+        self._records = SessionRecords(store, ends)
         self._keys = keys
         self._times = times
         self._now = now
@@ -90,7 +97,7 @@ class StoredSessions(SessionStore):
         now = self._now()
         stored = session_record.new_session(person, client, access, grant, self._times, now)
         key = session_key(jwt_person(person.issuer, person.subject), secrets.token_hex(12))
-        await self._make_room(key.person, now)
+        await self._make_room(key.person, stored, now)
         await self._records.write(key, stored, "")
         return client_session(key, stored)
 
@@ -108,7 +115,7 @@ class StoredSessions(SessionStore):
     async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
         key, consent = consents.new_consent(session, client, self._now())
         others = [each for each in _consents(await self._records.of_person(key.person)) if each[0] != key]
-        for other in consents.surplus(others):
+        for other in consents.surplus(others, consent):
             await self._records.delete(other)
         await self._records.write(key, consent, None)
 
@@ -142,7 +149,9 @@ class StoredSessions(SessionStore):
             if await self._records.write(key, active, stored.version) is not None:
                 return _issued(key, active, texts)
         # it has expired, or it was used, perhaps by another replica just now (RFC 6749 section 4.1.2)
-        await self._records.delete(key)
+        latest = await self._records.read(key)
+        if latest is not None:
+            await self._records.end(key, latest.grant)
         raise SessionRefused("the code has expired or was used before, so its session has ended")
 
     async def refresh(self, refresh_token: str, client_id: str, renew: Renew) -> IssuedRefreshToken:
@@ -159,13 +168,13 @@ class StoredSessions(SessionStore):
             if session.client_id != client_id:
                 raise SessionRefused(_OTHER_CLIENT)
             if has_ended(stored.grant, now):
-                await self._records.delete(key)
+                await self._records.end(key, stored.grant)
                 raise SessionRefused(_UNKNOWN)
             standing = session_record.standing(session, content.generation, now, self._times.grace)
             if standing == "superseded":
                 return _issued(key, stored.grant, texts)
             if standing == "replayed":
-                await self._records.delete(key)
+                await self._records.end(key, stored.grant)
                 raise SessionRefused("the refresh token was used before, so its session has ended: sign in again")
             rotation = self._rotations.get(key)
             if rotation is None:
@@ -185,10 +194,12 @@ class StoredSessions(SessionStore):
         if stored is None or not _has_token(session_of(stored.grant), content):
             return
         if session_of(stored.grant).client_id == client_id:
-            await self._records.delete(key)
+            await self._records.end(key, stored.grant)
 
     async def end(self, person: bytes, session_id: str) -> bool:
-        return await self._records.delete(session_key(person, session_id))
+        key = session_key(person, session_id)
+        stored = await self._records.read(key)
+        return await (self._records.delete(key) if stored is None else self._records.end(key, stored.grant))
 
     # Internals
 
@@ -226,17 +237,19 @@ class StoredSessions(SessionStore):
                 self._records.write_later(key, renewed.grant, renewed.version)
             raise
 
-    async def _make_room(self, person: bytes, now: float) -> None:
-        """End the sessions of a person that are over, and those that leave no room for another one."""
+    async def _make_room(self, person: bytes, new: StoredGrant, now: float) -> None:
+        """End the sessions of a person that are over, and those that leave no room for a new one."""
         records = _sessions(await self._records.of_person(person))
-        over = [key for key, grant in records if has_ended(grant, now)]
+        over = {key for key, grant in records if has_ended(grant, now)}
         others = sorted(
-            (session_of(grant).state == "active", max(grant.granted_at, grant.used_at), key)
-            for key, grant in records
-            if key not in over
-        )  # those without consent first, as a page elsewhere can begin them
-        for key in [*over, *(key for _, _, key in others[: max(len(others) + 1 - MAX_SESSIONS, 0)])]:
-            await self._records.delete(key)
+            (record for record in records if record[0] not in over),
+            # those without consent first, as a page elsewhere can begin them
+            key=lambda each: (session_of(each[1]).state == "active", max(each[1].granted_at, each[1].used_at)),
+        )
+        leaving = over.union(making_way(others, new, MAX_SESSIONS, MAX_SESSIONS_BYTES))
+        for key, grant in records:
+            if key in leaving:
+                await self._records.end(key, grant)
 
 
 def _person_of(session: ClientSession) -> bytes:

@@ -40,6 +40,11 @@ def encode_record(record: SealedGrant) -> bytes:
     return msgspec.json.encode(record)
 
 
+def beginning_of_records(person: bytes) -> bytes:
+    """Bytes with which records of this person begin, and no others; two of them may be left out."""
+    return b'{"person":%b,"server":"' % msgspec.json.encode(person)
+
+
 def decode_record(data: bytes) -> SealedGrant | None:
     """The record; None if the bytes are none, as after an edit by hand."""
     if len(data) > MAX_RECORD_BYTES:

@@ -23,6 +23,7 @@ from fairlead_gateway.grants.lazy_sealer import LazySealer
 from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
+from fairlead_gateway.grants.secret_room import PERSONS_BYTES, refusal
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict
 from fairlead_kube.informer import Informer
@@ -34,10 +35,6 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGra
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 16
-MAX_BYTES: Final = 1_000_000
-"""Limit on the values of one Secret, below the API server's of 1 MiB: more than 300 grants of 2 kB."""
-RESERVE_BYTES: Final = 16_000
-"""Room beyond it for changes of grants that are stored already: a renewal writes some bytes more for a moment."""
 WARNED_FILL: Final = 0.8
 API_SECONDS: Final = 5.0
 """Time limit of one request to the API server, and of one change with all its tries."""
@@ -93,12 +90,8 @@ class SecretGrantStore(NoticingGrantStore):
                 return {}
             if replaces not in (None, version):
                 return None
-            others = {member: encoded for member, encoded in data.items() if member != name}
-            if _size(others) + len(value) > MAX_BYTES + (RESERVE_BYTES if name in data else 0):
-                raise GrantStoreError(
-                    f"the Secret {secret} is full ({len(others)} grants): end accounts that nobody uses "
-                    "(`fairlead accounts --everybody`), or keep grants in Redis"
-                )
+            if why := refusal(data, key.person, name, len(value)):
+                raise GrantStoreError(f"the Secret {secret} {why}")
             return {name: base64.b64encode(value).decode()}
 
         if not await self._edit(secret, put):
@@ -254,7 +247,7 @@ class _SeenSecret:
     def __init__(self, name: str, publish: Callable[[GrantKey], None]) -> None:
         self.name = name
         self.fill = 0.0
-        """Part of MAX_BYTES in use."""
+        """Part of PERSONS_BYTES in use."""
         self.listed = False
         self._publish = publish
         self._records: dict[str, _SeenRecord] = {}
@@ -283,7 +276,7 @@ class _SeenSecret:
             if change is None or earlier is None or change.version != earlier.version:
                 self._publish((change or before[name]).key)
         self.listed = True
-        self._note_fill(sum(map(len, data.values())) / MAX_BYTES)
+        self._note_fill(sum(map(len, data.values())) / PERSONS_BYTES)
 
     def _seen(self, name: str, value: bytes) -> _SeenRecord | None:
         """The record of a member. Each event has all members of the Secret, and one of them has changed, so that those
@@ -317,8 +310,3 @@ def _version_in(data: _Data, name: str) -> str:
     """Version of a record; empty without one."""
     record = _record_in(data, name)
     return "" if record is None else record.version
-
-
-def _size(data: _Data) -> int:
-    """Bytes of all values."""
-    return sum(3 * len(encoded or "") // 4 for encoded in data.values())

@@ -59,7 +59,9 @@ SKEW_SECONDS: Final = 30.0
 MAX_SECONDS: Final = 600.0
 """Longest lifetime of a token."""
 MAX_ENDED: Final = 65_536
-"""Limit on the ended sessions that are remembered; each is for as long as a token of it may be valid."""
+"""Limit on the ended sessions that are remembered, each for as long as a token of it may be valid. Beyond it, all
+tokens are rejected that are as old as those of the oldest, and clients refresh them.
+"""
 ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
 
@@ -118,6 +120,8 @@ class OwnTokens:
         self._revoked: Revoked | None = None
         self._ended: dict[str, float] = {}
         """Until when tokens of an ended session might be valid, in seconds since the epoch; the earliest first."""
+        self._issued_after = float("-inf")
+        """Tokens of sessions are valid only if they were issued later, in seconds since the epoch."""
 
     def wants(self, token: str) -> bool:
         parts = token.split(".")
@@ -157,8 +161,10 @@ class OwnTokens:
         now = self._now()
         while self._ended:
             earliest = next(iter(self._ended))
-            if self._ended[earliest] > now and len(self._ended) < MAX_ENDED:
-                break
+            if self._ended[earliest] > now:
+                if len(self._ended) < MAX_ENDED:
+                    break
+                self._issued_after = max(self._issued_after, self._ended[earliest] - MAX_SECONDS)
             del self._ended[earliest]
         self._ended[session] = now + MAX_SECONDS + SKEW_SECONDS
         if self._revoked is not None:
@@ -185,7 +191,7 @@ class OwnTokens:
         session, agent, person = claims.get(SESSION_CLAIM, ""), claims.get(AGENT_CLAIM), claims.get(PERSON_CLAIM)
         if not isinstance(session, str) or not isinstance(agent, str | None) or not isinstance(person, dict):
             return UNREADABLE
-        if session in self._ended:
+        if session in self._ended or (session and issued <= self._issued_after):
             return ENDED
         issuer = self._issuers.get(str(person.get("iss")))
         if issuer is None:

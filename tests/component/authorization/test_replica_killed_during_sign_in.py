@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
-import itertools
-from collections.abc import AsyncIterator
 from pathlib import Path
 
+from balancer import balancer
 from dexworld import LOGIN, STAFF_ALONE, dex_for
 from gatewayprocess import Process, started
 from gatewayworld import catalog, publish
@@ -16,39 +14,6 @@ from redisserver import redis_server
 from signedinclients import SdkClient
 
 KEY = base64.b64encode(bytes(32)).decode()
-
-
-class Balancer:
-    """Gives each connection to the next of the ports."""
-
-    def __init__(self) -> None:
-        self.ports: list[int] = []
-        self.port = 0
-        self._turns = itertools.count()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        port = self.ports[next(self._turns) % len(self.ports)]
-        back, forth = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(_copy(reader, forth), _copy(back, writer))
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-
-
-@contextlib.asynccontextmanager
-async def balancer() -> AsyncIterator[Balancer]:
-    balanced = Balancer()
-    server = await asyncio.start_server(balanced.serve, "127.0.0.1", 0)
-    balanced.port = server.sockets[0].getsockname()[1]
-    try:
-        yield balanced
-    finally:
-        server.close()
 
 
 async def test_client_signs_in_although_a_replica_is_killed_before_it_has_its_token(tmp_path: Path) -> None:

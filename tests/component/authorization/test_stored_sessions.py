@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import ControlPlane
+from fairlead_authorization.sessions.ended_sessions import EndedSessions
 from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.folder_store import FolderGrantStore
@@ -26,7 +27,7 @@ from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from redisserver import RedisServer, redis_server
 from sessionworld import CLIENT, TIMES, Replica, SessionWorld, key_of
-from waiting import LONGEST, until_async
+from waiting import LONGEST, eventually, until_async
 
 Stores = Callable[[Path], AbstractAsyncContextManager[Callable[[], ClosableGrantStore]]]
 SEALING_KEY = new_sealing_key("k")
@@ -108,6 +109,36 @@ async def secret_stores(plane: ControlPlane, namespace: str) -> AsyncIterator[Ca
 async def test_sessions_are_kept_in_secrets(control_plane: ControlPlane, namespace: str) -> None:
     async with secret_stores(control_plane, namespace) as make, world_of(make) as world:
         await race(world, 6)
+        await end_elsewhere(world)
+
+
+async def end_elsewhere(world: SessionWorld) -> None:
+    """One replica ends what another has signed in, which a third knows that starts later."""
+    replica, other = world.replica(), world.replica()
+    told: list[str] = []
+    watch = EndedSessions(replica.store, told.append)
+    await watch.start()
+    issued, left = await replica.signed_in("ben"), await replica.signed_in("cleo")
+    (listed,) = await other.sign_ins.of(key_of("ben"))
+    assert listed.id == issued.session.id
+    assert {listed.id, left.session.id} <= {each.id for each in await other.sign_ins.everybodys()}
+    assert await other.sign_ins.end(key_of("ben"), listed.id) is not None
+    await eventually(lambda: told)
+    late: list[str] = []
+    third = EndedSessions(world.replica().store, late.append)
+    await third.start()
+    assert told == late == [issued.session.id]
+    with pytest.raises(SessionRefused):
+        await replica.refresh(issued.refresh_token)
+    assert await replica.refresh(left.refresh_token)
+    await watch.aclose()
+    await third.aclose()
+
+
+@pytest.mark.parametrize("stores", [folder_stores, redis_stores])
+async def test_a_replica_lists_and_ends_what_another_has_signed_in(tmp_path: Path, stores: Stores) -> None:
+    async with stores(tmp_path) as make, world_of(make) as world:
+        await end_elsewhere(world)
 
 
 @pytest.mark.parametrize("stores", [folder_stores, redis_stores])

@@ -18,7 +18,8 @@ from controlplane import ControlPlane
 from fairlead_gateway.grants.sealed_grant import encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing import GrantSealer
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
-from fairlead_gateway.grants.secret_store import MAX_BYTES, SLOTS, SecretGrantStore
+from fairlead_gateway.grants.secret_room import MAX_BYTES, PERSONS_BYTES
+from fairlead_gateway.grants.secret_store import SLOTS, SecretGrantStore
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
@@ -56,12 +57,17 @@ async def store_in(kube: Kube, namespace: str) -> AsyncIterator[SecretGrantStore
         await store.aclose()
 
 
+def another(number: int) -> GrantKey:
+    """Key of a grant of one of many persons, of which the first 50 are of ada."""
+    return GrantKey(b"jwt:https://idp#%04d" % (number // 50) if number >= 50 else KEY.person, f"default/other-{number}")
+
+
 async def fill(kube: Kube, namespace: str, secret: str, numbers: range, token: str) -> int:
-    """Put grants of numbered servers into a Secret; returns their bytes."""
+    """Put grants of numbered servers into a Secret, 50 of each person; returns their bytes."""
     sealer = GrantSealer([SEALING_KEY])
     data = {}
     for number in numbers:
-        key = GrantKey(KEY.person, f"default/other-{number}")
+        key = another(number)
         sealed = sealer.seal(key, msgspec.structs.replace(GRANT, refresh_token=token), new_version())
         data[record_name(key)] = encode_record(sealed)
     body = {"data": {name: base64.b64encode(value).decode() for name, value in data.items()}}
@@ -167,13 +173,13 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
         token = "t" * 1_880
         assert msgspec.structs.replace(GRANT, refresh_token=token).fits
         size = sum([await fill(kube, namespace, secret, range(at, at + 100), token) for at in range(0, 300, 100)])
-        assert 0.8 * MAX_BYTES < size < MAX_BYTES
+        room = PERSONS_BYTES
+        assert 0.8 * MAX_BYTES < size < room
         with caplog.at_level(logging.WARNING):
             store.changes()
             await eventually(lambda: store.fill > 0.8)
         assert f"The Secret {secret} is " in caplog.text
-        room = (MAX_BYTES - size) // (size // 300)
-        await fill(kube, namespace, secret, range(300, 300 + room), token)
+        await fill(kube, namespace, secret, range(300, 300 + (room - size) // (size // 300)), token)
         with pytest.raises(GrantStoreError, match=rf"{secret} is full \(3\d\d grants\): end accounts that nobody uses"):
             await store.write(KEY, msgspec.structs.replace(GRANT, refresh_token=token))
         assert await store.write(SOMEBODY, GRANT), "another Secret has room"
@@ -184,8 +190,22 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
             await store.write(KEY, GRANT)
         longer = msgspec.structs.replace(GRANT, refresh_token=token, holder="x" * 60, renewing_until=1_700_000_000.5)
         for number in range(10):
-            renewed = GrantKey(KEY.person, f"default/other-{number}")
-            assert await store.write(renewed, longer), "grants of a full Secret can be renewed"
+            assert await store.write(another(number), longer), "grants of a full Secret can be renewed"
+
+
+async def test_a_person_leaves_room_for_others_in_a_secret(control_plane: ControlPlane, namespace: str) -> None:
+    async with cluster(control_plane, namespace) as kube, store_in(kube, namespace) as store:
+        large = msgspec.structs.replace(GRANT, refresh_token="t" * 1_880)
+        keys = [GrantKey(KEY.person, f"default/server-{number}") for number in range(100)]
+        written = await asyncio.gather(*(store.write(key, large) for key in keys), return_exceptions=True)
+        refused = [str(each) for each in written if isinstance(each, GrantStoreError)]
+        assert 70 < len(keys) - len(refused) < 100
+        assert all("240 kB of this person" in each for each in refused)
+        neighbours = (f"jwt:https://idp#{number}".encode() for number in range(1_000))
+        neighbour = next(each for each in neighbours if store.secret_of(each) == store.secret_of(KEY.person))
+        assert await store.write(GrantKey(neighbour, "default/linear"), large)
+        await store.delete(keys[0])
+        assert await store.write(KEY, large)
 
 
 async def test_a_secret_that_is_missing_is_named(control_plane: ControlPlane, namespace: str) -> None:

@@ -220,6 +220,19 @@ async def test_a_client_is_the_agent_of_its_host_and_path_unless_the_settings_na
     assert (await directory.find(VSCODE["client_id"])).agent == "vscode.dev/oauth/client-metadata.json"
 
 
+async def test_documents_of_anybody_do_not_push_out_those_of_named_hosts() -> None:
+    strangers = [{**CLAUDE, "client_id": f"https://host{number}.example/c"} for number in range(MAX_CLIENTS)]
+    for each in strangers:
+        each["redirect_uris"] = [f"{each['client_id']}/back"]
+    hosts = Hosts(CLAUDE, *strangers)
+    directory = clients(hosts, HandClock(), ("*", "claude.ai"))
+    good = await directory.find(URL)
+    for each in strangers:
+        await directory.find(each["client_id"])
+    hosts.documents[URL] = ClientsAway("the host is away")
+    assert await directory.find(URL) is good
+
+
 async def test_an_end_ends_fetches() -> None:
     hosts = Hosts(CLAUDE)
     hosts.seconds = 3_600.0

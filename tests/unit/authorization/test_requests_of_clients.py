@@ -10,7 +10,6 @@ from fairlead_authorization.protocol.browser_state import (
     ConsentAwaited,
     PersonAwaited,
 )
-from fairlead_authorization.protocol.client_assertions import MAX_SECONDS, UsedAssertions
 from fairlead_authorization.protocol.metadata import metadata_paths, server_metadata
 from fairlead_authorization.protocol.parameters import (
     MAX_PARAMETERS,
@@ -142,11 +141,3 @@ def test_description_has_no_character_that_the_standard_forbids() -> None:
         url
         == "https://desk.example/back?error=invalid_request&error_description=no&iss=https%3A%2F%2Ftools.example.com"
     )
-
-
-def test_used_assertions_are_remembered_as_long_as_they_are_valid() -> None:
-    used = UsedAssertions()
-    assertion = "e30.eyJzdWIiOiJhIiwianRpIjoiMSJ9.x"  # {"sub": "a", "jti": "1"}
-    assert used.take(assertion, 0.0)
-    assert not used.take(assertion, MAX_SECONDS)
-    assert not used.take("e30.eyJzdWIiOiJhIn0.x", 0.0)

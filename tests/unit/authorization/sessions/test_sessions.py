@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from fairlead_authorization.sessions.consents import MAX_CONSENT_BYTES
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
 from fairlead_authorization.sessions.session import ClientSession, ProviderGrant, SessionRefused, SessionsAway
 from fairlead_authorization.sessions.session_record import (
@@ -18,7 +19,7 @@ from fairlead_authorization.sessions.session_record import (
     has_ended,
     new_session,
 )
-from fairlead_authorization.sessions.stored_sessions import MAX_SESSIONS
+from fairlead_authorization.sessions.stored_sessions import MAX_SESSIONS, MAX_SESSIONS_BYTES
 from fairlead_gateway.grants.granted_server import granted_server
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import MAX_SESSION_BYTES, GrantKey, GrantStoreError
@@ -144,6 +145,33 @@ async def test_a_sign_in_beyond_the_limit_ends_the_session_that_was_not_used_for
     assert len(sessions) == MAX_SESSIONS - 1
 
 
+async def test_sessions_of_a_person_have_room_in_bytes_and_those_unused_for_longest_make_way(
+    world: SessionWorld, replica: Replica
+) -> None:
+    who = person(groups=["g" * 2_800])
+    issued = []
+    for _ in range(MAX_SESSIONS):
+        world.later(1)
+        issued.append(await replica.signed_in(who=who))
+    left = [session.id for session in await replica.sign_ins.of(key_of())]
+    assert 20 < len(left) < MAX_SESSIONS
+    assert left == [each.session.id for each in reversed(issued)][: len(left)]
+    grants = [grant for _, grant in await replica.store.of_person(key_of())]
+    assert sum(len(msgspec.json.encode(grant)) for grant in grants) <= MAX_SESSIONS_BYTES + 1_000
+
+
+async def test_consents_of_a_person_have_room_in_bytes_and_the_oldest_make_way(
+    world: SessionWorld, replica: Replica
+) -> None:
+    for number in range(30):
+        world.later(1)
+        client = msgspec.structs.replace(CLIENT, id=f"https://claude.ai/{number:02}/{'c' * 1_000}")
+        await replica.sessions.consent(await replica.begun(client=client), client)
+    stored = [grant for key, grant in await replica.store.of_person(key_of()) if key.server.startswith("consent:")]
+    assert sum(len(msgspec.json.encode(grant)) for grant in stored) <= MAX_CONSENT_BYTES
+    assert {grant.client_id[18:20] for grant in stored} == {f"{number:02}" for number in range(30 - len(stored), 30)}
+
+
 async def test_sign_ins_without_consent_do_not_end_sessions(world: SessionWorld, replica: Replica) -> None:
     issued = await replica.signed_in()
     for _ in range(2 * MAX_SESSIONS):
@@ -242,7 +270,7 @@ async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWor
     await replica.begun()
     issued = await replica.signed_in("ben")
     await replica.sessions.consent(issued.session, CLIENT)
-    expired = ExpiredSessions(replica.store, world.clock)
+    expired = ExpiredSessions(replica.store, replica.ends, world.clock)
     world.later(WAITING_SECONDS)
     await expired.look()
     left = {key.server.partition(":")[0] for key, _ in await replica.store.everything()}

@@ -9,7 +9,7 @@ from fairlead_authorization.sessions.session import SessionsAway
 from fairlead_authorization.sessions.spent_assertions import PREFIX, SpentAssertions
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant
-from sessionworld import ISSUER, NOW
+from sessionworld import ISSUER, NOW, SessionWorld
 from virtualtime import HandClock
 
 
@@ -51,7 +51,7 @@ async def test_record_goes_when_the_assertion_cannot_be_valid_any_more() -> None
 async def test_records_of_a_replica_that_is_gone_are_deleted_by_another() -> None:
     store, clock = MemoryGrants(), HandClock(NOW)
     assert await SpentAssertions(store, clock).spend(ISSUER, "one", NOW + 300)
-    sweeper = ExpiredSessions(store, clock)
+    sweeper = ExpiredSessions(store, SessionWorld(lambda: store).replica().ends, clock)
     await sweeper.look()
     assert await records(store) == 1
     clock.now = NOW + 300

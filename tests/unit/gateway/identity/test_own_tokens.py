@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,17 +14,20 @@ from joserfc.jwk import ECKey
 
 from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.ended_sessions import EndedSessions
+from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
 from fairlead_authorization.sessions.session import ClientSession
+from fairlead_authorization.sessions.session_ends import PREFIX
+from fairlead_authorization.sessions.session_record import session_key
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import Tokens
-from fairlead_gateway.identity.own_tokens import MAX_SECONDS, OwnTokens
+from fairlead_gateway.identity.own_tokens import ENDED, MAX_ENDED, MAX_SECONDS, SKEW_SECONDS, OwnTokens
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.token_identity import service_account_identity
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, VersionedGrant
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, VersionedGrant
 from sessionworld import ACCESS, HERE, ISSUER, NOW, SessionWorld, key_of, person
 from virtualtime import HandClock
 from waiting import eventually
@@ -236,11 +238,26 @@ async def test_tokens_of_the_gateway_are_not_kept_to_be_exchanged_elsewhere(door
 
 class _Store(MemoryGrants):
     away = False
+    full = False
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        if self.full:
+            raise GrantStoreError("the store is full")
+        return await super().write(key, grant, replaces)
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        if self.away:
+            raise GrantStoreError("the store does not respond")
+        return await super().of_person(person)
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         if self.away:
             raise GrantStoreError("the store does not respond")
         return await super().read(key)
+
+
+async def _come_back(seconds: float) -> None:
+    _Store.away = False
 
 
 @pytest.fixture
@@ -249,6 +266,7 @@ async def world() -> AsyncIterator[SessionWorld]:
     async with SessionWorld(lambda: store) as made:
         made.clock.now = time.time()
         yield made
+    _Store.away = _Store.full = False
 
 
 async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(world: SessionWorld) -> None:
@@ -257,7 +275,7 @@ async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(w
     identities = Identities([own], anonymous=False, now=world.clock)
     ended = EndedSessions(replica.store, own.end_session)
     await identities.start()
-    ended.start()
+    await ended.start()
     issued, other = await replica.signed_in(), await replica.signed_in("ben")
     header, another = [
         f"Bearer {(await replica.tokens.issue(each.session)).value}".encode() for each in (issued, other)
@@ -291,14 +309,69 @@ async def test_a_session_that_ends_while_the_store_is_away_is_looked_at_again(wo
         _Store.away = False
 
     watch = EndedSessions(replica.store, ended.append, pause)
-    watch.start()
-    await asyncio.sleep(0)
-    _Store.away = True
-    await replica.sessions.end(key_of(), issued.session.id)
+    await watch.start()
+    await eventually(lambda: tries)
+    await replica.store.delete(session_key(key_of(), issued.session.id))
+    _Store.away, before = True, tries
     await eventually(lambda: ended)
     assert ended == [issued.session.id]
-    assert tries
+    assert tries > before
     await watch.aclose()
+
+
+async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_before(world: SessionWorld) -> None:
+    replica = world.replica()
+    issued, other = await replica.signed_in(), await replica.signed_in()
+    token, another = [(await replica.tokens.issue(each.session)).value for each in (issued, other)]
+    await replica.sign_ins.end(key_of(), issued.session.id)
+    for away in (False, True):
+        _Store.away = away
+        own = OwnTokens(HERE, replica.keys, [PROVIDER], now=world.clock)
+        watch = EndedSessions(replica.store, own.end_session, _come_back)
+        await watch.start()
+        await eventually(partial(len, own._ended))
+        verdict = own.check(token)
+        assert isinstance(verdict, CredentialRefusal)
+        assert "has ended" in verdict.message
+        assert isinstance(own.check(another), Identity)
+        await watch.aclose()
+
+
+async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(world: SessionWorld) -> None:
+    replica = world.replica()
+    issued, begun = await replica.signed_in(), await replica.begun("ben")
+    await replica.sessions.end(key_of(), issued.session.id)
+    await replica.sessions.end(key_of("ben"), begun.id)
+    expired = ExpiredSessions(replica.store, replica.ends, world.clock)
+    await expired.look()
+    (left,) = [key for key, _ in await replica.store.of_person(b"") if key.server.startswith(PREFIX)]
+    assert left.server == PREFIX + issued.session.id, "a session that nobody consented to has no tokens"
+    world.later(MAX_SECONDS + SKEW_SECONDS)
+    await expired.look()
+    assert left not in [key for key, _ in await replica.store.of_person(b"")]
+
+
+async def test_a_session_ends_although_its_end_cannot_be_remembered(
+    world: SessionWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    replica = world.replica()
+    issued = await replica.signed_in()
+    _Store.full = True
+    assert await replica.sessions.end(key_of(), issued.session.id)
+    assert replica.ended == [issued.session.id]
+    assert "will not know of a client's session that it has ended" in caplog.text
+
+
+async def test_no_session_of_more_than_are_remembered_comes_back_to_life(door: Door) -> None:
+    first, other, whole = await door.issued(id="first"), await door.issued(id="other"), await door.issued(id="")
+    door.own.end_session("first")
+    door.clock.now += SKEW_SECONDS + 1
+    for number in range(MAX_ENDED):
+        door.own.end_session(f"s{number}")
+    assert len(door.own._ended) == MAX_ENDED
+    assert door.own.check(first) == door.own.check(other) == ENDED, "what is older is refreshed"
+    accepted(door, whole)  # has no session
+    accepted(door, await door.issued(id="other"))
 
 
 async def test_ended_sessions_are_forgotten_when_their_last_token_has_expired(door: Door) -> None:

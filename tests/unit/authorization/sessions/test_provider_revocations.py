@@ -1,0 +1,160 @@
+"""Refresh tokens of sessions that ended, as their providers hear of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
+from fairlead_authorization.sessions.provider_revocations import MAX_WAITING, ProviderRevocations
+from fairlead_authorization.sessions.session import SessionRefused
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.stored_grant import StoredGrant
+from sessionworld import ISSUER, TIMES, Replica, SessionWorld, key_of, person
+from waiting import eventually
+
+
+class Provider:
+    """Takes revocations."""
+
+    def __init__(self) -> None:
+        self.revoked: list[str] = []
+        self.takes = True
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def revoke(self, grant: StoredGrant) -> bool:
+        await self.free.wait()
+        self.revoked.append(grant.refresh_token)
+        return self.takes
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[SessionWorld]:
+    store = MemoryGrants()
+    async with SessionWorld(lambda: store) as made:
+        yield made
+
+
+@pytest.fixture
+def replica(world: SessionWorld) -> Replica:
+    return world.replica()
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+@pytest.fixture
+async def revocations(replica: Replica, provider: Provider) -> AsyncIterator[ProviderRevocations]:
+    replica.revocations.start(provider.revoke)
+    yield replica.revocations
+    provider.free.set()
+    await replica.revocations.aclose()
+
+
+@pytest.mark.usefixtures("revocations")
+async def test_a_sign_in_that_is_ended_is_revoked_with_its_current_refresh_token(
+    replica: Replica, provider: Provider
+) -> None:
+    issued = await replica.signed_in()
+    await replica.refresh(issued.refresh_token)
+    await replica.sign_ins.end(key_of(), issued.session.id)
+    await eventually(lambda: provider.revoked)
+    assert provider.revoked == ["g0.1"]
+
+
+@pytest.mark.usefixtures("revocations")
+async def test_a_replay_and_the_sweep_revoke_too(world: SessionWorld, replica: Replica, provider: Provider) -> None:
+    issued = await replica.signed_in()
+    await replica.refresh(issued.refresh_token)
+    world.later(TIMES.grace)
+    with pytest.raises(SessionRefused):
+        await replica.refresh(issued.refresh_token)
+    await eventually(lambda: provider.revoked == ["g0.1"])
+    ben = await replica.begun("ben")
+    world.later(ben.ends_at)
+    await ExpiredSessions(replica.store, replica.ends, world.clock).look()
+    await eventually(lambda: provider.revoked == ["g0.1", "g1.0"])
+
+
+@pytest.mark.usefixtures("revocations")
+async def test_a_provider_that_has_ended_the_access_is_not_asked_again(
+    world: SessionWorld, replica: Replica, provider: Provider
+) -> None:
+    issued, ben = await replica.signed_in(), await replica.signed_in("ben")
+    world.provider.end("g0.0")
+    with pytest.raises(SessionRefused):
+        await replica.refresh(issued.refresh_token)
+    await replica.sign_ins.end(key_of("ben"), ben.session.id)
+    await eventually(lambda: provider.revoked)
+    assert provider.revoked == ["g1.0"]
+
+
+@pytest.mark.usefixtures("revocations")
+async def test_another_person_in_the_answer_is_revoked_with_the_token_of_the_answer(
+    world: SessionWorld, replica: Replica, provider: Provider
+) -> None:
+    issued = await replica.signed_in()
+    world.provider.answers = lambda _: person("mallory")
+    with pytest.raises(SessionRefused):
+        await replica.refresh(issued.refresh_token)
+    await eventually(lambda: provider.revoked)
+    assert provider.revoked == ["g0.1"]
+
+
+async def test_a_person_with_another_session_by_the_provider_keeps_the_grant(
+    revocations: ProviderRevocations, replica: Replica, provider: Provider
+) -> None:
+    first, second = await replica.signed_in(), await replica.signed_in()
+    await replica.sign_ins.end(key_of(), first.session.id)
+    await revocations.aclose()
+    await replica.sign_ins.end(key_of(), second.session.id)
+    await eventually(lambda: provider.revoked)
+    assert provider.revoked == ["g1.0"], "the provider may have ended both by the first"
+
+
+@pytest.mark.usefixtures("revocations")
+async def test_a_session_without_a_refresh_token_has_nothing_to_revoke(replica: Replica, provider: Provider) -> None:
+    issued = await replica.signed_in(renewable=False)
+    ben = await replica.signed_in("ben")
+    await replica.sign_ins.end(key_of(), issued.session.id)
+    await replica.sign_ins.end(key_of("ben"), ben.session.id)
+    await eventually(lambda: provider.revoked)
+    assert provider.revoked == ["g0.0"]
+
+
+@pytest.mark.usefixtures("revocations")
+async def test_a_sign_out_does_not_wait_for_the_provider(
+    replica: Replica, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.free.clear()
+    provider.takes = False
+    issued = await replica.signed_in()
+    assert await replica.sign_ins.end(key_of(), issued.session.id) is not None
+    assert provider.revoked == []
+    provider.free.set()
+    await eventually(lambda: f"was not revoked at {ISSUER}" in caplog.text)
+
+
+async def test_revocations_that_wait_are_bounded_and_made_at_the_end(
+    revocations: ProviderRevocations, replica: Replica, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    issued = await replica.signed_in()
+    stored = await replica.stored(issued.session)
+    assert stored is not None
+    await replica.sign_ins.end(key_of(), issued.session.id)
+    await eventually(lambda: provider.revoked)
+    provider.free.clear()
+    ((key, _),) = [each for each in await replica.store.of_person(b"") if each[0].server.startswith("ended:")]
+    for _ in range(MAX_WAITING):
+        revocations.add(key._replace(person=key_of()), stored)
+    assert "was not revoked" not in caplog.text
+    revocations.add(key._replace(person=key_of()), stored)
+    assert f"{MAX_WAITING} others wait" in caplog.text
+    provider.free.set()
+    await revocations.aclose()
+    assert len(provider.revoked) == 1 + MAX_WAITING

@@ -1,0 +1,76 @@
+"""Room in a Secret of grants: for one person, for all of them, and for the gateway itself."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from fairlead_gateway.grants.sealed_grant import SealedGrant, beginning_of_records, encode_record, record_name
+from fairlead_gateway.grants.secret_room import (
+    MAX_BYTES,
+    OWN_BYTES,
+    PERSON_BYTES,
+    PERSONS_BYTES,
+    RESERVE_BYTES,
+    refusal,
+)
+from fairlead_mcp.oauth.stored_grant import GrantKey
+
+SIZE = 3_000
+
+
+def record(person: bytes, server: str) -> bytes:
+    return encode_record(SealedGrant(person, server, "https://as", "v", "k", b"n" * 12, b"s" * 2_100))
+
+
+def filled(person: bytes, size: int) -> dict[str, str | None]:
+    """Records of a person of that many bytes together, as a Secret has them."""
+    data: dict[str, str | None] = {}
+    for number in range(size // SIZE):
+        key = GrantKey(person, f"session:{number}")
+        data[record_name(key)] = base64.b64encode(record(person, key.server).ljust(SIZE)).decode()
+    return data
+
+
+def crowd(size: int) -> dict[str, str | None]:
+    """Records of many persons."""
+    data: dict[str, str | None] = {}
+    for number in range(size // PERSON_BYTES + 1):
+        data |= filled(b"person %d" % number, min(PERSON_BYTES, size - number * PERSON_BYTES))
+    return data
+
+
+@pytest.mark.parametrize("person", [b"", b"a", b"ad", b"ada", b"jwt:https://idp#ada", b"\xff\x00\x7f"])
+def test_records_of_a_person_are_told_by_how_they_begin(person: bytes) -> None:
+    assert record(person, "default/linear").startswith(beginning_of_records(person))
+    for other in (b"", b"b", person + b"x", person + b"xyz"):
+        if other != person:
+            assert not record(other, "default/linear").startswith(beginning_of_records(person)[:-2])
+
+
+def test_a_person_fills_only_a_part_of_a_secret() -> None:
+    data = filled(b"ada", PERSON_BYTES)
+    assert "of this person" in refusal(data, b"ada", "new", SIZE)
+    assert not refusal(data, b"adam", "new", SIZE)
+    assert not refusal(data, b"", "new", SIZE)
+    assert not refusal(data, b"ada", next(iter(data)), SIZE + RESERVE_BYTES), "what is stored can change"
+
+
+def test_persons_leave_the_gateway_room_for_its_keys() -> None:
+    data = crowd(PERSONS_BYTES)
+    assert "is full" in refusal(data, b"ada", "new", SIZE)
+    assert not refusal(data, b"", "new", SIZE)
+
+
+def test_the_gateway_leaves_persons_their_room() -> None:
+    data = filled(b"", OWN_BYTES)
+    assert "is full" in refusal(data, b"", "new", SIZE)
+    assert not refusal(data | crowd(PERSONS_BYTES - SIZE), b"ada", "new", SIZE)
+
+
+def test_changes_of_what_is_stored_have_a_reserve_beyond_the_limit() -> None:
+    data = crowd(MAX_BYTES)
+    name = next(iter(data))
+    assert not refusal(data, b"person 0", name, SIZE + RESERVE_BYTES // 2)
+    assert "is full" in refusal(data, b"person 0", name, SIZE + 2 * RESERVE_BYTES)
