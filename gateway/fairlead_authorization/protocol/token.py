@@ -19,11 +19,11 @@ from fairlead_authorization.protocol.client_requests import AuthenticatedRequest
 from fairlead_authorization.protocol.grants import SessionGrant
 from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
 from fairlead_authorization.protocol.parts import AuthorizationParts
+from fairlead_authorization.protocol.provider import renew_person
 from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
 from fairlead_authorization.sessions.session import (
     IssuedRefreshToken,
-    PersonGone,
     ProviderAway,
     RenewedPerson,
     SessionRefused,
@@ -125,7 +125,4 @@ class ClientTokenEndpoint:
         return {**content, "scope": " ".join(scopes)} if scopes else content
 
     async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        for provider in self._parts.providers.values():
-            if provider.client.issuer.issuer == person.issuer:
-                return await provider.renew(person, refresh_token)
-        raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+        return await renew_person(self._parts.providers.values(), person, refresh_token)
