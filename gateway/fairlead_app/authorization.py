@@ -89,7 +89,7 @@ class AuthorizationService:
         self.parts = parts
         self.api = api
         self.subject_tokens = subject_tokens
-        """Tokens of the providers, for servers that are called by exchanged tokens."""
+        """Tokens of the providers, which are exchanged for tokens of servers."""
         self._own = own
         self._closing = closing
         self._ended = EndedSessions(store, own.authenticator.end_session)

@@ -143,8 +143,8 @@ OWN_TOKENS = (
         f"{_SESSIONS}.subject_tokens",
         (
             (
-                "        kept = self._kept.get(key)\n",
-                "        kept = next((each for (_, of), each in self._kept.items() if of == key[1]), None)\n",
+                "        answer = self._answers.get(key)\n",
+                "        answer = next((each for (_, of), each in self._answers.items() if of == key[1]), None)\n",
             ),
         ),
         "tests/unit/authorization/sessions/test_subject_tokens.py::test_session_of_another_person_gives_no_token",

@@ -27,6 +27,7 @@ _FORM: Final = re.compile(r'<form[^>]*\bmethod="post"[^>]*>', re.IGNORECASE)
 _ACTION: Final = re.compile(r'\baction="([^"]*)"')
 _HIDDEN: Final = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 _ONWARD: Final = re.compile(r'<meta http-equiv="refresh" content="0; url=([^"]+)">')
+_NOWHERE: Final = URL()
 _PROGRAM: Final = """#!{python}
 import asyncio, json, sys
 sys.path.insert(0, {support!r})
@@ -38,8 +39,8 @@ asyncio.run(visit(sys.argv[-1], json.loads({login!r})))
 class _LoopbackCookies(aiohttp.CookieJar):
     """Cookies of servers on this machine, to which browsers send those that are `Secure` without TLS too."""
 
-    def filter_cookies(self, request_url: URL) -> BaseCookie[str]:
-        return super().filter_cookies(request_url.with_scheme("https"))
+    def filter_cookies(self, request_url: URL = _NOWHERE) -> BaseCookie[str]:
+        return super().filter_cookies(request_url.with_scheme("https") if request_url else request_url)
 
 
 async def visit(url: str, login: Mapping[str, str], pages: list[str] | None = None) -> str:

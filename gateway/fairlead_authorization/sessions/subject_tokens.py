@@ -32,7 +32,7 @@ from fairlead_mcp.oauth.errors import (
 )
 from fairlead_mcp.oauth.token_cache import SKEW_PART, SKEW_SECONDS
 
-MAX_KEPT: Final = 2_048
+MAX_SESSIONS: Final = 2_048
 """Limit on the sessions whose tokens, or last failure, are in memory."""
 PAUSE_SECONDS: Final = 1.0
 """Time for which a failure is answered again without another request."""
@@ -40,8 +40,8 @@ _Key: TypeAlias = tuple[bytes, str]
 """Person and session."""
 
 
-class _Kept(NamedTuple):
-    """What the provider answered last for a session."""
+class _LastAnswer(NamedTuple):
+    """Last answer of the provider for a session."""
 
     tokens: Mapping[str, SubjectToken]
     failure: GrantFailed | None
@@ -61,19 +61,19 @@ class SubjectTokens:
         self._renew = renew
         self._ended = ended
         self._now = now
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._flights: dict[_Key, asyncio.Task[_Kept]] = {}
+        self._answers: OrderedDict[_Key, _LastAnswer] = OrderedDict()
+        self._flights: dict[_Key, asyncio.Task[_LastAnswer]] = {}
 
     async def get(self, identity: Identity, token_type: str) -> SubjectToken:
         """As `SessionSubject`."""
         key = (identity.person, identity.session)
-        kept = self._kept.get(key)
-        if kept is None or not self._is_fresh(kept, token_type):
+        answer = self._answers.get(key)
+        if answer is None or not self._is_fresh(answer, token_type):
             # goes on without waiters, or the provider's new refresh token might be lost
-            kept = await asyncio.shield(self._flights.get(key) or self._begin(key))
-        if kept.failure is not None:
-            raise kept.failure.again()
-        token = kept.tokens.get(token_type)
+            answer = await asyncio.shield(self._flights.get(key) or self._begin(key))
+        if answer.failure is not None:
+            raise answer.failure.again()
+        token = answer.tokens.get(token_type)
         if token is None:
             raise GrantFailed(
                 f"the identity provider gives no token of the type {token_type} when a sign-in is renewed: correct "
@@ -88,32 +88,32 @@ class SubjectTokens:
             _, late = await asyncio.wait([*self._flights.values()], timeout=CLAIM_SECONDS)
             for task in late:
                 task.cancel()
-        self._kept.clear()
+        self._answers.clear()
 
     # Internals
 
-    def _is_fresh(self, kept: _Kept, token_type: str) -> bool:
+    def _is_fresh(self, answer: _LastAnswer, token_type: str) -> bool:
         """Whether the last answer counts still."""
         now = self._now()
-        if kept.failure is not None:
-            return now < kept.at + PAUSE_SECONDS
-        token = kept.tokens.get(token_type) or next(iter(kept.tokens.values()), None)
+        if answer.failure is not None:
+            return now < answer.at + PAUSE_SECONDS
+        token = answer.tokens.get(token_type) or next(iter(answer.tokens.values()), None)
         if token is None:
-            return now < kept.at + PAUSE_SECONDS
-        return now < token.expires_at - min(SKEW_SECONDS, SKEW_PART * (token.expires_at - kept.at))
+            return now < answer.at + PAUSE_SECONDS
+        return now < token.expires_at - min(SKEW_SECONDS, SKEW_PART * (token.expires_at - answer.at))
 
-    def _begin(self, key: _Key) -> asyncio.Task[_Kept]:
+    def _begin(self, key: _Key) -> asyncio.Task[_LastAnswer]:
         task = asyncio.get_running_loop().create_task(self._ask(key), name="subject token")
         self._flights[key] = task
         task.add_done_callback(lambda _: self._flights.pop(key))
         return task
 
-    async def _ask(self, key: _Key) -> _Kept:
+    async def _ask(self, key: _Key) -> _LastAnswer:
         """Ask the provider, and keep what it answers."""
-        answer: RenewedPerson | None = None
+        renewed: RenewedPerson | None = None
         failure: GrantFailed | None = None
         try:
-            answer = await self._sessions.renew(*key, self._renew)
+            renewed = await self._sessions.renew(*key, self._renew)
         except SessionRefused as error:
             self._ended(key[1])
             failure = GrantFailed(str(error), cause=SUBJECT_TOKEN_EXPIRED)
@@ -126,8 +126,8 @@ class SubjectTokens:
             failure = GrantFailed(str(error), cause=PROVIDER_ERROR)
         except SessionsAway as error:
             failure = GrantFailed(str(error), cause=GRANT_STORE)
-        kept = self._kept[key] = _Kept({} if answer is None else answer.tokens, failure, self._now())
-        self._kept.move_to_end(key)
-        if len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
-        return kept
+        answer = self._answers[key] = _LastAnswer({} if renewed is None else renewed.tokens, failure, self._now())
+        self._answers.move_to_end(key)
+        if len(self._answers) > MAX_SESSIONS:
+            self._answers.popitem(last=False)
+        return answer

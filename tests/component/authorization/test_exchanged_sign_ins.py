@@ -17,7 +17,7 @@ from dexworld import STAFF_ALONE
 from fairlead_api.documents.catalog import Catalog, Credential, CredentialRef
 from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
 from fairlead_app.gateway import Gateway
-from fairlead_gateway.identity.token_identity import jwt_person
+from fairlead_gateway.core.identity import Identity
 from gatewayworld import Answer, Wire, calling, catalog
 from jwtservers import python_server
 from ports import free_port
@@ -27,7 +27,7 @@ TOOL = "desk__whoami"
 
 
 def exchanging(folder: Path, url: str, secret: str, **oauth: Any) -> Catalog:
-    """A server that is called by exchanged tokens, with the secret of the gateway's client."""
+    """A server that gets exchanged tokens, with the secret of the gateway's client."""
     credentials = folder / "credentials"
     credentials.mkdir(exist_ok=True)
     (credentials / "desk.json").write_bytes(msgspec.json.encode(Credential(client_secret=secret)))
@@ -51,11 +51,14 @@ async def called(gateway: Gateway, client: SdkClient) -> Answer:
         return await wire.ask(calling(TOOL, {}).with_headers(authorization=f"Bearer {client.tokens.access_token}"))
 
 
-async def sign_out(gateway: Gateway, issuer: str, subject: str) -> None:
-    """End all sign-ins of a person."""
+async def sign_out(gateway: Gateway, client: SdkClient) -> None:
+    """End all sign-ins of the person of a client."""
     sign_ins = gateway.rest.administration.client_sign_ins
     assert sign_ins is not None
-    assert [each async for each in sign_ins.end_all(jwt_person(issuer, subject))]
+    assert client.tokens is not None
+    identity = await gateway.endpoint.identities.identify(f"Bearer {client.tokens.access_token}".encode())
+    assert isinstance(identity, Identity)
+    assert [each async for each in sign_ins.end_all(identity.person)]
 
 
 async def test_server_sees_each_person_of_dex_until_the_person_signs_out(tmp_path: Path) -> None:
@@ -81,8 +84,7 @@ async def test_server_sees_each_person_of_dex_until_the_person_signs_out(tmp_pat
             logins = [{"login": f"{name}@example.com", "password": dexexchange.PASSWORD} for name in ("alice", "bob")]
             clients = [SdkClient(f"{base}/mcp", login) for login in logins]
             assert [await client.call(TOOL) for client in (*clients, *clients)] == ["alice", "bob", "alice", "bob"]
-            identity = await gateway.endpoint.identities.identify(f"Bearer {clients[0].tokens.access_token}".encode())
-            await sign_out(gateway, dexes.people, identity.claims["sub"])
+            await sign_out(gateway, clients[0])
             refused = await called(gateway, clients[0])
             assert (refused.status, "invalid_token" in refused.headers["www-authenticate"]) == (401, True)
             assert await clients[1].call(TOOL) == "bob"

@@ -57,12 +57,12 @@ async def test_token_is_used_until_shortly_before_its_end(world: SessionWorld) -
 
 
 async def test_burst_of_calls_at_two_replicas_and_a_refresh_use_each_refresh_token_once(world: SessionWorld) -> None:
-    one, two = world.replica(), world.replica()
-    issued = await one.signed_in()
-    calls = [asyncio.ensure_future(replica.subject_token(issued.session)) for replica in (one, two) * 10]
-    refresh = asyncio.ensure_future(two.refresh(issued.refresh_token))
+    first, second = world.replica(), world.replica()
+    issued = await first.signed_in()
+    calls = [asyncio.ensure_future(replica.subject_token(issued.session)) for replica in (first, second) * 10]
+    refresh = asyncio.ensure_future(second.refresh(issued.refresh_token))
     assert len(set(await asyncio.gather(*calls))) == 2
-    await two.refresh((await refresh).refresh_token)
+    await second.refresh((await refresh).refresh_token)
     assert world.provider.requests == 4
 
 
