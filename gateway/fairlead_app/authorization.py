@@ -6,6 +6,7 @@ grants, as the authenticator needs them; and its endpoints, once there is a guar
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import time
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fairlead_authorization.sessions.session_ends import SessionEnds
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
+    from fairlead_authorization.sessions.subject_tokens import SubjectTokens
     from fairlead_gateway.identity.authenticator import Authenticator
     from fairlead_gateway.identity.client_sign_ins import ClientSignIns
     from fairlead_gateway.identity.jwt_authenticator import Tokens
@@ -82,6 +84,7 @@ class AuthorizationService:
         api: AuthorizationApi,
         own: OwnTokenParts,
         store: ClosableGrantStore,
+        subject_tokens: SubjectTokens,
         closing: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         """`closing` are called at the end, in their order."""
@@ -90,6 +93,8 @@ class AuthorizationService:
 
         self.parts = parts
         self.api = api
+        self.subject_tokens = subject_tokens
+        """Tokens of the providers, which are exchanged for tokens of servers."""
         self._own = own
         self._closing = closing
         self._ended = EndedSessions(store, own.authenticator.end_session)
@@ -219,11 +224,12 @@ def authorization_service(
     from fairlead_authorization.protocol.client_assertions import UsedAssertions
     from fairlead_authorization.protocol.metadata import CALLBACK
     from fairlead_authorization.protocol.parts import AuthorizationParts
-    from fairlead_authorization.protocol.provider import OpenIdProvider
+    from fairlead_authorization.protocol.provider import OpenIdProvider, renew_person
     from fairlead_authorization.sessions.access_tokens import AccessTokens
     from fairlead_authorization.sessions.session_record import SessionTimes
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.stored_sessions import StoredSessions
+    from fairlead_authorization.sessions.subject_tokens import SubjectTokens
     from fairlead_mcp.egress import public_only
     from fairlead_mcp.oauth.token_access import TokenAccess, load_tls
 
@@ -268,9 +274,11 @@ def authorization_service(
         now=time.time,
         clock=clock,
     )
+    renew = functools.partial(renew_person, tuple(parts.providers.values()))
+    subjects = SubjectTokens(sessions, renew, own.authenticator.end_session)
     api = AuthorizationApi(parts, guard)
-    closing = (sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
-    return AuthorizationService(parts, api, own, store, closing)
+    closing = (subjects.aclose, sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
+    return AuthorizationService(parts, api, own, store, subjects, closing)
 
 
 def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:

@@ -26,7 +26,7 @@ from fairlead_gateway.calls.tasks.client_tasks import ClientTasks
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.core.grant_counts import GRANTED
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import Identity, SessionSubject
 from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
@@ -80,6 +80,7 @@ def server_registry(
     links: SignInLinks,
     router_tools: RouterTools,
     complete: CompleteElicitation,
+    session_subject: SessionSubject,
 ) -> Registry:
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
@@ -111,6 +112,7 @@ def server_registry(
         complete=complete,
         is_own_audience=shared.trust.audiences.accepts,
         links=links,
+        session_subject=session_subject,
         grants=shared.grants,
     )
     return Registry(

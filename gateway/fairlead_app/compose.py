@@ -32,6 +32,7 @@ from fairlead_app.tool_services import AdminSources, rest_context, tool_services
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
 from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Source
+from fairlead_gateway.core.identity import Identity, SubjectToken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_offers.router.router_tools import RouterTools
@@ -100,6 +101,11 @@ def compose(
     listings = granted_listings(shared, lambda: registry, outbox, lambda: path.endpoint.selection.snapshot)
     sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
     router_tools = RouterTools(lambda: tools)
+
+    async def session_subject(identity: Identity, token_type: str) -> SubjectToken:
+        assert authorization is not None, "only it begins sessions"
+        return await authorization.subject_tokens.get(identity, token_type)
+
     registry = server_registry(
         shared,
         servers,
@@ -107,6 +113,7 @@ def compose(
         sign_ins,
         router_tools,
         lambda session, params: path.endpoint.streams.complete_elicitation(session, params),  # noqa: PLW0108 - see `path`
+        session_subject,
     )
     path = call_path(shared, registry, router_tools, sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
@@ -132,6 +139,7 @@ def compose(
         replaced=activation.free_replaced,
         heap=shared.heap,
     )
+    authorization = _authorization(shared, servers, rest.guard, runtime)
     parts = GatewayParts(
         shared=shared,
         snapshots=snapshots,
@@ -144,7 +152,7 @@ def compose(
         sign_ins=sign_ins,
         listings=listings,
         models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
-        authorization=_authorization(shared, servers, rest.guard, runtime),
+        authorization=authorization,
     )
     lifecycle = GatewayLifecycle(snapshots)
     listener = client_listener(

@@ -8,7 +8,7 @@ async with dex_exchange(folder) as dexes:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -82,8 +82,12 @@ def _person(name: str) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def dex_exchange(folder: Path, people: tuple[str, ...] = ("alice", "bob")) -> AsyncIterator[DexExchange]:
-    """Both on free ports. A test is skipped where there is no Dex."""
+async def dex_exchange(
+    folder: Path, people: tuple[str, ...] = ("alice", "bob"), callbacks: Sequence[str] = ()
+) -> AsyncIterator[DexExchange]:
+    """Both on free ports. `callbacks`: where browsers come back from the people's. A test is skipped where there is no
+    Dex.
+    """
     ports = free_port(), free_port()
     dexes = DexExchange(*(f"http://127.0.0.1:{port}/dex" for port in ports))
     folders = folder / "people", folder / "servers"
@@ -93,10 +97,14 @@ async def dex_exchange(folder: Path, people: tuple[str, ...] = ("alice", "bob"))
         "issuer": dexes.people,
         "storage": {"type": "memory"},
         "web": {"http": f"127.0.0.1:{ports[0]}"},
-        "oauth2": {"passwordConnector": "local", "grantTypes": ["password"]},
+        "oauth2": {
+            "passwordConnector": "local",
+            "grantTypes": ["password", "authorization_code", "refresh_token"],
+            "skipApprovalScreen": True,
+        },
         "enablePasswordDB": True,
         "staticPasswords": [*map(_person, people)],
-        "staticClients": [{"id": GATEWAY, "name": "The gateway", "secret": GATEWAY, "redirectURIs": []}],
+        "staticClients": [{"id": GATEWAY, "name": "The gateway", "secret": GATEWAY, "redirectURIs": [*callbacks]}],
     }
     connector = {
         "type": "oidc",

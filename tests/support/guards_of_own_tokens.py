@@ -152,4 +152,16 @@ OWN_TOKENS = (
         f"{_STATES}::test_sign_ins_without_consent_do_not_end_sessions",
         "assert []",
     ),
+    Guard(
+        "a provider's token by the sign-in of another person",
+        f"{_SESSIONS}.subject_tokens",
+        (
+            (
+                "        answer = self._answers.get(key)\n",
+                "        answer = next((each for (_, of), each in self._answers.items() if of == key[1]), None)\n",
+            ),
+        ),
+        "tests/unit/authorization/sessions/test_subject_tokens.py::test_session_of_another_person_gives_no_token",
+        "DID NOT RAISE",
+    ),
 )

@@ -14,7 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,8 +36,10 @@ CLIENT: Final = "fairlead"
 SECRET: Final = "the secret/of fairlead+"
 TOOLS: Final = "tools"
 """Client that stands for the MCP servers: the audience of the exchanged tokens."""
+STAFF: Final = "staff"
+"""Group of the first one of the people."""
 _DESK: Final = "desk"
-_PASSWORD: Final = "password"
+PASSWORD: Final = "password"
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Keycloak:
     """A running Keycloak with one realm."""
 
     issuer: str
+    base: str
 
     @property
     def token_url(self) -> str:
@@ -56,12 +59,21 @@ class Keycloak:
 
     async def sign_in(self, person: str) -> str:
         """An access token whose audiences are the gateway and its client, by the password grant."""
-        fields = {"grant_type": "password", "client_id": _DESK, "username": person, "password": _PASSWORD}
+        fields = {"grant_type": "password", "client_id": _DESK, "username": person, "password": PASSWORD}
         async with aiohttp.ClientSession() as session, session.post(self.token_url, data=fields) as answer:
             told = await answer.json()
         assert "access_token" in told, told
         token: str = told["access_token"]
         return token
+
+    async def disable(self, person: str) -> None:
+        """Let a person sign in no more."""
+        users = f"{self.base}/admin/realms/{_REALM}/users"
+        async with _administrator(self.base) as session:
+            async with session.get(users, params={"username": person, "exact": "true"}) as answer:
+                (user,) = await answer.json()
+            async with session.put(f"{users}/{user['id']}", json={**user, "enabled": False}) as answer:
+                assert answer.status == 204, await answer.text()
 
 
 def _build(source: Path, folder: Path) -> None:
@@ -85,10 +97,22 @@ def _audience(name: str, **config: str) -> dict[str, Any]:
     }
 
 
-def _realm(gateway: str, people: tuple[str, ...]) -> dict[str, Any]:
+def _groups() -> dict[str, Any]:
+    """A protocol mapper that adds the groups of people to ID and access tokens."""
+    config = {"claim.name": "groups", "full.path": "false", "id.token.claim": "true", "access.token.claim": "true"}
+    return {
+        "name": "groups",
+        "protocol": "openid-connect",
+        "protocolMapper": "oidc-group-membership-mapper",
+        "config": config,
+    }
+
+
+def _realm(gateway: str, people: tuple[str, ...], callbacks: Sequence[str]) -> dict[str, Any]:
     return {
         "realm": _REALM,
         "enabled": True,
+        "groups": [{"name": STAFF}],
         "users": [
             {
                 "username": person,
@@ -97,7 +121,9 @@ def _realm(gateway: str, people: tuple[str, ...]) -> dict[str, Any]:
                 "emailVerified": True,
                 "firstName": person,
                 "lastName": person,
-                "credentials": [{"type": "password", "value": _PASSWORD, "temporary": False}],
+                "groups": [f"/{STAFF}"] if person == people[0] else [],
+                "realmRoles": ["offline_access"],  # of the default roles, which imported people have not
+                "credentials": [{"type": "password", "value": PASSWORD, "temporary": False}],
             }
             for person in people
         ],
@@ -115,8 +141,9 @@ def _realm(gateway: str, people: tuple[str, ...]) -> dict[str, Any]:
                 "clientId": CLIENT,
                 "secret": SECRET,
                 "serviceAccountsEnabled": True,
+                "redirectUris": [*callbacks],
                 "attributes": {"standard.token.exchange.enabled": "true"},
-                "protocolMappers": [_audience("tools", **{"included.client.audience": TOOLS})],
+                "protocolMappers": [_audience("tools", **{"included.client.audience": TOOLS}), _groups()],
             },
             {"clientId": TOOLS, "secret": "unused"},
         ],
@@ -125,9 +152,11 @@ def _realm(gateway: str, people: tuple[str, ...]) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def keycloak(
-    folder: Path, *, gateway: str, people: tuple[str, ...] = ("alice", "bob")
+    folder: Path, *, gateway: str, people: tuple[str, ...] = ("alice", "bob"), callbacks: Sequence[str] = ()
 ) -> AsyncIterator[Keycloak]:
-    """Keycloak on a free port, in development mode, with a realm. `gateway`: audience of the people's tokens."""
+    """Keycloak on a free port, in development mode, with a realm, in which the first one of the people is of the group
+    STAFF. `gateway`: audience of the people's tokens; `callbacks`: where browsers come back from it.
+    """
     required("java")
     required("mvn")
     home = await asyncio.to_thread(built, _SOURCE, "keycloak", _build)
@@ -142,8 +171,8 @@ async def keycloak(
         )
         try:
             await until_async("Keycloak", lambda: _serves(process, base, log_file), seconds=_START_SECONDS)
-            await _make_realm(base, _realm(gateway, people))
-            yield Keycloak(f"{base}/realms/{_REALM}")
+            await _make_realm(base, _realm(gateway, people, callbacks))
+            yield Keycloak(f"{base}/realms/{_REALM}", base)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -151,13 +180,21 @@ async def keycloak(
 
 
 async def _make_realm(base: str, realm: dict[str, Any]) -> None:
+    async with (
+        _administrator(base) as session,
+        session.post(f"{base}/admin/realms", json=realm) as answer,
+    ):
+        assert answer.status == 201, await answer.text()
+
+
+@contextlib.asynccontextmanager
+async def _administrator(base: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """Requests of the administrator."""
     fields = {"grant_type": "password", "client_id": "admin-cli", "username": _ADMIN, "password": _ADMIN}
     async with aiohttp.ClientSession() as session:
         async with session.post(f"{base}/realms/master/protocol/openid-connect/token", data=fields) as answer:
-            token = (await answer.json())["access_token"]
-        headers = {"authorization": f"Bearer {token}"}
-        async with session.post(f"{base}/admin/realms", json=realm, headers=headers) as answer:
-            assert answer.status == 201, await answer.text()
+            session.headers["authorization"] = f"Bearer {(await answer.json())['access_token']}"
+        yield session
 
 
 async def _serves(process: asyncio.subprocess.Process, base: str, log: Path) -> bool:

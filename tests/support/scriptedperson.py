@@ -1,5 +1,5 @@
-"""A person with a browser, for clients that open a page to sign in: follows redirects, logs in at Dex, and allows what
-is asked, until a page asks nothing more. Also a program that such clients take for the browser.
+"""A person with a browser, for clients that open a page to sign in: follows redirects, logs in at Dex or Keycloak, and
+allows what is asked, until a page asks nothing more. Also a program that such clients take for the browser.
 
     text = await visit(url, login={"login": "ann@example.com", "password": "password"})
     environment = browser_environment(folder, login)      # for a client that is a process
@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from html import unescape
+from http.cookies import BaseCookie
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin
@@ -26,6 +27,7 @@ _FORM: Final = re.compile(r'<form[^>]*\bmethod="post"[^>]*>', re.IGNORECASE)
 _ACTION: Final = re.compile(r'\baction="([^"]*)"')
 _HIDDEN: Final = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 _ONWARD: Final = re.compile(r'<meta http-equiv="refresh" content="0; url=([^"]+)">')
+_NOWHERE: Final = URL()
 _PROGRAM: Final = """#!{python}
 import asyncio, json, sys
 sys.path.insert(0, {support!r})
@@ -34,10 +36,17 @@ asyncio.run(visit(sys.argv[-1], json.loads({login!r})))
 """
 
 
+class _LoopbackCookies(aiohttp.CookieJar):
+    """Cookies of servers on this machine, to which browsers send those that are `Secure` without TLS too."""
+
+    def filter_cookies(self, request_url: URL = _NOWHERE) -> BaseCookie[str]:
+        return super().filter_cookies(request_url.with_scheme("https") if request_url else request_url)
+
+
 async def visit(url: str, login: Mapping[str, str], pages: list[str] | None = None) -> str:
-    """Text of the last page. `pages` collects all that the person saw; `login` are the fields of Dex' form."""
+    """Text of the last page. `pages` collects all that the person saw; `login` are the fields of the login form."""
     fields: dict[str, str] | None = None
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with aiohttp.ClientSession(cookie_jar=_LoopbackCookies(unsafe=True)) as session:
         for _ in range(MAX_PAGES):
             verb = "GET" if fields is None else "POST"
             headers = {} if fields is None else {"origin": str(URL(url).origin())}

@@ -29,7 +29,10 @@ from fairlead_authorization.sessions.session_record import SessionTimes
 from fairlead_authorization.sessions.sign_ins import StoredSignIns
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.stored_sessions import StoredSessions
-from fairlead_gateway.identity.token_identity import jwt_person
+from fairlead_authorization.sessions.subject_tokens import SubjectTokens
+from fairlead_gateway.core.identity import Identity, SubjectToken
+from fairlead_gateway.identity.token_identity import jwt_person, jwt_principal
+from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 from virtualtime import HandClock
 
@@ -61,7 +64,8 @@ def key_of(subject: str = "ada") -> bytes:
 class RotatingProvider:
     """Gives each refresh token once, and ends the grant whose token it sees twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: NOW) -> None:
+        self.clock = clock
         self.away = False
         self.groups = ["players"]
         self.grants: dict[str, str] = {}
@@ -80,6 +84,11 @@ class RotatingProvider:
     def end(self, token: str) -> None:
         self.grants.pop(token.partition(".")[0], None)
 
+    def tokens(self, subject: str) -> dict[str, SubjectToken]:
+        """Tokens of an answer, valid for five minutes."""
+        token = SubjectToken(f"access of {subject} {self.requests}", self.clock() + 300)
+        return {ACCESS_TOKEN_TYPE: token}
+
     async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:
         self.requests += 1
         if self.held is not None:
@@ -92,7 +101,8 @@ class RotatingProvider:
             raise PersonGone
         self.grants[name] = f"{name}.{int(number) + 1}"
         now = person(who.subject, groups=self.groups)
-        return RenewedPerson(now if self.answers is None else self.answers(now), ProviderGrant(self.grants[name]))
+        answer = now if self.answers is None else self.answers(now)
+        return RenewedPerson(answer, ProviderGrant(self.grants[name]), self.tokens(who.subject))
 
 
 class Replica:
@@ -110,6 +120,7 @@ class Replica:
         self.sign_ins = StoredSignIns(store, self.ends, clock)
         self.tokens = AccessTokens(HERE, self.keys, now=clock)
         self._provider = world.provider
+        self._subjects = SubjectTokens(self.sessions, self._provider.renew, self.ended.append, clock)
 
     async def begun(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> ClientSession:
         """A session that waits for the consent of a person who has just signed in."""
@@ -127,6 +138,11 @@ class Replica:
     async def refresh(self, token: str, client_id: str = CLIENT.id) -> IssuedRefreshToken:
         return await self.sessions.refresh(token, client_id, self._provider.renew)
 
+    async def subject_token(self, session: ClientSession, subject: str = "ada", kind: str = ACCESS_TOKEN_TYPE) -> str:
+        """The provider's token for a call of a person with a token of a session."""
+        caller = Identity(kind="jwt", principal=jwt_principal(ISSUER, subject, None), session=session.id)
+        return (await self._subjects.get(caller, kind)).value
+
     async def stored(self, session: ClientSession, subject: str = "ada") -> StoredGrant | None:
         versioned = await self.store.read(GrantKey(key_of(subject), f"session:{session.id}"))
         return None if versioned is None else versioned.grant
@@ -137,7 +153,7 @@ class SessionWorld:
 
     def __init__(self, store: Callable[[], GrantStore], times: SessionTimes = TIMES) -> None:
         self.clock = HandClock(NOW)
-        self.provider = RotatingProvider()
+        self.provider = RotatingProvider(self.clock)
         self.replicas: list[Replica] = []
         self._store = store
         self._times = times

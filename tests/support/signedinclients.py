@@ -21,6 +21,7 @@ from mcp import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.types import TextContent
 from pydantic import AnyUrl
 
 from ports import free_port
@@ -54,11 +55,15 @@ class SdkClient:
 
     async def tools(self) -> list[str]:
         """Names of the tools that it sees; it signs in or refreshes for them where it has to."""
-        async with (
-            httpx2.AsyncClient(auth=self._auth, timeout=30) as http,
-            Client(streamable_http_client(self._url, http_client=http)) as client,
-        ):
+        async with self._connected() as client:
             return [tool.name for tool in (await client.list_tools()).tools]
+
+    async def call(self, tool: str) -> str:
+        """Text that a tool answers."""
+        async with self._connected() as client:
+            (content,) = (await client.call_tool(tool, {})).content
+            assert isinstance(content, TextContent)
+            return content.text
 
     def expire(self) -> None:
         """Let it take its access token as expired."""
@@ -81,6 +86,14 @@ class SdkClient:
             await visit(address, self._login, self.pages)
         if self._answered is not None:
             await self._answered()
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Client]:
+        async with (
+            httpx2.AsyncClient(auth=self._auth, timeout=30) as http,
+            Client(streamable_http_client(self._url, http_client=http)) as client,
+        ):
+            yield client
 
     @contextlib.asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:

@@ -7,7 +7,7 @@ accepts it, else the ID token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,9 +22,10 @@ from fairlead_authorization.sessions.session import (
     RenewedPerson,
     SignedInPerson,
 )
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import Identity, SubjectToken
 from fairlead_gateway.identity.id_tokens import id_token_fault
 from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import json_of, time_of
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_mcp.oauth.authorization_request import new_secret
 from fairlead_mcp.oauth.client_authentication import BASIC, NONE, POST
@@ -40,6 +41,7 @@ from fairlead_mcp.oauth.errors import (
     UNREACHABLE,
     GrantFailed,
 )
+from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, ID_TOKEN_TYPE, JWT_TYPE
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata
 from fairlead_mcp.oauth.stored_grant import StoredGrant
@@ -193,7 +195,7 @@ class OpenIdProvider:
             raise PersonGone(str(error)) from error
         except ProviderAway as error:
             raise ProviderAway(str(error), renewed) from error
-        return RenewedPerson(now, renewed)
+        return RenewedPerson(now, renewed, _tokens_of(issued))
 
     async def revoke(self, refresh_token: str) -> bool:
         """Revoke a refresh token (RFC 7009), where the provider takes revocations; False if it fails."""
@@ -301,3 +303,22 @@ class OpenIdProvider:
 
     def _sentence(self, error: GrantFailed) -> str:
         return error.impersonal
+
+
+async def renew_person(
+    providers: Iterable[OpenIdProvider], person: SignedInPerson, refresh_token: str
+) -> RenewedPerson:
+    """Ask the provider of a person again. Raises PersonGone, ProviderAway."""
+    for provider in providers:
+        if provider.client.issuer.issuer == person.issuer:
+            return await provider.renew(person, refresh_token)
+    raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+
+
+def _tokens_of(issued: IssuedToken) -> dict[str, SubjectToken]:
+    """Tokens of an answer whose ID token was verified, by type."""
+    access = SubjectToken(issued.access.value, issued.access.expires_at)
+    tokens = {ACCESS_TOKEN_TYPE: access, JWT_TYPE: access}
+    claims = json_of(issued.id_token.split(".")[1]) if issued.id_token else None
+    ends = time_of(claims.get("exp")) if claims is not None else None
+    return tokens if ends is None else {**tokens, ID_TOKEN_TYPE: SubjectToken(issued.id_token, ends)}

@@ -18,11 +18,11 @@ from fairlead_authorization.protocol.client_requests import AuthenticatedRequest
 from fairlead_authorization.protocol.grants import SessionGrant
 from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
 from fairlead_authorization.protocol.parts import AuthorizationParts
+from fairlead_authorization.protocol.provider import renew_person
 from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
 from fairlead_authorization.sessions.session import (
     IssuedRefreshToken,
-    PersonGone,
     ProviderAway,
     RenewedPerson,
     SessionRefused,
@@ -124,7 +124,4 @@ class ClientTokenEndpoint:
         return {**content, "scope": " ".join(scopes)} if scopes else content
 
     async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        provider = self._parts.provider_of(person.issuer)
-        if provider is None:
-            raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
-        return await provider.renew(person, refresh_token)
+        return await renew_person(self._parts.providers.values(), person, refresh_token)

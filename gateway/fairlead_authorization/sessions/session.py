@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from fairlead_authorization.clients.client import RegisteredClient
+from fairlead_gateway.core.identity import SubjectToken
 
 
 class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +71,8 @@ class RenewedPerson(NamedTuple):
 
     person: SignedInPerson
     grant: ProviderGrant
+    tokens: Mapping[str, SubjectToken] = {}
+    """Tokens that the provider gave, by type (RFC 8693 section 3)."""
 
 
 class PersonGone(Exception):
@@ -91,6 +94,10 @@ class SessionRefused(Exception):
     twice, or its session has ended; or a session cannot be stored, as the provider says too much of the person. The
     message is one sentence.
     """
+
+
+class NotRenewable(Exception):
+    """The provider gave no refresh token with a session. The message is one sentence."""
 
 
 class SessionsAway(Exception):
@@ -140,6 +147,12 @@ class SessionStore(Protocol):
         """Rotate a refresh token: the predecessor gives the same successor within the grace window, and ends the
         session after it (RFC 9700 section 4.14.2). One replica asks the provider, others wait for it. Raises
         SessionRefused, ProviderAway.
+        """
+        ...
+
+    async def renew(self, person: bytes, session_id: str, renew: Renew) -> RenewedPerson:
+        """Ask the provider for the person of an active session, as `refresh` does; the client's refresh token stays
+        current. Raises SessionRefused, NotRenewable, ProviderAway.
         """
         ...
 

@@ -16,8 +16,10 @@ from fairlead_authorization.sessions.room import making_way
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
+    NotRenewable,
     ProviderGrant,
     Renew,
+    RenewedPerson,
     RequestedAccess,
     SessionRefused,
     SessionsAway,
@@ -183,6 +185,27 @@ class StoredSessions(SessionStore):
             issued = await asyncio.shield(rotation.task)
             if issued is not None and rotation.generation == content.generation:
                 return issued
+        raise SessionsAway("the session changes all the time: try again")
+
+    async def renew(self, person: bytes, session_id: str, renew: Renew) -> RenewedPerson:
+        key = session_key(person, session_id)
+        answers: list[RenewedPerson] = []
+
+        async def noting(before: SignedInPerson, refresh_token: str) -> RenewedPerson:
+            answers.append(await renew(before, refresh_token))
+            return answers[-1]
+
+        for _ in range(_ATTEMPTS):
+            stored = await self._records.read(key)
+            if stored is None or not is_in(stored.grant, "active", self._now()):
+                raise SessionRefused("the sign-in of this token has ended: sign in again")
+            if not stored.grant.refresh_token:
+                raise NotRenewable("the identity provider gave no refresh token with this sign-in")
+            renewed = await self._renewals.renew(key, session_of(stored.grant).generation, noting)
+            if renewed is None or not answers:
+                continue
+            if await self._write(key, renewed.grant, renewed) is not None:
+                return answers[-1]
         raise SessionsAway("the session changes all the time: try again")
 
     async def revoke(self, token: str, client_id: str) -> None:

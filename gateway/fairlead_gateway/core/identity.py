@@ -8,9 +8,9 @@ Sessions and streams belong to it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -94,6 +94,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
     issued_here: bool = False
     """Whether the gateway itself issued the token, so that no authorization server of a server takes it."""
+    session: str = ""
+    """Sign-in of a client at the gateway that the token is of; its provider's tokens are the person's towards other
+    authorization servers. Empty: none.
+    """
     expires_at: float = float("inf")
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""
@@ -115,6 +119,10 @@ def _without_agent(principal: bytes) -> bytes:
     return principal.rpartition(b"/")[0] if principal.startswith(JWT_PREFIX) else principal
 
 
+SessionSubject: TypeAlias = Callable[[Identity, str], Awaitable[SubjectToken]]
+"""Gets a valid token of the provider for the person of an identity with a `session`: one of a type (RFC 8693 section
+3). Raises `fairlead_mcp.oauth.errors.GrantFailed`.
+"""
 IDENTITY: Final = "fairlead.identity"
 """Key of the `Identity` in an ASGI scope."""
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")

@@ -209,6 +209,7 @@ class OwnTokens:
             expires_at=ends,
             resource=resource,
             issued_here=True,
+            session=session,
         )
 
     def _workload(self, member: Any, resource: str, ends: float) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_KEY, OAuthSettings
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import Identity, SessionSubject, SubjectToken
 from fairlead_gateway.core.outbound import CallCredential, CallCredentials
 from fairlead_gateway.core.sign_in import SignInLinks
 from fairlead_gateway.core.token_destinations import SETTING, TokenDestination
@@ -28,6 +28,7 @@ from fairlead_mcp.oauth.errors import (
     TOKEN_REFUSED,
     GrantFailed,
 )
+from fairlead_mcp.oauth.grants import subject_token_type
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
@@ -50,10 +51,16 @@ def _ignore(identity: Identity, failure: GrantFailed | None, seconds: float) -> 
     """Observe nothing."""
 
 
+async def _no_session(identity: Identity, token_type: str) -> SubjectToken:
+    """At a gateway that issues no tokens."""
+    raise GrantFailed("the gateway has no sign-ins of clients", cause=NO_SUBJECT_TOKEN)
+
+
 class ServerCredentials(CallCredentials):
     """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
     deadlines. `allowed` has the issuers and token URLs that callers' tokens may be sent to, besides their own issuer.
-    `links` is for servers at which persons sign in.
+    `links` is for servers at which persons sign in. `session_subject` has the tokens of callers with a token of this
+    gateway.
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class ServerCredentials(CallCredentials):
         *,
         links: SignInLinks | None = None,
         observe: ObserveOutcome = _ignore,
+        session_subject: SessionSubject = _no_session,
         allowed: Collection[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -73,6 +81,8 @@ class ServerCredentials(CallCredentials):
         self._source = source
         self._links = links
         self._observe = observe
+        self._session_subject = session_subject
+        self._subject_type = subject_token_type(settings)
         self._destination = TokenDestination(settings, allowed)
         self._clock = clock
         self._monotonic = monotonic
@@ -175,6 +185,8 @@ class ServerCredentials(CallCredentials):
             subject = self._subject(identity, person)
         try:
             async with asyncio.timeout(max(deadline - self._monotonic(), 0) if deadline < _FOREVER else None):
+                if self.exchanges and identity.session:
+                    subject = (await self._session_subject(identity, self._subject_type)).subject(subject.person)
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )
@@ -244,16 +256,16 @@ class ServerCredentials(CallCredentials):
             self._newest.popitem(last=False)
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
-        """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token, or with one
-        that may not be sent there.
+        """The caller as the authorization server gets it, without the token if that is of a session. Raises GrantFailed
+        for a caller without a token, or with one that may not be sent there.
         """
         held = identity.subject_token
-        if held is None or not held.value:
+        if not identity.session and (held is None or not held.value):
             raise self._lacks_token(identity)
         issuer = identity.claims.get("iss")
         if not self._destination.may_receive(issuer):
             raise self._may_not_receive(issuer)
-        return held.subject(person)
+        return TokenSubject(person, expires_at=identity.expires_at) if held is None else held.subject(person)
 
     def _newest_of(self, identity: Identity, person: bytes) -> Identity:
         """The identity, or if it has expired the newest one of the person; the newer of both is remembered.
@@ -271,9 +283,9 @@ class ServerCredentials(CallCredentials):
     def _remember(self, identity: Identity, person: bytes) -> Identity:
         """Remember the identity unless a newer one of the person is known; returns the newer one."""
         newest = self._newest.pop(person, None)
-        if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
+        if newest is None or (_has_token(identity) and identity.expires_at >= newest.expires_at):
             newest = identity
-        if newest.subject_token is not None:
+        if _has_token(newest):
             self._newest[person] = newest
             self._next_expiry = min(self._next_expiry, newest.expires_at)
             if len(self._newest) > MAX_PERSONS:
@@ -301,7 +313,7 @@ class ServerCredentials(CallCredentials):
             lacks = "an API key cannot be exchanged for a token of the server"
             return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
         if identity.issued_here:
-            lacks = "a token that this gateway issued cannot be exchanged for a token of the server"
+            lacks = "a token that this gateway issued without a sign-in at the provider cannot be exchanged"
             return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
         lacks = "the gateway does not have the caller's token any more"
         return GrantFailed(self._sentence(lacks, "connect again"), cause=NO_SUBJECT_TOKEN)
@@ -317,3 +329,8 @@ class ServerCredentials(CallCredentials):
 
     def _sentence(self, lacks: str, advice: str) -> str:
         return f"{_OWN_IDENTITY.format(server=self._server, lacks=lacks)}: {advice}"
+
+
+def _has_token(identity: Identity) -> bool:
+    """Whether there is a token that can be exchanged for the caller."""
+    return identity.subject_token is not None or bool(identity.session)

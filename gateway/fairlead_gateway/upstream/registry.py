@@ -129,6 +129,7 @@ class Registry:
         self._forget_grants = access.forget_grants
         self._is_own_audience = access.is_own_audience
         self._links = access.links
+        self._session_subject = access.session_subject
         self._grants = access.grants
         self._installation = access.installation
         self._entries: dict[ServerKey, _Entry] = {}
@@ -326,6 +327,7 @@ class Registry:
             oauth,
             source,
             links=self._links,
+            session_subject=self._session_subject,
             allowed=self._settings.token_exchange_allowed,
             observe=partial(self._observe_grant, key),
         )

@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.credentials import Credentials
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import Identity, SessionSubject
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.sign_in import SignInLinks
 from fairlead_gateway.upstream.openapi import MakeResult
@@ -49,5 +49,7 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks
     """Links at which persons sign in at servers."""
+    session_subject: SessionSubject
+    """Tokens of the provider for callers with a token of this gateway."""
     grants: GrantStore | None
     """Grants that persons made for servers; None if none can be stored."""

@@ -23,6 +23,7 @@ from fairlead_mcp.oauth.errors import CONFIGURATION, NO_SUBJECT_TOKEN, SUBJECT_T
 from fairlead_mcp.oauth.subject import TokenSubject
 
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  # the name of a type
+ID_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105  # likewise
 JWT_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"
 _TOKEN_EXCHANGE_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  # the name of a grant
 _JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -68,6 +69,11 @@ def check_subject(settings: OAuthSettings, subject: TokenSubject, now: float) ->
         raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
 
 
+def subject_token_type(settings: OAuthSettings) -> str:
+    """Type of the subject token (RFC 8693 section 3)."""
+    return settings.subject_token_type or ACCESS_TOKEN_TYPE
+
+
 def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, ...]:
     """Scopes of a request: those of the settings in their order, then others sorted."""
     return tuple(dict.fromkeys((*settings.scopes, *sorted(more))))
@@ -101,7 +107,7 @@ def grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[str
         return {
             "grant_type": _TOKEN_EXCHANGE_GRANT,
             "subject_token": subject.token,
-            "subject_token_type": settings.subject_token_type or ACCESS_TOKEN_TYPE,
+            "subject_token_type": subject_token_type(settings),
             **parameters,
         }
     return {"grant_type": "client_credentials", **parameters}

@@ -30,6 +30,8 @@ def credential_for(catalog: Catalog, identity: Identity, allowed: Collection[str
         return f"the gateway's own access token, by client credentials of {oauth.client_id}"
     if identity.kind in _CANNOT:
         return _CANNOT[identity.kind]
+    if identity.issued_here and not identity.session:
+        return "none: a token that the gateway issued without a sign-in at the provider cannot be exchanged"
     issuer, destination = identity.claims.get("iss"), TokenDestination(oauth, allowed)
     if isinstance(issuer, str) and not destination.may_receive(issuer):
         return f"none: the caller's token may not be sent to {destination.name}, which is not in {SETTING}"

@@ -1,0 +1,133 @@
+"""Tokens of the provider for the persons of sessions, which are exchanged for tokens of servers (RFC 8693).
+
+A token of this gateway is for the gateway alone, so its caller goes to other authorization servers by the provider's
+token. That is got by the session's refresh token when a call needs it, and is never stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from fairlead_authorization.sessions.renewals import CLAIM_SECONDS
+from fairlead_authorization.sessions.session import (
+    NotRenewable,
+    ProviderAway,
+    Renew,
+    RenewedPerson,
+    SessionRefused,
+    SessionsAway,
+    SessionStore,
+)
+from fairlead_gateway.core.identity import Identity, SubjectToken
+from fairlead_mcp.oauth.errors import (
+    GRANT_STORE,
+    NO_SUBJECT_TOKEN,
+    PROVIDER_ERROR,
+    SUBJECT_TOKEN_EXPIRED,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.token_cache import SKEW_PART, SKEW_SECONDS
+
+MAX_SESSIONS: Final = 2_048
+"""Limit on the sessions whose tokens, or last failure, are in memory."""
+PAUSE_SECONDS: Final = 1.0
+"""Time for which a failure is answered again without another request."""
+_Key: TypeAlias = tuple[bytes, str]
+"""Person and session."""
+
+
+class _LastAnswer(NamedTuple):
+    """Last answer of the provider for a session."""
+
+    tokens: Mapping[str, SubjectToken]
+    failure: GrantFailed | None
+    at: float
+    """Seconds since the epoch."""
+
+
+class SubjectTokens:
+    """Tokens by the sessions in `sessions`. `renew` asks the provider, `ended` rejects the tokens of a session that has
+    ended; `now` is in seconds since the epoch.
+    """
+
+    def __init__(
+        self, sessions: SessionStore, renew: Renew, ended: Callable[[str], None], now: Callable[[], float] = time.time
+    ) -> None:
+        self._sessions = sessions
+        self._renew = renew
+        self._ended = ended
+        self._now = now
+        self._answers: OrderedDict[_Key, _LastAnswer] = OrderedDict()
+        self._flights: dict[_Key, asyncio.Task[_LastAnswer]] = {}
+
+    async def get(self, identity: Identity, token_type: str) -> SubjectToken:
+        """As `SessionSubject`."""
+        key = (identity.person, identity.session)
+        answer = self._answers.get(key)
+        if answer is None or not self._is_fresh(answer, token_type):
+            # goes on without waiters, or the provider's new refresh token might be lost
+            answer = await asyncio.shield(self._flights.get(key) or self._begin(key))
+        if answer.failure is not None:
+            raise answer.failure.again()
+        token = answer.tokens.get(token_type)
+        if token is None:
+            raise GrantFailed(
+                f"the identity provider gives no token of the type {token_type} when a sign-in is renewed: correct "
+                "subjectTokenType of the server",
+                cause=NO_SUBJECT_TOKEN,
+            )
+        return token
+
+    async def aclose(self) -> None:
+        """Wait for requests in progress, and forget all tokens."""
+        if self._flights:
+            _, late = await asyncio.wait([*self._flights.values()], timeout=CLAIM_SECONDS)
+            for task in late:
+                task.cancel()
+        self._answers.clear()
+
+    # Internals
+
+    def _is_fresh(self, answer: _LastAnswer, token_type: str) -> bool:
+        """Whether the last answer counts still."""
+        now = self._now()
+        if answer.failure is not None:
+            return now < answer.at + PAUSE_SECONDS
+        token = answer.tokens.get(token_type) or next(iter(answer.tokens.values()), None)
+        if token is None:
+            return now < answer.at + PAUSE_SECONDS
+        return now < token.expires_at - min(SKEW_SECONDS, SKEW_PART * (token.expires_at - answer.at))
+
+    def _begin(self, key: _Key) -> asyncio.Task[_LastAnswer]:
+        task = asyncio.get_running_loop().create_task(self._ask(key), name="subject token")
+        self._flights[key] = task
+        task.add_done_callback(lambda _: self._flights.pop(key))
+        return task
+
+    async def _ask(self, key: _Key) -> _LastAnswer:
+        """Ask the provider, and keep what it answers."""
+        renewed: RenewedPerson | None = None
+        failure: GrantFailed | None = None
+        try:
+            renewed = await self._sessions.renew(*key, self._renew)
+        except SessionRefused as error:
+            self._ended(key[1])
+            failure = GrantFailed(str(error), cause=SUBJECT_TOKEN_EXPIRED)
+        except NotRenewable as error:
+            failure = GrantFailed(
+                f"{error}, so there is no token to exchange for one of the server: have the provider give one",
+                cause=NO_SUBJECT_TOKEN,
+            )
+        except ProviderAway as error:
+            failure = GrantFailed(str(error), cause=PROVIDER_ERROR)
+        except SessionsAway as error:
+            failure = GrantFailed(str(error), cause=GRANT_STORE)
+        answer = self._answers[key] = _LastAnswer({} if renewed is None else renewed.tokens, failure, self._now())
+        self._answers.move_to_end(key)
+        if len(self._answers) > MAX_SESSIONS:
+            self._answers.popitem(last=False)
+        return answer

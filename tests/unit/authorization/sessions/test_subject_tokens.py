@@ -1,0 +1,126 @@
+"""Tokens of the provider for calls of persons with a session."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead_mcp.oauth.errors import (
+    GRANT_STORE,
+    NO_SUBJECT_TOKEN,
+    PROVIDER_ERROR,
+    SUBJECT_TOKEN_EXPIRED,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.grants import ID_TOKEN_TYPE
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, VersionedGrant
+from sessionworld import Replica, SessionWorld, key_of
+
+
+class Store(MemoryGrants):
+    """A store that can be away."""
+
+    away = False
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        if self.away:
+            raise GrantStoreError("the store is away")
+        return await super().read(key)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def world(store: Store) -> SessionWorld:
+    return SessionWorld(lambda: store)
+
+
+async def refused(replica: Replica, *arguments: object) -> GrantFailed:
+    with pytest.raises(GrantFailed) as error:
+        await replica.subject_token(*arguments)  # type: ignore[arg-type]  # handed on
+    return error.value
+
+
+async def test_token_is_used_until_shortly_before_its_end(world: SessionWorld) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in()).session
+    assert await replica.subject_token(session) == "access of ada 1"
+    world.later(265)
+    assert await replica.subject_token(session) == "access of ada 1"
+    world.later(10)
+    assert await replica.subject_token(session) == "access of ada 2"
+
+
+async def test_burst_of_calls_at_two_replicas_and_a_refresh_use_each_refresh_token_once(world: SessionWorld) -> None:
+    first, second = world.replica(), world.replica()
+    issued = await first.signed_in()
+    calls = [asyncio.ensure_future(replica.subject_token(issued.session)) for replica in (first, second) * 10]
+    refresh = asyncio.ensure_future(second.refresh(issued.refresh_token))
+    assert len(set(await asyncio.gather(*calls))) == 2
+    await second.refresh((await refresh).refresh_token)
+    assert world.provider.requests == 4
+
+
+async def test_session_of_another_person_gives_no_token(world: SessionWorld) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in("ada")).session
+    assert await replica.subject_token(session) == "access of ada 1"
+    failure = await refused(replica, session, "eve")
+    assert failure.cause == SUBJECT_TOKEN_EXPIRED
+    assert world.provider.requests == 1
+
+
+async def test_ended_session_gives_no_token_and_its_tokens_are_rejected(world: SessionWorld) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in()).session
+    assert await replica.sessions.end(key_of(), session.id)
+    failure = await refused(replica, session)
+    assert (failure.cause, "sign in again" in str(failure)) == (SUBJECT_TOKEN_EXPIRED, True)
+    assert replica.ended == [session.id]
+
+
+async def test_person_whom_the_provider_has_removed_loses_the_session(world: SessionWorld) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in()).session
+    world.provider.grants.clear()
+    assert (await refused(replica, session)).cause == SUBJECT_TOKEN_EXPIRED
+    assert await replica.stored(session) is None
+    assert replica.ended == [session.id]
+
+
+async def test_failure_of_the_provider_or_the_store_is_told_and_soon_forgotten(
+    world: SessionWorld, store: Store
+) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in()).session
+    world.provider.away = True
+    causes = [(await refused(replica, session)).cause for _ in range(3)]
+    assert (causes, world.provider.requests) == ([PROVIDER_ERROR] * 3, 1)
+    world.provider.away, store.away = False, True
+    world.later(2)
+    assert (await refused(replica, session)).cause == GRANT_STORE
+    store.away = False
+    world.later(2)
+    assert await replica.subject_token(session) == "access of ada 2"
+    assert replica.ended == []
+
+
+async def test_provider_without_the_wanted_token_is_not_asked_for_each_call(world: SessionWorld) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in()).session
+    failures = [await refused(replica, session, "ada", ID_TOKEN_TYPE) for _ in range(3)]
+    assert {failure.cause for failure in failures} == {NO_SUBJECT_TOKEN}
+    assert "subjectTokenType" in str(failures[0])
+    assert world.provider.requests == 1
+
+
+async def test_session_without_a_refresh_token_of_the_provider_gives_none(world: SessionWorld) -> None:
+    replica = world.replica()
+    failure = await refused(replica, (await replica.signed_in(renewable=False)).session)
+    assert (failure.cause, "refresh token" in str(failure)) == (NO_SUBJECT_TOKEN, True)
+    assert replica.ended == []
