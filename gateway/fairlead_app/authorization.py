@@ -244,6 +244,7 @@ def authorization_service(
         sessions=sessions,
         tokens=AccessTokens(trust.issuer, own.keys, float(server.token_seconds)),
         keys=own.keys,
+        own_tokens=own.authenticator,
         providers={
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers

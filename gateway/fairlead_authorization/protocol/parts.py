@@ -17,6 +17,7 @@ from fairlead_authorization.sessions.session import SessionStore
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_gateway.identity.authenticator import Authenticator
+from fairlead_gateway.identity.own_tokens import OwnTokens
 
 if TYPE_CHECKING:
     from fairlead_gateway.identity.jwt_authenticator import Tokens
@@ -57,6 +58,8 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionStore
     tokens: AccessTokens
     keys: SigningKeys
+    own_tokens: OwnTokens
+    """Verifies the gateway's own tokens."""
     providers: Mapping[str, OpenIdProvider]
     """By name."""
     states: BrowserStates
