@@ -66,7 +66,7 @@ ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
 
 
 class SessionOfToken(NamedTuple):
-    """Whose sign-in by which client a token is of."""
+    """Session of an access token, with its person and client."""
 
     person: bytes
     """Key of the person (`Identity.person`)."""
