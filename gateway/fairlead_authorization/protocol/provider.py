@@ -63,13 +63,13 @@ _GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED, IN
 token that it has revoked or that has expired.
 """
 _AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
+# `prompt` is not set without the settings: no metadata say that a provider needs it, and Entra, which offers
+# offline_access too, would ask each person at each sign-in (OpenID Connect Core 1.0 section 11 leaves it open)
 _UNRENEWED: Final = (
     "%s gave no refresh token, so sign-ins end after unrenewedHours of authorizationServer: allow refresh tokens there "
     "for the client %s; if it gives them only after its own consent page, set prompt: consent in providers; or leave "
     "offline_access out of scopes"
 )
-# `prompt` is not set without the settings: no metadata say that a provider needs it, and Entra, which offers
-# offline_access too, would ask each person at each sign-in (OpenID Connect Core 1.0 section 11 leaves it open)
 _OPTIONAL: Final = frozenset({"profile", "email", "groups", OFFLINE_ACCESS})
 """Scopes by default, which not every provider knows."""
 PROTOCOL_CLAIMS: Final = frozenset(
