@@ -6,7 +6,6 @@ grants, as the authenticator needs them; and its endpoints, once there is a guar
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 import time
@@ -224,7 +223,7 @@ def authorization_service(
     from fairlead_authorization.protocol.client_assertions import UsedAssertions
     from fairlead_authorization.protocol.metadata import CALLBACK
     from fairlead_authorization.protocol.parts import AuthorizationParts
-    from fairlead_authorization.protocol.provider import OpenIdProvider, renew_person
+    from fairlead_authorization.protocol.provider import OpenIdProvider
     from fairlead_authorization.sessions.access_tokens import AccessTokens
     from fairlead_authorization.sessions.session_record import SessionTimes
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
@@ -263,6 +262,7 @@ def authorization_service(
         sessions=sessions,
         tokens=AccessTokens(trust.issuer, own.keys, float(server.token_seconds)),
         keys=own.keys,
+        own_tokens=own.authenticator,
         providers={
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers
@@ -274,8 +274,7 @@ def authorization_service(
         now=time.time,
         clock=clock,
     )
-    renew = functools.partial(renew_person, tuple(parts.providers.values()))
-    subjects = SubjectTokens(sessions, renew, own.authenticator.end_session)
+    subjects = SubjectTokens(sessions, parts.renew, own.authenticator.end_session)
     api = AuthorizationApi(parts, guard)
     closing = (subjects.aclose, sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
     return AuthorizationService(parts, api, own, store, subjects, closing)

@@ -59,25 +59,33 @@ def form_page(title: str, facts: Sequence[tuple[str, str]], note: str, action: s
     return _page(title, f"<dl>{rows}</dl>{text}{form}", referrer=_OWN_REFERRER)
 
 
-def choice_page(title: str, text: str, choices: Sequence[tuple[str, str]]) -> Response:
+def choice_page(title: str, text: str, choices: Sequence[tuple[str, str]], status: int = 200) -> Response:
     """Page with links, each a label and a URL."""
     links = "".join(f'<p><a href="{escape(url)}">{escape(label)}</a></p>' for label, url in choices)
-    return _page(title, f"<p>{escape(text)}</p>{links}")
+    return _page(title, f"<p>{escape(text)}</p>{links}", status)
 
 
 def decision_page(
-    title: str, facts: Sequence[tuple[str, str]], notes: Sequence[str], action: str, hidden: Mapping[str, str]
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+    action: str,
+    hidden: Mapping[str, str],
+    confirmation: str = "",
 ) -> Response:
-    """Page with facts, notes, and a form that posts `hidden` and `decision`, `allow` or `deny`, to `action`."""
+    """Page with facts, notes, and a form that posts `hidden` and `decision`, `allow` or `deny`, to `action`. Nobody can
+    allow without ticking the box `confirmation`, if there is one.
+    """
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     text = "".join(f"<p>{escape(note)}</p>" for note in notes)
     fields = "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in hidden.items()
     )
+    box = f'<p><label><input type="checkbox" required> {escape(confirmation)}</label></p>' if confirmation else ""
     form = (
-        f'<form method="post" action="{escape(action)}">{fields}'
+        f'<form method="post" action="{escape(action)}">{fields}{box}'
         '<button type="submit" name="decision" value="allow">Allow</button> '
-        '<button type="submit" name="decision" value="deny">Deny</button></form>'
+        '<button type="submit" name="decision" value="deny" formnovalidate>Deny</button></form>'
     )
     return _page(title, f"<dl>{rows}</dl>{text}{form}", referrer=_OWN_REFERRER)
 

@@ -6,6 +6,7 @@ from product_guard import Guard
 
 _TEST = "tests/component/authorization/test_authorization_attacks.py"
 _ODD = "tests/component/authorization/test_odd_clients_and_providers.py"
+_ANYBODY = "tests/component/authorization/test_clients_of_anybody.py"
 _PROTOCOL = "fairlead_authorization.protocol"
 
 AUTHORIZATION = (
@@ -99,7 +100,7 @@ AUTHORIZATION = (
     Guard(
         "a token for a resource that is not the gateway's",
         f"{_PROTOCOL}.resources",
-        (("    if not below or dots or _PLAIN_PATH.fullmatch(path) is None:\n", "    if not below:\n"),),
+        (("    if not below or dots or PLAIN_PATH.fullmatch(path) is None:\n", "    if not below:\n"),),
         f"{_TEST}::test_resource_is_the_gateway_or_below_it",
         "None == 'invalid_target'",
     ),
@@ -204,5 +205,47 @@ AUTHORIZATION = (
         "tests/unit/authorization/test_document_clients.py"
         "::test_slow_hosts_of_anybody_do_not_keep_out_clients_of_named_hosts",
         "too many documents",
+    ),
+    Guard(
+        "a link to the gateway that leads on to an attacker's page, before any sign-in",
+        f"{_PROTOCOL}.authorize",
+        ((" if target.client.is_named else _refusal_page(url, target, error)", ""),),
+        f"{_ANYBODY}::test_no_link_leads_a_browser_on_to_a_client_of_anybody",
+        "(303, ",
+    ),
+    Guard(
+        "a window moved so that a second click consents",
+        f"{_PROTOCOL}.consent",
+        (('if client.is_named or client.kind != "document" else _CONFIRMATION', "if True else _CONFIRMATION"),),
+        f"{_ANYBODY}::test_a_second_click_alone_does_not_consent_to_a_client_of_any_host",
+        "is True",
+    ),
+    Guard(
+        "an administrator's rights for a client that registered itself",
+        "fairlead_rest.context",
+        (("        if identity.made or of_anybody:\n", "        if identity.made:\n"),),
+        f"{_ANYBODY}::test_client_that_registered_itself_does_not_administer_for_an_administrator",
+        "200 == 403",
+    ),
+    Guard(
+        "an access token whose client has ended it",
+        f"{_PROTOCOL}.revocation",
+        (("            if self._own_tokens.wants(token):\n", "            if False:\n"),),
+        f"{_ANYBODY}::test_access_token_ends_its_sign_in_at_the_revocation_endpoint",
+        "assert False",
+    ),
+    Guard(
+        "a sign-in of another client, ended by its access token",
+        f"{_PROTOCOL}.revocation",
+        (("if owner is not None and owner.client_id == client_id:", "if owner is not None:"),),
+        f"{_ANYBODY}::test_access_token_of_another_client_ends_nothing",
+        "assert not True",
+    ),
+    Guard(
+        "claims about the gateway's own client, as those of each person",
+        f"{_PROTOCOL}.provider",
+        (("PROTOCOL_CLAIMS.union(self.client.issuer.agent_claims)", "PROTOCOL_CLAIMS"),),
+        f"{_ODD}::test_claims_about_the_gateways_client_are_not_those_of_the_person",
+        "app_name",
     ),
 )

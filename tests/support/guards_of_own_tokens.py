@@ -50,7 +50,7 @@ OWN_TOKENS = (
     Guard(
         "a token for a gateway whose name begins alike",
         f"{GATEWAY}.identity.own_tokens",
-        ((" or _PATH.fullmatch(path) is None", ""),),
+        ((" or PLAIN_PATH.fullmatch(path) is None", ""),),
         f"{_TOKENS}::test_a_token_with_other_claims_is_refused",
         "assert False",
     ),

@@ -55,6 +55,7 @@ def _checked(client: ConfiguredClient, agent: str) -> RegisteredClient:
         authentication=authentication,
         secret_sha256=client.secret_sha256,
         keys=keys,
+        is_named=True,
         # another secret is the same client, as the administrator says so
         digest=client_digest(client.redirect_uris, authentication, map(thumbprint, keys)),
     )

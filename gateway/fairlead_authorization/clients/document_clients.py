@@ -135,4 +135,5 @@ class DocumentClients:
                 raise UnknownClient(f"the key set {key_address.url} of the client {address.url} {error}") from None
             age = min(age, max(key_set.max_age, MIN_AGE), MAX_KEYS_AGE)
         agent = self._agents.get(address.url, address.agent)
-        return client_of_document(document, address, agent, keys), age
+        is_named = address.authority in self._hosts or address.url in self._agents
+        return client_of_document(document, address, agent, keys, is_named=is_named), age

@@ -88,9 +88,16 @@ def read_document(data: bytes, address: DocumentAddress) -> ClientDocument:
 
 
 def client_of_document(
-    document: ClientDocument, address: DocumentAddress, agent: str, keys: tuple[dict[str, Any], ...]
+    document: ClientDocument,
+    address: DocumentAddress,
+    agent: str,
+    keys: tuple[dict[str, Any], ...],
+    *,
+    is_named: bool = False,
 ) -> RegisteredClient:
-    """The client of a document, with the `keys` of its own or of its `jwks_uri`."""
+    """The client of a document, with the `keys` of its own or of its `jwks_uri`. `is_named`: whether the settings name
+    it or its host.
+    """
     return RegisteredClient(
         id=address.url,
         kind="document",
@@ -99,6 +106,7 @@ def client_of_document(
         agent=agent,
         authentication=document.authentication,
         keys=keys,
+        is_named=is_named,
         digest=client_digest(
             document.redirect_uris,
             document.authentication,

@@ -131,7 +131,8 @@ class AuthorizationApi:
             self._refused(request, 503, str(error))
             page = message_page(UNUSABLE, f"{error}.", 503)
             page.headers["retry-after"] = str(RETRY_SECONDS)
-        # a client's page that has opened a window for the sign-in waits for it
+        # a client's page that has opened a window for the sign-in waits for it, and any other policy would tell it that
+        # the window is closed
         page.headers["cross-origin-opener-policy"] = "unsafe-none"
         return page
 
@@ -142,7 +143,8 @@ class AuthorizationApi:
             return preflight_answer()
         seconds = self._rates[request.scope["path"]].take(self._address(request))
         try:
-            if request.method != method:
+            # the server leaves the body of an answer to HEAD out
+            if request.method != method and (request.method, method) != ("HEAD", "GET"):
                 raise OAuthRefusal("invalid_request", f"this endpoint takes {method} alone", 405, {"allow": method})
             if seconds:
                 raise OAuthRefusal("slow_down", _TOO_MANY, 429, {"retry-after": str(math.ceil(seconds))})

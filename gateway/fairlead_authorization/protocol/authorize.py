@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
-from fairlead_authorization.clients.redirects import matches
+from fairlead_authorization.clients.redirects import matches, redirect_host
 from fairlead_authorization.protocol.browser_state import PersonAwaited
 from fairlead_authorization.protocol.grants import LoadedClient, LoadedRequest, LoadedServer, OAuth2Error
 from fairlead_authorization.protocol.metadata import AUTHORIZE
@@ -82,8 +82,8 @@ class AuthorizationEndpoint:
         except _ClientRefused as error:
             outcome = "unavailable" if error.error == "temporarily_unavailable" else "refused"
             self._parts.counts.sign_ins[outcome] += 1
-            issuer = self._parts.issuer
-            return browser_redirect(error_url(target.redirect_uri, error.error, str(error), target.state, issuer))
+            url = error_url(target.redirect_uri, error.error, str(error), target.state, self._parts.issuer)
+            return browser_redirect(url) if target.client.is_named else _refusal_page(url, target, error)
 
     async def _target(self, parameters: Parameters) -> _Target:
         """The client and its redirect URI, to which no error is sent before both are certain. Raises PageProblem."""
@@ -172,6 +172,16 @@ class AuthorizationEndpoint:
             ) from error
         parts.counts.sign_ins["begun"] += 1
         return browser_redirect(begun.authorization.url, [*parts.states.surplus_cookies(request.cookies), cookie])
+
+
+def _refusal_page(url: str, target: _Target, error: _ClientRefused) -> Response:
+    """Page with a link in place of a redirect: with a client of anybody, links to the gateway would lead a browser
+    anywhere, before somebody has signed in (RFC 9700 section 4.11.2).
+    """
+    host = redirect_host(target.redirect_uri)
+    text = f"You are not signed in: {error}. If you have just started this sign-in yourself, tell the program so."
+    status = 503 if error.error == "temporarily_unavailable" else 400
+    return choice_page(UNUSABLE, text, [(f"Go back to {host}", url)], status)
 
 
 async def find_client(parts: AuthorizationParts, client_id: str) -> RegisteredClient:

@@ -41,6 +41,7 @@ _ON_THIS_MACHINE: Final = (
     "The answer goes to a program on the machine of this browser, and any program there can say that it is this one: "
     "allow it only if you have just started this sign-in yourself."
 )
+_CONFIRMATION: Final = "I have started this sign-in myself."
 _EVERYTHING: Final = "all that you may use at this gateway"
 _MAX_SHOWN: Final = 200
 
@@ -67,7 +68,10 @@ class ConsentPages:
         )
         hidden = {"id": waiting.id, "token": waiting.token}
         title = f"Allow {_shown(client.name) or 'this program'} to use your account?"
-        page = decision_page(title, self._facts(session, client), _notes(client, session), CONSENT, hidden)
+        # a page of anybody could move its window so that the second click of two lands on Allow
+        confirmation = "" if client.is_named or client.kind != "document" else _CONFIRMATION
+        facts, notes = self._facts(session, client), _notes(client, session)
+        page = decision_page(title, facts, notes, CONSENT, hidden, confirmation)
         try:
             return with_cookies(page, [self._parts.states.cookie(waiting)])
         except ValueTooLong as error:

@@ -181,6 +181,10 @@ class LoadedServer(AuthorizationServer):
         """Check an authorization request (RFC 6749 section 4.1.1); returns the scopes. Raises OAuth2Error."""
         if request.values.get("response_mode", "query") != "query":
             raise InvalidRequestError("response_mode must be query")
+        response_type = request.values.get("response_type")
+        if response_type != "code":
+            error = "unsupported_response_type" if response_type else "invalid_request"
+            raise OAuth2Error("response_type must be code", error=error)
         if "request" in request.values or "request_uri" in request.values:
             raise InvalidRequestError("request objects are not supported: send the parameters themselves")
         self.get_consent_grant(request)  # type: ignore[no-untyped-call]  # of Authlib

@@ -14,10 +14,11 @@ from fairlead_authorization.protocol.browser_state import BrowserStates
 from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.sessions.access_tokens import AccessTokens
-from fairlead_authorization.sessions.session import SessionStore
+from fairlead_authorization.sessions.session import PersonGone, RenewedPerson, SessionStore, SignedInPerson
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_gateway.identity.authenticator import Authenticator
+from fairlead_gateway.identity.own_tokens import OwnTokens
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionStore
     tokens: AccessTokens
     keys: SigningKeys
+    own_tokens: OwnTokens
+    """Verifies the gateway's own tokens."""
     providers: Mapping[str, OpenIdProvider]
     """By name."""
     states: BrowserStates
@@ -77,6 +80,13 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     def provider_of(self, issuer: str) -> OpenIdProvider | None:
         """The provider that is an issuer; None if the gateway signs nobody in there."""
         return next((each for each in self.providers.values() if each.client.issuer.issuer == issuer), None)
+
+    async def renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        """Ask the provider of a person again. Raises PersonGone, ProviderAway."""
+        provider = self.provider_of(person.issuer)
+        if provider is None:
+            raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+        return await provider.renew(person, refresh_token)
 
     async def revoke(self, grant: StoredGrant) -> bool:
         """Revoke the refresh token of a session at its provider; False if the provider did not."""

@@ -7,7 +7,8 @@ accepts it, else the ID token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -29,7 +30,7 @@ from fairlead_gateway.identity.jwt_authenticator import json_of, time_of
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_mcp.oauth.authorization_request import new_secret
 from fairlead_mcp.oauth.client_authentication import BASIC, NONE, POST
-from fairlead_mcp.oauth.consent import Authorization, ConsentFlow
+from fairlead_mcp.oauth.consent import OFFLINE_ACCESS, Authorization, ConsentFlow
 from fairlead_mcp.oauth.discovery import discover_issuer
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
@@ -52,15 +53,26 @@ from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS, RETRY_SECONDS
 if TYPE_CHECKING:
     from fairlead_gateway.identity.jwt_authenticator import Tokens
 
+log = logging.getLogger(__name__)
+
 OPENID: Final = "openid"
-RENEWAL_SECONDS: Final = 15.0
-"""Time limit of a renewal, with discovery; other replicas wait for it."""
+RENEWAL_SECONDS: Final = 12.0
+"""Time limit of the request of a renewal, with discovery; other replicas wait for it."""
+KEYS_SECONDS: Final = 5.0
+"""Time limit of the look-up of keys that verify what a renewal gave, when its refresh token is used up already."""
 _GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED, INVALID_REQUEST})
 """Causes for which the person is gone at the provider, and not the provider. Dex says `invalid_request` of a refresh
 token that it has revoked or that has expired.
 """
 _AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
-_OPTIONAL: Final = frozenset({"profile", "email", "groups", "offline_access"})
+# `prompt` is not set without the settings: no metadata say that a provider needs it, and Entra, which offers
+# offline_access too, would ask each person at each sign-in (OpenID Connect Core 1.0 section 11 leaves it open)
+_UNRENEWED: Final = (
+    "%s gave no refresh token, so sign-ins end after unrenewedHours of authorizationServer: allow refresh tokens there "
+    "for the client %s; if it gives them only after its own consent page, set prompt: consent in providers; or leave "
+    "offline_access out of scopes"
+)
+_OPTIONAL: Final = frozenset({"profile", "email", "groups", OFFLINE_ACCESS})
 """Scopes by default, which not every provider knows."""
 PROTOCOL_CLAIMS: Final = frozenset(
     {
@@ -135,6 +147,7 @@ class OpenIdProvider:
         self._discover_at = float("-inf")
         """Monotonic seconds of the next discovery."""
         self._turn = asyncio.Lock()
+        self._warned = False
 
     async def begin(self) -> ProviderSignIn:
         """Prepare the sign-in of a person. Raises ProviderAway."""
@@ -168,29 +181,31 @@ class OpenIdProvider:
         if fault is not None:
             raise SignInFailed(f"the answer of {self.client.shown} does not belong to this sign-in: {fault}")
         person = await self._person(issued, claims)
+        if not grant.refresh_token and OFFLINE_ACCESS in self.client.scopes and not self._warned:
+            self._warned = True
+            log.warning(_UNRENEWED, self.client.issuer.issuer, self.client.client_id)
         return SignedIn(person, ProviderGrant(grant.refresh_token, grant.expires_at))
 
     async def renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
         """Ask the provider for a person again. Raises PersonGone, ProviderAway."""
+        grant = StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
-                return await self._renew(person, refresh_token)
+                flow = await self._ready()
+                issued = await flow.renew(grant)
         except TimeoutError as error:
             message = f"{self.client.shown} did not answer within {RENEWAL_SECONDS:g} s: try again"
             raise ProviderAway(message) from error
-
-    async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        grant = StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
-        try:
-            flow = await self._ready()
-            issued = await flow.renew(grant)
         except GrantFailed as error:
             if error.cause in _GONE:
                 raise PersonGone(self._sentence(error)) from error
             raise ProviderAway(self._sentence(error)) from error
         renewed = ProviderGrant(issued.refresh_token or refresh_token, issued.refresh_expires_at)
         try:
-            now = await self._renewed_person(issued, person)
+            async with asyncio.timeout(KEYS_SECONDS):
+                now = await self._renewed_person(issued, person)
+        except TimeoutError as error:
+            raise ProviderAway(self._keys_away, renewed) from error
         except SignInFailed as error:
             raise PersonGone(str(error)) from error
         except ProviderAway as error:
@@ -290,7 +305,8 @@ class OpenIdProvider:
         claims = id_claims
         if isinstance(accepted, Identity) and accepted.claims["iss"] == issuer:
             claims = accepted.claims
-        shown = {name: value for name, value in claims.items() if name not in PROTOCOL_CLAIMS}
+        hidden = PROTOCOL_CLAIMS.union(self.client.issuer.agent_claims)
+        shown = {name: value for name, value in claims.items() if name not in hidden}
         return SignedInPerson(issuer=issuer, subject=claims["sub"], claims=shown)
 
     async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:
@@ -303,16 +319,6 @@ class OpenIdProvider:
 
     def _sentence(self, error: GrantFailed) -> str:
         return error.impersonal
-
-
-async def renew_person(
-    providers: Iterable[OpenIdProvider], person: SignedInPerson, refresh_token: str
-) -> RenewedPerson:
-    """Ask the provider of a person again. Raises PersonGone, ProviderAway."""
-    for provider in providers:
-        if provider.client.issuer.issuer == person.issuer:
-            return await provider.renew(person, refresh_token)
-    raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
 
 
 def _tokens_of(issued: IssuedToken) -> dict[str, SubjectToken]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from fairlead_gateway.identity.token_resource import PLAIN_PATH
+
 MAX_RESOURCE: Final = 1_024
-_PLAIN_PATH: Final = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*")
-"""Without percent-encoding, which proxies and servers read in more than one way."""
 _PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -30,7 +29,7 @@ def canonical_resource(resource: str, base: str) -> str | None:
     path, root = parts.path.rstrip("/"), own.path.rstrip("/")
     below = path == root or path.startswith(root + "/")
     dots = any(set(segment) <= {"."} and segment for segment in path.split("/"))
-    if not below or dots or _PLAIN_PATH.fullmatch(path) is None:
+    if not below or dots or PLAIN_PATH.fullmatch(path) is None:
         return None
     return f"{base.rstrip('/')}{path.removeprefix(root)}"
 

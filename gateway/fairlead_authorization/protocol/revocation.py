@@ -17,16 +17,24 @@ class RevocationEndpoint:
 
     def __init__(self, parts: AuthorizationParts) -> None:
         self._sessions = parts.sessions
+        self._own_tokens = parts.own_tokens
         self._requests = ClientRequests(parts, REVOKE)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a client, also for an unknown token with 200 (section 2.2). Raises OAuthRefusal."""
+        """Answer a client, also for an unknown token with 200 (section 2.2). Refresh token and access token both end
+        the session, of this client alone. Raises OAuthRefusal.
+        """
         authenticated = await self._requests.read(request)
         token = authenticated.form.get("token")
         if token is None:
             raise OAuthRefusal("invalid_request", "the request needs token")
+        client_id = authenticated.client.client.id
         try:
-            await self._sessions.revoke(token, authenticated.client.client.id)
+            await self._sessions.revoke(token, client_id)
+            if self._own_tokens.wants(token):
+                owner = await self._own_tokens.session_of(token)
+                if owner is not None and owner.client_id == client_id:
+                    await self._sessions.end(owner.person, owner.session)
         except SessionsAway as error:
             raise away(error) from error
         return json_answer({})

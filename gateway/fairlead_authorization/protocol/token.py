@@ -18,16 +18,13 @@ from fairlead_authorization.protocol.client_requests import AuthenticatedRequest
 from fairlead_authorization.protocol.grants import SessionGrant
 from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
 from fairlead_authorization.protocol.parts import AuthorizationParts
-from fairlead_authorization.protocol.provider import renew_person
 from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
 from fairlead_authorization.sessions.session import (
     IssuedRefreshToken,
     ProviderAway,
-    RenewedPerson,
     SessionRefused,
     SessionsAway,
-    SignedInPerson,
 )
 from fairlead_gateway.core.identity import Identity
 
@@ -99,7 +96,7 @@ class ClientTokenEndpoint:
         form, client = authenticated.form, authenticated.client.client
         if "refresh_token" not in form:
             raise OAuthRefusal("invalid_request", "the request needs refresh_token")
-        refreshed = await self._parts.sessions.refresh(form["refresh_token"], client.id, self._renew)
+        refreshed = await self._parts.sessions.refresh(form["refresh_token"], client.id, self._parts.renew)
         # the name that the settings have for the client now, which may be another client's name of before
         issued = refreshed._replace(session=msgspec.structs.replace(refreshed.session, agent=client.agent))
         # a refused request has used its token up, which is good for the same successor a while
@@ -122,6 +119,3 @@ class ClientTokenEndpoint:
             "refresh_token": issued.refresh_token,
         }
         return {**content, "scope": " ".join(scopes)} if scopes else content
-
-    async def _renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        return await renew_person(self._parts.providers.values(), person, refresh_token)

@@ -16,6 +16,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.own_tokens import (
     AGENT_CLAIM,
     ALGORITHM,
+    CLIENT_CLAIM,
     JWT_TYPE,
     MAX_SECONDS,
     PERSON_CLAIM,
@@ -55,7 +56,7 @@ class AccessTokens:
         claims: dict[str, Any] = {
             "aud": session.access.resource,
             "sub": jwt_person(person.issuer, person.subject).decode("utf-8", "replace"),
-            "client_id": session.client_id,
+            CLIENT_CLAIM: session.client_id,
             "scope": " ".join(session.access.scopes if scopes is None else scopes),
             PERSON_CLAIM: {**person.claims, "iss": person.issuer, "sub": person.subject},
         }

@@ -7,9 +7,8 @@ what is below that (RFC 8707).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from joserfc import jwt
@@ -17,7 +16,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import Key
 from joserfc.jws import JWSRegistry
 
-from fairlead_gateway.core.identity import Kind, ServiceAccount
+from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import (
@@ -35,13 +34,14 @@ from fairlead_gateway.identity.jwt_authenticator import (
     time_of,
 )
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.identity.refusal import AWAY
+from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 from fairlead_gateway.identity.token_identity import (
     lacks_scopes,
     service_account_identity,
     token_identity,
     words_of,
 )
+from fairlead_gateway.identity.token_resource import PLAIN_PATH
 
 ALGORITHM: Final = "ES256"
 JWT_TYPE: Final = "at+jwt"
@@ -52,6 +52,8 @@ AGENT_CLAIM: Final = "fairlead_agent"
 """Claim with the name of the client in policies; missing for a client that chose its name."""
 SESSION_CLAIM: Final = "sid"
 """Claim with the session, with whose end the token ends."""
+CLIENT_CLAIM: Final = "client_id"
+"""Claim with the client (RFC 9068 section 2.2)."""
 WORKLOAD_CLAIM: Final = "fairlead_workload"
 """Claim with the ServiceAccount of a token that is not for a person: `namespace`, `name`, `uid` and `groups`."""
 SKEW_SECONDS: Final = 30.0
@@ -63,7 +65,15 @@ MAX_ENDED: Final = 65_536
 tokens are rejected that are as old as those of the oldest, and clients refresh them.
 """
 ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
-_PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
+
+
+class SessionOfToken(NamedTuple):
+    """Session of an access token, with its person and client."""
+
+    person: bytes
+    """Key of the person (`Identity.person`)."""
+    session: str
+    client_id: str
 
 
 class WorkloadClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +141,22 @@ class OwnTokens:
         return claims is not None and claims.get("iss") == self._address
 
     def check(self, token: str) -> Verdict | None:
+        claims = self._signed_claims(token)
+        return self._judge(claims) if isinstance(claims, dict) else claims
+
+    async def session_of(self, token: str) -> SessionOfToken | None:
+        """The session of a token that is valid; None without one."""
+        identity = self.check(token) or await self.look_up(token)
+        claims = self._signed_claims(token)
+        if not isinstance(identity, Identity) or not isinstance(claims, dict):
+            return None
+        session, client_id = claims.get(SESSION_CLAIM), claims.get(CLIENT_CLAIM)
+        if not isinstance(session, str) or not isinstance(client_id, str):
+            return None
+        return SessionOfToken(identity.person, session, client_id)
+
+    def _signed_claims(self, token: str) -> dict[str, Any] | CredentialRefusal | None:
+        """Claims of a token whose signature is valid; None if its key is unknown."""
         header = json_of(token.partition(".")[0])
         if header is None or len(token) > MAX_TOKEN or not isinstance(header.get("kid"), str):
             return UNREADABLE
@@ -140,10 +166,9 @@ class OwnTokens:
         if key is None:
             return None
         try:
-            claims = jwt.decode(token, key, algorithms=[ALGORITHM], registry=self._registry).claims
+            return jwt.decode(token, key, algorithms=[ALGORITHM], registry=self._registry).claims
         except (JoseError, ValueError, TypeError, RecursionError):
             return BAD_SIGNATURE
-        return self._judge(claims)
 
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys were read again."""
@@ -230,7 +255,7 @@ class OwnTokens:
             return None
         resource = audience.rstrip("/")
         path = resource.removeprefix(self._address)
-        if not resource.startswith(self._address) or _PATH.fullmatch(path) is None:
+        if not resource.startswith(self._address) or PLAIN_PATH.fullmatch(path) is None:
             return None
         return path
 

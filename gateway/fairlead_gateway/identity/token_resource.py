@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.refusal import CredentialRefusal
 
+PLAIN_PATH: Final = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*")
+"""Path of a resource that a token may be for: without percent-encoding, which proxies and servers read in more than one
+way.
+"""
 _NO_NAMES: Final = frozenset({"", ".", ".."})
 """Segments by which another reader of the same path might find another resource (RFC 3986 section 5.2.4)."""
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from joserfc.jwk import RSAKey
 
@@ -22,6 +23,7 @@ from authorizationworld import (
     identity_file,
     two_providers,
 )
+from fairlead_authorization.protocol import provider as provider_module
 from fairlead_authorization.protocol.provider import IdentityProviderClient, OpenIdProvider
 from fairlead_authorization.sessions.session import ProviderAway
 from fairlead_gateway.core.identity import Identity
@@ -46,11 +48,15 @@ class CountedProvider(OidcProvider):
         self.paths: list[str] = []
         self.slow: asyncio.Event | None = None
         """Answers wait for it."""
+        self.slow_keys: asyncio.Event | None = None
+        """Answers with keys wait for it."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         self.paths.append(request.path)
         if self.slow is not None:
             await self.slow.wait()
+        if self.slow_keys is not None and request.path == JWKS:
+            await self.slow_keys.wait()
         if self.keyless and request.path == JWKS:
             reply.send(503)
         else:
@@ -163,3 +169,66 @@ async def test_page_warns_of_a_loopback_redirect_beside_others(tmp_path: Path) -
             page = await world.come_back(await world.authorize(Attempt(client_id="both", redirect_uri=uri)))
             assert page.status == 200
             assert ("any program there can say that it is this one" in page.text) is warns
+
+
+async def test_refresh_token_that_a_provider_gave_outlives_slow_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "COOL_DOWN", 0.0)
+    monkeypatch.setattr(provider_module, "KEYS_SECONDS", 0.05)
+    async with counted_world(tmp_path) as (world, provider):
+        tokens = await world.sign_in()
+        signing = OidcProvider()
+        signing.url = provider.url
+        signing.keys = [RSAKey.generate_key(2048, {"kid": "unpublished", "use": "sig"})]
+        provider.access = signing.token(sub="alice", aud=world.base)
+        provider.slow_keys = asyncio.Event()
+        status, refusal = await world.refresh(tokens)
+        assert (status, refusal.get("error")) == (503, "temporarily_unavailable")
+        provider.slow_keys.set()
+        provider.access = None
+        status, renewed = await world.refresh(tokens)
+        assert status == 200, renewed
+
+
+async def test_claims_about_the_gateways_client_are_not_those_of_the_person(tmp_path: Path) -> None:
+    """A policy for an agent's claim would else hold for every client behind the gateway."""
+    async with authorization_world(tmp_path) as world:
+        file = tmp_path / "identity.yaml"
+        file.write_text(file.read_text().replace('"agentClaims": ["azp"]', '"agentClaims": ["app_name"]'))
+        async with gateway_of(tmp_path, file, port=free_port()) as (base, gateway):
+            own = AuthorizationWorld(base, gateway, world.provider, BareBrowser(base))
+            own.provider.id_claims = {
+                "app_name": "desk of the board",
+                "cid": "0oa",
+                "appid": "1",
+                "email": "a@x.example",
+            }
+            identity = await identity_of(own, (await own.sign_in())["access_token"])
+            assert identity.claims.keys() & {"app_name", "cid", "appid", "email"} == {"email"}
+
+
+async def test_log_says_once_that_a_provider_gives_no_refresh_tokens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with authorization_world(tmp_path) as world:
+        await world.sign_in()
+        assert "prompt: consent" not in caplog.text
+        world.provider.gives_refresh = False
+        await world.sign_in()
+        await world.sign_in()
+        assert caplog.text.count("gave no refresh token") == 1
+        assert "prompt: consent in providers" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/oauth/jwks", "/.well-known/oauth-authorization-server"])
+async def test_head_of_a_public_document_is_that_of_the_document(tmp_path: Path, path: str) -> None:
+    async with authorization_world(tmp_path) as world, aiohttp.ClientSession() as session:
+        async with session.head(world.base + path) as answer:
+            assert (answer.status, await answer.read()) == (200, b"")
+            assert answer.headers["access-control-allow-origin"] == "*"
+            length = answer.headers["content-length"]
+        async with session.get(world.base + path) as answer:
+            assert str(len(await answer.read())) == length
+        async with session.head(f"{world.base}/oauth/token") as answer:
+            assert answer.status == 405

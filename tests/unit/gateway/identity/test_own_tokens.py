@@ -138,7 +138,8 @@ async def test_tokens_of_clients_that_chose_their_name_have_no_agent(door: Door)
 
 
 @pytest.mark.parametrize(
-    ("resource", "path"), [(HERE, ""), (f"{HERE}/", ""), (f"{HERE}/servers/a/b/mcp", "/servers/a/b/mcp")]
+    ("resource", "path"),
+    [(HERE, ""), (f"{HERE}/", ""), (f"{HERE}/servers/a/b/mcp", "/servers/a/b/mcp"), (f"{HERE}/a+b@(c)", "/a+b@(c)")],
 )
 async def test_a_token_is_for_its_resource(door: Door, resource: str, path: str) -> None:
     access = msgspec.structs.replace(ACCESS, resource=resource)
