@@ -18,8 +18,8 @@ from toolservers import modern_server
 PAGE = "http://localhost:6274"
 ALICE = {"authorization": "Bearer alice"}
 ADD = calling("demo__add", {"a": 1})
-KEYS = {"trust": Trust((Names("alice"),))}
-ALLOWED = {**KEYS, "allowed_origins": ("https://app.example.com",)}
+KEYS: dict[str, Any] = {"trust": Trust((Names("alice"),))}
+ALLOWED: dict[str, Any] = {**KEYS, "allowed_origins": ("https://app.example.com",)}
 
 
 def preflight(origin: str, target: str = "/mcp") -> Ask:
