@@ -82,8 +82,8 @@ async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
 
 
 async def typescript_sdk(url: str, login: Mapping[str, str], *, tool: str, document: str = "") -> dict[str, Any]:
-    """What a client of the TypeScript SDK saw, which signs a person in, lists tools, and calls one with an access token
-    that is over: `tools`, the `text` of the result, whether it has `refreshed`, and its `client` id. With `document`,
+    """Sign a person in by a client of the TypeScript SDK, which lists tools, and calls one with an access token that is
+    over. Returns `tools`, the `text` of the result, whether it has `refreshed`, and its `client` id. With `document`,
     that is the URL of its document; otherwise it registers itself.
     """
     program = await _folder() / "sdk_client.mjs"

@@ -30,5 +30,5 @@ def preflight_lines(headers: Headers) -> bytes:
     mirror arguments in `Mcp-Param-*` (SEP-2243), and have headers of their own.
     """
     lines = b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _PREFLIGHT)
-    asked = headers.get(b"access-control-request-headers")
-    return lines if asked is None else b"%baccess-control-allow-headers: %b\r\n" % (lines, asked)
+    wanted = headers.get(b"access-control-request-headers")
+    return lines if wanted is None else b"%baccess-control-allow-headers: %b\r\n" % (lines, wanted)

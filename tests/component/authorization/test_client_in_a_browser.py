@@ -107,9 +107,9 @@ async def test_consent_is_asked_in_a_window_and_not_in_a_frame(tmp_path: Path, c
             await page.goto(f"http://127.0.0.1:{host.port}/")  # of the same site, so that cookies are sent
             async with page.expect_event("console", lambda message: "frame" in message.text):
                 await page.evaluate("(url) => { document.querySelector('iframe').src = url; }", url)
-            frame = page.frame("framed")
-            assert frame is not None
-            framed = await frame.locator("button").count()
+            inner = page.frame("framed")
+            assert inner is not None
+            framed = await inner.locator("button").count()
             cookies = await page.context.cookies(world.base)
             await page.goto(url)
             shown = await page.get_by_role("button", name="Allow").count()

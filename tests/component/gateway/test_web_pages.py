@@ -73,7 +73,7 @@ async def test_page_may_read_each_answer_of_a_connection(with_keys: Gateway) -> 
         Ask(verb="GET", headers={"origin": PAGE, **ALICE}, body=b""),
     ]
     async with await Wire.connect(with_keys) as wire:
-        answers = [await wire.ask(one) for one in asks]
+        answers = [await wire.ask(request) for request in asks]
         other = await wire.ask(ADD.with_headers(**ALICE))
     assert [answer.status for answer in answers] == [200, 200, 200, 200, 202, 401, 404, 405]
     assert {readable(answer) for answer in answers} == {PAGE}
@@ -85,8 +85,8 @@ async def test_page_may_read_each_answer_of_a_connection(with_keys: Gateway) -> 
 async def test_connections_of_a_page_and_of_another_client_share_no_headers(with_keys: Gateway) -> None:
     plain, shown = ADD.with_headers(**ALICE), ADD.with_headers(origin=PAGE, **ALICE)
     async with await Wire.connect(with_keys) as wire:
-        found = [readable(await wire.ask(one)) for one in (plain, plain, shown, plain, shown, shown)]
-    assert found == [None, None, PAGE, None, PAGE, PAGE]
+        origins = [readable(await wire.ask(request)) for request in (plain, plain, shown, plain, shown, shown)]
+    assert origins == [None, None, PAGE, None, PAGE, PAGE]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ async def test_pages_of_allowed_origins_alone_may_call(
 
 async def test_page_of_the_machine_cannot_call_where_no_credential_is_needed(tmp_path: Path, server: RawServer) -> None:
     async with running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
-        asked = await ask(gateway, preflight(PAGE))
-        unasked = await ask(gateway, ADD.with_headers(origin=PAGE, content_type="text/plain"))
+        permission = await ask(gateway, preflight(PAGE))
+        simple = await ask(gateway, ADD.with_headers(origin=PAGE, content_type="text/plain"))
         read = await ask(gateway, ADD.with_headers(origin=PAGE))
-    assert (asked.status, unasked.status, read.status) == (405, 400, 200)
-    assert [readable(answer) for answer in (asked, unasked, read)] == [None, None, None]
+    assert (permission.status, simple.status, read.status) == (405, 400, 200)
+    assert [readable(answer) for answer in (permission, simple, read)] == [None, None, None]
 
 
-async def test_cookie_is_no_credential(with_keys: Gateway) -> None:
+async def test_mcp_endpoint_takes_no_cookie_as_a_credential(with_keys: Gateway) -> None:
     answer = await ask(with_keys, ADD.with_headers(origin=PAGE, cookie="__Host-fairlead=alice; fairlead=alice"))
     assert answer.status == 401
 
@@ -130,9 +130,9 @@ async def test_metadata_of_the_resource_can_be_read_by_pages_of_any_origin(tmp_p
     origin = "https://inspector.example"
     path = "/.well-known/oauth-protected-resource/mcp"
     async with running(tmp_path, catalog("demo", server.url, ["add"]), trust=trust) as gateway:
-        asked = await ask(gateway, preflight(origin, path))
+        permission = await ask(gateway, preflight(origin, path))
         read = await ask(gateway, Ask(verb="GET", target=path, headers={"origin": origin}, body=b""))
         probe = await ask(gateway, Ask(verb="OPTIONS", target="/healthz", headers={"origin": origin}, body=b""))
-    assert (asked.status, readable(asked), read.status, readable(read)) == (204, "*", 200, "*")
-    assert "mcp-protocol-version" in asked.headers["access-control-allow-headers"]
+    assert (permission.status, readable(permission), read.status, readable(read)) == (204, "*", 200, "*")
+    assert "mcp-protocol-version" in permission.headers["access-control-allow-headers"]
     assert readable(probe) is None
