@@ -78,10 +78,14 @@ class AllowList:
     all. With `cluster`, hosts may also be IP addresses and names of Services.
     """
 
-    def __init__(self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False) -> None:
+    def __init__(
+        self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False, names_origins: bool = False
+    ) -> None:
         self._cluster = cluster
         self._hosts = frozenset(entry.lower() for entry in hosts)
         self._origins = frozenset(entry.lower().rstrip("/") for entry in origins)
+        self.names_origins = names_origins
+        """Whether an administrator has chosen the origins; otherwise, they are the local ones by default."""
         self._good_hosts: set[bytes] = set()
 
     @classmethod
@@ -91,7 +95,7 @@ class AllowList:
         Origins default to local ones.
         """
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
-        return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES)
+        return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, names_origins=bool(tuple(origins)))
 
     @classmethod
     def for_operations(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> AllowList:

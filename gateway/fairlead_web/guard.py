@@ -43,6 +43,7 @@ from fairlead_offers.problems import (
     Problem,
 )
 from fairlead_web.bodies import UNREAD, answer
+from fairlead_web.cross_origin import CROSS_ORIGIN, preflight_answer
 from fairlead_web.problem_responses import internal_error, problem_response
 
 HEALTH: Final = "/healthz"
@@ -56,7 +57,12 @@ _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 5
 
 def is_public(path: str) -> bool:
     """Whether the path needs no authentication."""
-    return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
+    return path in PROBES or is_metadata(path)
+
+
+def is_metadata(path: str) -> bool:
+    """Whether metadata of the protected resource are at the path."""
+    return path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
 
 
 class Readiness(msgspec.Struct, frozen=True):
@@ -79,7 +85,9 @@ class PublicPages:
 
     def has(self, scope: Scope) -> bool:
         """Whether a request is for a public page."""
-        return scope["type"] == "http" and scope["method"] == "GET" and is_public(scope["path"])
+        if scope["type"] != "http" or not is_public(scope["path"]):
+            return False
+        return scope["method"] == "GET" or (scope["method"] == "OPTIONS" and is_metadata(scope["path"]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request for a public page, as an ASGI application."""
@@ -99,14 +107,18 @@ class PublicPages:
         return answer(state, 200 if state.ready else 503)
 
     async def protected_resource(self, request: Request) -> Response:
-        """Metadata of the resource whose path follows the well-known prefix. Raises Problem if no token issuers are
-        configured.
+        """Metadata of the resource whose path follows the well-known prefix, which web pages of any origin may read.
+        Raises Problem if no token issuers are configured.
         """
+        if request.method == "OPTIONS":
+            return preflight_answer()
         path = request.url.path.removeprefix(WELL_KNOWN)
         metadata = self._resource.metadata(path, request.headers.get("host", ""))
         if metadata is None:
             raise Problem(NOT_FOUND, "this gateway has no protected resource metadata: it accepts no OAuth tokens")
-        return answer(metadata)
+        document = answer(metadata)
+        document.headers.update(CROSS_ORIGIN)
+        return document
 
 
 class CredentialReader(Protocol):
@@ -174,16 +186,18 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def _origin_problem(self, headers: dict[bytes, bytes], api: CredentialReader | None) -> Problem | None:
-        """Rejection of a request that a foreign web page may have sent; None if the request is valid. For `own_pages`
-        of `api`, an origin that equals `Host` is valid too, unless every request is anonymous: then only the list of
-        allowed origins protects from DNS rebinding.
+    def _origin_problem(
+        self, headers: dict[bytes, bytes], api: CredentialReader | None, *, any_origin: bool
+    ) -> Problem | None:
+        """Rejection of a request that a foreign web page may have sent; None if the request is valid. With
+        `any_origin`, only `Host` is checked. For `own_pages` of `api`, an origin that equals `Host` is valid too,
+        unless every request is anonymous: then only the list of allowed origins protects from DNS rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
             return Problem(
                 FORBIDDEN_HOST, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
             )
-        if api is not None and api.any_origin:
+        if any_origin or (api is not None and api.any_origin):
             return None
         origin = headers.get(b"origin")
         own_pages = api is not None and api.own_pages
@@ -204,7 +218,7 @@ class RequestGuard:
         returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
         """
         headers = by_name(scope["headers"])
-        problem = self._origin_problem(headers, api)
+        problem = self._origin_problem(headers, api, any_origin=is_metadata(scope["path"]))
         if problem is not None or is_public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")

@@ -222,7 +222,8 @@ async def gateway_of(
     folder: Path, identity: Path, *documents: Document, port: int = 0, **more: Any
 ) -> AsyncIterator[tuple[str, Gateway]]:
     """A gateway with an identity file and one server, and its address, at a free port unless one is given. `documents`
-    are served besides the server's; `kube` reviews tokens of ServiceAccounts.
+    are served besides the server's; `kube` reviews tokens of ServiceAccounts; `shop` is the server's URL, where nobody
+    answers by default.
     """
     port = port or free_port()
     base = f"http://127.0.0.1:{port}"
@@ -235,8 +236,9 @@ async def gateway_of(
     }
     runtime = {name: settings.pop(name) for name in ("client_documents",) if name in settings}
     kube = settings.pop("kube", None)
+    shop = settings.pop("shop", "http://127.0.0.1:9/mcp")
     trust = build_trust(Settings.of(**settings), kube)
     async with running(
-        folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), *documents, **settings, **runtime, trust=trust
+        folder, catalog("shop", shop, ["buy"]), *documents, **settings, **runtime, trust=trust
     ) as gateway:
         yield base, gateway

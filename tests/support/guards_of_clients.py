@@ -400,6 +400,13 @@ SMUGGLING = (
         "403",
     ),
     Guard(
+        "a page of another program of the machine, where calls need no credential",
+        f"{GATEWAY}.endpoint.mcp_endpoint",
+        (("access.allow.names_origins or not access.identities.answers_anybody", "True"),),
+        f"{AT}/test_web_pages.py::test_page_of_the_machine_cannot_call_where_no_credential_is_needed",
+        "(200, 400, 200) == (405, 400, 200)",
+    ),
+    Guard(
         "what servers printed, read by somebody who is not an administrator",
         "fairlead_rest.log_access",
         (("if not context.administers(identity):", "if False:"),),

@@ -2,6 +2,7 @@
 
     async with oauth_example() as url:                     # at which everybody is `Demo User`
     parameters = mcp_remote(f"http://127.0.0.1:{gateway.port}/mcp", folder)    # a stdio server for any client
+    told = await typescript_sdk(url, LOGIN, tool="shop__buy")                  # the SDK's client, once
 
 A test is skipped where the packages cannot be had.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from mcp import StdioServerParameters
@@ -21,6 +23,7 @@ from mcp import StdioServerParameters
 from builtprograms import build_node, built
 from neededprograms import required
 from ports import free_port
+from scriptedperson import visit
 from waiting import until_async
 
 _SOURCES: Final = Path(__file__).parent / "npm_sign_in"
@@ -28,10 +31,13 @@ _EXAMPLE: Final = "@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStre
 
 
 async def _installed(program: str) -> Path:
+    return await _folder() / "node_modules" / program
+
+
+async def _folder() -> Path:
     required("node")
     required("npm")
-    folder = await asyncio.to_thread(built, _SOURCES, "npm-sign-in", build_node)
-    return folder / "node_modules" / program
+    return await asyncio.to_thread(built, _SOURCES, "npm-sign-in", build_node)
 
 
 @contextlib.asynccontextmanager
@@ -73,3 +79,25 @@ async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
     program = await _installed("mcp-remote/dist/proxy.js")
     environment = {"MCP_REMOTE_CONFIG_DIR": str(folder / "mcp-remote"), "PATH": os.environ["PATH"]}
     return StdioServerParameters(command="node", args=[str(program), url, "--transport", "http-only"], env=environment)
+
+
+async def typescript_sdk(url: str, login: Mapping[str, str], *, tool: str, document: str = "") -> dict[str, Any]:
+    """Sign a person in by a client of the TypeScript SDK, which lists tools, and calls one with an access token that is
+    over. Returns `tools`, the `text` of the result, whether it has `refreshed`, and its `client` id. With `document`,
+    that is the URL of its document; otherwise it registers itself.
+    """
+    program = await _folder() / "sdk_client.mjs"
+    process = await asyncio.create_subprocess_exec("node", program, url, document, tool, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    told: dict[str, Any] = {}
+    try:
+        async for line in process.stdout:
+            told = json.loads(line)
+            if "open" in told:
+                await visit(told["open"], login)
+        assert await process.wait() == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    return told

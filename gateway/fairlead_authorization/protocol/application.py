@@ -45,7 +45,6 @@ from fairlead_authorization.protocol.responses import (
     document_answer,
     error_answer,
     json_answer,
-    preflight_answer,
 )
 from fairlead_authorization.protocol.revocation import RevocationEndpoint
 from fairlead_authorization.protocol.token import ClientTokenEndpoint
@@ -53,6 +52,7 @@ from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
 from fairlead_gateway.core.request import by_name
 from fairlead_gateway.identity.persons import identity_of
 from fairlead_offers.problems import Problem
+from fairlead_web.cross_origin import preflight_answer
 from fairlead_web.guard import RequestGuard
 from fairlead_web.sign_in_html import message_page
 

@@ -10,20 +10,11 @@ from starlette.responses import RedirectResponse, Response
 from fairlead_authorization.protocol.parameters import with_parameters
 from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
+from fairlead_web.cross_origin import CROSS_ORIGIN
 
 RETRY_SECONDS: Final = 5
 """`Retry-After` while the store or a provider is away."""
 _NO_STORE: Final = {"cache-control": "no-store", "pragma": "no-cache", "x-content-type-options": "nosniff"}
-_CROSS_ORIGIN: Final = {
-    "access-control-allow-origin": "*",
-    "access-control-expose-headers": "www-authenticate, retry-after",
-}
-"""Clients that run in browsers read these answers; no cookie is ever a credential for them."""
-_PREFLIGHT: Final = {
-    "access-control-allow-methods": "GET, POST, OPTIONS",
-    "access-control-allow-headers": "authorization, content-type, accept, mcp-protocol-version",
-    "access-control-max-age": "3600",
-}
 _PLAIN: Final = str.maketrans({'"': "'", "\\": "/"})
 
 
@@ -44,12 +35,12 @@ def description_of(message: str) -> str:
 
 def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Answer that is not stored, and that web pages of any origin may read."""
-    return Response(encode(content), status, {**_NO_STORE, **_CROSS_ORIGIN, **(headers or {})}, JSON)
+    return Response(encode(content), status, {**_NO_STORE, **CROSS_ORIGIN, **(headers or {})}, JSON)
 
 
 def document_answer(content: Any) -> Response:
     """A public document, which may be cached for five minutes: keys are published an hour before they sign."""
-    headers = {**_CROSS_ORIGIN, "cache-control": "public, max-age=300", "x-content-type-options": "nosniff"}
+    headers = {**CROSS_ORIGIN, "cache-control": "public, max-age=300", "x-content-type-options": "nosniff"}
     return Response(encode(content), 200, headers, JSON)
 
 
@@ -57,11 +48,6 @@ def error_answer(refusal: OAuthRefusal) -> Response:
     """The JSON of an error (RFC 6749 section 5.2)."""
     content = {"error": refusal.error, "error_description": description_of(str(refusal))}
     return json_answer(content, refusal.status, refusal.headers)
-
-
-def preflight_answer() -> Response:
-    """Answer to the question of a browser whether a page may send a request."""
-    return Response(None, 204, {**_CROSS_ORIGIN, **_PREFLIGHT})
 
 
 def browser_redirect(url: str, cookies: Iterable[str] = ()) -> Response:

@@ -108,6 +108,7 @@ class HttpExchange(core.Exchange):
         "disconnected",
         "keep_alive",
         "method",
+        "page_lines",
         "response_complete",
         "resumes",
         "stream",
@@ -135,6 +136,8 @@ class HttpExchange(core.Exchange):
         """Authority of a target in absolute form, which overrides Host (RFC 9112 section 3.2.2)."""
         self.body = body
         self._address: str | None = None
+        self.page_lines: bytes | None = None
+        """Header lines of the response that let a web page read it; None for a request without `Origin`."""
         self.keep_alive = True
         """Whether the connection stays open after the response."""
         self.can_stream = True
@@ -314,7 +317,7 @@ class HttpExchange(core.Exchange):
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """Answer with a JSON-RPC result."""
         single_write = self.keep_alive and not (self._streaming or self.streams_first or self._connection.ending)
-        if single_write and len(result) <= MAX_COPIED_BYTES:
+        if single_write and self.page_lines is None and len(result) <= MAX_COPIED_BYTES:
             self._finish(responses.success(ident, result))
         elif self.streams_first and not self._streaming:
             self._answer_in_stream(jsonrpc.result(ident, result), self._extra())
@@ -350,6 +353,8 @@ class HttpExchange(core.Exchange):
             waits_in.discard(self)
 
     def _extra(self, extra: bytes = responses.NO_EXTRA) -> bytes:
+        if self.page_lines is not None:
+            extra += self.page_lines
         return extra if self.keep_alive and not self._connection.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:

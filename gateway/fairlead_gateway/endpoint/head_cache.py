@@ -71,8 +71,11 @@ class HeadCache:
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
         """Cache the head in `data`, the bytes of one request. Returns None if the head cannot be cached.
 
-        Heads of clients that do not accept event streams are not cached.
+        Heads of clients that do not accept event streams are not cached, nor those of web pages, so that requests with
+        a cached head need no look-up of `Origin`.
         """
+        if exchange.page_lines is not None:
+            return None
         if not (exchange.vetted and exchange.keep_alive and exchange.can_stream and exchange.authority is None):
             return None
         head = KnownHead.of(data, self.memory)

@@ -35,6 +35,7 @@ WANTED: Final = frozenset(
     {
         b"host",
         b"origin",
+        b"access-control-request-headers",
         b"accept",
         b"content-type",
         b"content-length",

@@ -32,6 +32,7 @@ from fairlead_gateway.endpoint.http_service import HttpService, PortLimits
 from fairlead_gateway.endpoint.inbound import SESSION, accepts_streams, check_origin, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
+from fairlead_gateway.endpoint.page_access import page_lines, preflight_lines
 from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.identity.refusal import CredentialRefusal
@@ -102,6 +103,9 @@ class McpEndpoint(HttpService):
         self.allow = access.allow
         self.installation = access.installation
         self.identities = access.identities
+        # Any program and user of a machine can serve a local page, which is allowed by default. Where calls need no
+        # credential, a browser would lend that page the rights of the machine's owner.
+        self._answers_pages = access.allow.names_origins or not access.identities.answers_anybody
         self.resource = access.resource
         self.dispatcher = dispatcher
         self.context = dispatcher.context
@@ -168,6 +172,12 @@ class McpEndpoint(HttpService):
             headers, refused = exchange.headers, None
             if not exchange.vetted:
                 refused = check_origin(headers, exchange.authority, self.allow, self.installation)
+                if refused is None and self._answers_pages and b"origin" in headers:
+                    if exchange.method == b"OPTIONS":
+                        exchange.page_lines = preflight_lines(headers)
+                        exchange.acknowledge(200)
+                        return
+                    exchange.page_lines = page_lines(headers)
             identity = self.identities.recall(exchange.headers.get(b"authorization"))
             if identity is LOCAL and not exchange.is_by_owner():
                 identity = ANONYMOUS

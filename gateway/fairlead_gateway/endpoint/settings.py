@@ -49,7 +49,9 @@ class ListeningSettings(EnvironmentSettings, frozen=True, kw_only=True):
     any name on other addresses. The operations port also allows IP addresses, and names that end in `.svc`.
     """
     allowed_origins: Origins = ()
-    """Origins of web pages that may call the gateway. By default, local origins; `*` allows any origin."""
+    """Origins of web pages that may call the gateway, and read answers of MCP endpoints (CORS); `*` allows any origin.
+    By default, local origins, which may read them if each request needs a credential.
+    """
     trusted_proxies: Networks = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` is accepted as the client's address, for limits and
     the audit log. By default, no proxy is trusted. List only proxies: any peer in these networks can claim any address.

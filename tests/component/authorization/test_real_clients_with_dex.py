@@ -17,9 +17,10 @@ from mcp.client.stdio import stdio_client
 from clientdocuments import CLAUDE_CODE
 from dexworld import LOGIN, DexWorld, dex_world
 from documenthosts import document_host, http
-from npmprograms import mcp_remote
+from npmprograms import mcp_remote, typescript_sdk
 from scriptedperson import browser_environment
 from signedinclients import SdkClient, fastmcp_tools
+from toolservers import modern_server
 
 REGISTRATION: dict[str, Any] = {"registration": {"redirectHosts": ["localhost"]}}
 BOB = {"login": "bob@example.com", "password": "password"}
@@ -73,6 +74,19 @@ async def test_client_signs_in_a_person_by_a_document_at_an_https_host(tmp_path:
         assert host.lookups == ["claude.ai"]
         assert client.registration is not None
         assert client.registration.client_id == CLAUDE_CODE["client_id"]
+
+
+@pytest.mark.parametrize("document", ["", CLAUDE_CODE["client_id"]])
+async def test_typescript_sdk_signs_a_person_in_calls_and_refreshes(tmp_path: Path, document: str) -> None:
+    async with document_host(tmp_path) as host, modern_server() as shop:
+        host.answer = http(json.dumps(CLAUDE_CODE).encode())
+        server = {**REGISTRATION, "clientHosts": ["claude.ai"]}
+        settings = {"client_documents": host.fetcher(), "shop": shop.url}
+        async with dex_world(tmp_path, server=server, **settings) as world:
+            told = await typescript_sdk(f"{world.base}/mcp", LOGIN, tool="shop__buy", document=document)
+    assert (told["tools"], told["refreshed"]) == (["shop__buy"], True)
+    assert json.loads(told["text"]) == {"item": "tea"}
+    assert told["client"] == document if document else told["client"].startswith("registered.")
 
 
 async def test_person_without_the_group_signs_in_and_has_no_tools(tmp_path: Path) -> None:

@@ -1,0 +1,17 @@
+"""The browser of these tests, which takes longer to start than a sign-in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from consoleworld import browser
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """One for the whole run (per worker), for tests on the session's loop. Use it by `emptied`."""
+    async with browser() as started:
+        yield started
