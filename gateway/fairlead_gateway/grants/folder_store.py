@@ -51,7 +51,7 @@ class _SeenFile(NamedTuple):
     """None if the file has no record, or one that belongs into another file."""
 
 
-class _KnownFiles:
+class _FileKeys:
     """Keys of grants by the names of their files, which follow from them. Threads share it."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class FolderGrantStore(NoticingGrantStore):
         self._lost: set[str] = set()
         """Ids of keys that are not available."""
         self._seen: dict[str, _SeenFile] = {}
-        self._known = _KnownFiles()
+        self._file_keys = _FileKeys()
         """Files of grants that this process read, wrote or saw: one may come and go between two looks."""
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class FolderGrantStore(NoticingGrantStore):
         record = self._record(path)
         if record is None:
             return None
-        self._known.add(path.name, key)
+        self._file_keys.add(path.name, key)
         return VersionedGrant(self._open(key, record), record.version)
 
     def _write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
@@ -159,7 +159,7 @@ class FolderGrantStore(NoticingGrantStore):
                 return None
             sealed = sealer.seal(key, grant, new_version())
             replace_private(path, encode_record(sealed))
-            self._known.add(path.name, key)
+            self._file_keys.add(path.name, key)
         return sealed.version
 
     def _delete(self, key: GrantKey, version: str | None) -> bool:
@@ -177,14 +177,14 @@ class FolderGrantStore(NoticingGrantStore):
     def _grants(self, wanted: Callable[[GrantKey], bool], names: set[str]) -> list[tuple[GrantKey, StoredGrant]]:
         grants = []
         for name in names:
-            belonging = self._known.find(name)
+            belonging = self._file_keys.find(name)
             if belonging is not None and not wanted(belonging):
                 continue
             with contextlib.suppress(UnreadableGrant, OSError):  # one odd file costs only itself
                 record = self._record(self._folder / name)
                 if record is None or name != self._path(record.key).name:
                     continue
-                self._known.add(name, record.key)
+                self._file_keys.add(name, record.key)
                 if wanted(record.key):
                     grants.append((record.key, self._open(record.key, record)))
         return grants
@@ -197,7 +197,7 @@ class FolderGrantStore(NoticingGrantStore):
             names = set(os.listdir(self._folder))  # noqa: PTH208 - Path.iterdir makes a path of each
         except FileNotFoundError:
             return set()
-        some = names if person is None else self._known.of_person(person, names)
+        some = names if person is None else self._file_keys.of_person(person, names)
         return {name for name in some if name.endswith(SUFFIX)}
 
     def _open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
@@ -249,13 +249,13 @@ class FolderGrantStore(NoticingGrantStore):
         """Keys whose files have changed, and whether they were written, not deleted. Raises OSError."""
         before, now = self._seen, self._scan()
         gone = [before[name].key for name in before.keys() - now.keys()]
-        changed = dict.fromkeys((*self._known.drop_missing(now), *gone), False)
+        changed = dict.fromkeys((*self._file_keys.drop_missing(now), *gone), False)
         for name, new in now.items():
             old = before.get(name)
             if new is not old:
                 changed.update(dict.fromkeys([new.key] if old is None else [old.key, new.key], new.key is not None))
                 if new.key is not None:
-                    self._known.add(name, new.key)
+                    self._file_keys.add(name, new.key)
         self._seen = now
         return {key: written for key, written in changed.items() if key is not None}
 

@@ -53,9 +53,9 @@ RECORDED: Final = (
 """Python's words for a gateway whose loop is recorded."""
 START_SECONDS: Final = 60.0
 
-Place: TypeAlias = Literal["nowhere", "elsewhere", "here"]
+SignInsAt: TypeAlias = Literal["nowhere", "elsewhere", "here"]
 """Where people sign in: `elsewhere` is at a gateway to which no calls are made."""
-Case = tuple[int, Place]
+Case = tuple[int, SignInsAt]
 """(connections of calls, where people sign in)"""
 
 
@@ -166,6 +166,7 @@ def _redis(stage: Stage, core: int) -> dict[str, str]:
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     return {
         "FAIRLEAD_REDIS": f"redis://127.0.0.1:{port}",
+        "FAIRLEAD_REDIS_TIMEOUT": "10",  # as it gives way to others
         "FAIRLEAD_GRANTS": "redis",
         "FAIRLEAD_GRANT_KEYS": f"bench:{key}",
     }
@@ -206,10 +207,10 @@ def signing_in(world: World, gateway: Target) -> Iterator[SignedIn]:
 
 def measure(world: World, case: Case, token: str) -> Window:
     """One window. `token` is for calls."""
-    connections, place = case
-    if place == "nowhere":
+    connections, signs_in = case
+    if signs_in == "nowhere":
         return _observed(world, connections, token)
-    with signing_in(world, world.gateway if place == "here" else world.elsewhere) as signed_in:
+    with signing_in(world, world.gateway if signs_in == "here" else world.elsewhere) as signed_in:
         window = _observed(world, connections, token)
     times = signed_in.times_ms
     return replace(window, sign_ins=len(times), sign_in_ms=statistics.median(times))
@@ -239,7 +240,7 @@ def measured(stage: Stage, store: str, settings: Settings) -> Figures:
         with signing_in(world, gateway) as signed_in:
             time.sleep(2.0)
     cases: list[Case] = [(0, "nowhere"), (0, "here")]
-    cases += [(each, place) for each in CONNECTIONS[1:] for place in get_args(Place)]
+    cases += [(each, signs_in) for each in CONNECTIONS[1:] for signs_in in get_args(SignInsAt)]
     figures = Figures()
     before = sign_ins = 0
     for number, case in interleaved(cases, settings.rounds):
@@ -281,7 +282,7 @@ def _shares(windows: dict[Case, dict[int, Window]]) -> dict[int, float]:
     return {number: each.core - windows[0, "nowhere"][number].core for number, each in windows[0, "here"].items()}
 
 
-def _moved(windows: dict[Case, dict[int, Window]], connections: int, than: Place) -> Sample | None:
+def _moved(windows: dict[Case, dict[int, Window]], connections: int, than: SignInsAt) -> Sample | None:
     others, beside = windows[connections, than], windows[connections, "here"]
     return ratios({n: each.p99 for n, each in beside.items()}, {n: each.p99 for n, each in others.items()})
 

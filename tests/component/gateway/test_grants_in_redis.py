@@ -152,7 +152,7 @@ async def test_changes_of_another_replica_are_noticed_also_those_while_redis_was
         assert {await anext(changes), await anext(changes)} == {SOMEBODY, KEY}
 
 
-async def test_who_asks_for_deletions_is_not_told_of_writes_of_any_replica(redis: RedisServer) -> None:
+async def test_deletions_are_told_without_writes_of_any_replica(redis: RedisServer) -> None:
     async with store_at(redis) as store, store_at(redis) as replica:
         deletions = replica.changes(deletions=True)
         await until_async("the first look", lambda: _has_looked(replica))

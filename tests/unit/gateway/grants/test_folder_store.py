@@ -219,7 +219,7 @@ async def test_a_grant_that_came_and_went_between_two_looks_is_noticed_where_it_
         assert await anext(changes) == KEY
 
 
-async def test_who_asks_for_deletions_is_not_told_of_writes(tmp_path: Path) -> None:
+async def test_deletions_are_told_without_writes(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, opened(tmp_path) as other:
         await store.write(OTHER, GRANT)
         deletions = store.changes(deletions=True)
