@@ -236,9 +236,10 @@ def _observed(world: World, connections: int, token: str) -> Window:
 def measured(stage: Stage, store: str, settings: Settings) -> Figures:
     """Figures of all rounds. Raises Unmeasurable."""
     world = start(stage, store, 2.0 if settings.quick else 4.0)
-    for gateway in (world.elsewhere, world.gateway):  # what is made once
-        with signing_in(world, gateway) as signed_in:
-            time.sleep(2.0)
+    with signing_in(world, world.elsewhere):  # what is made once
+        time.sleep(2.0)
+    with signing_in(world, world.gateway) as signed_in:
+        time.sleep(2.0)
     cases: list[Case] = [(0, "nowhere"), (0, "here")]
     cases += [(each, signs_in) for each in CONNECTIONS[1:] for signs_in in get_args(SignInsAt)]
     figures = Figures()
