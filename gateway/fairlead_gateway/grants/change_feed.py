@@ -16,13 +16,17 @@ class ChangeFeed:
         self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
         self._closed = False
 
-    def publish(self, key: GrantKey) -> None:
+    def publish(self, key: GrantKey, *, written: bool) -> None:
+        """Pass a key on. `written`: it was written, and not deleted after that."""
         for listener in list(self._listeners):
-            listener.add(key)
+            if not (written and listener.deletions):
+                listener.add(key)
 
-    def listen(self) -> AsyncIterator[GrantKey]:
-        """Keys that change from now on, each once until it is taken. Ends with the feed."""
-        listener = _Listener()
+    def listen(self, *, deletions: bool = False) -> AsyncIterator[GrantKey]:
+        """Keys that change from now on, each once until it is taken; with `deletions` without those that were written.
+        Ends with the feed.
+        """
+        listener = _Listener(deletions)
         if self._closed:
             listener.end()
         self._listeners.add(listener)
@@ -37,7 +41,8 @@ class ChangeFeed:
 class _Listener(AsyncIterator[GrantKey]):
     """Changed keys of one listener. Repeated changes of a key that was not taken yet are one, which bounds them."""
 
-    def __init__(self) -> None:
+    def __init__(self, deletions: bool) -> None:
+        self.deletions = deletions
         self._changed: dict[GrantKey, None] = {}
         self._ended = False
         self._wake = asyncio.Event()

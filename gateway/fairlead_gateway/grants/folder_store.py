@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import threading
 from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -50,6 +51,38 @@ class _SeenFile(NamedTuple):
     """None if the file has no record, or one that belongs into another file."""
 
 
+class _FileKeys:
+    """Keys of grants by the names of their files, which follow from them. Threads share it."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._keys: dict[str, GrantKey] = {}
+        self._of_person: dict[bytes, set[str]] = {}
+
+    def add(self, name: str, key: GrantKey) -> None:
+        with self._turn:
+            self._keys[name] = key
+            self._of_person.setdefault(key.person, set()).add(name)
+
+    def find(self, name: str) -> GrantKey | None:
+        return self._keys.get(name)
+
+    def of_person(self, person: bytes, names: set[str]) -> set[str]:
+        """Those of some names whose files have grants of a person, or are not known."""
+        with self._turn:
+            return (names & self._of_person.get(person, set())) | names.difference(self._keys)
+
+    def drop_missing(self, names: Mapping[str, object]) -> set[GrantKey]:
+        """Forget the files that are not among some names; returns their keys."""
+        with self._turn:
+            gone = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
+            for name, key in gone.items():
+                self._of_person[key.person].discard(name)
+                if not self._of_person[key.person]:
+                    del self._of_person[key.person]
+        return set(gone.values())
+
+
 class FolderGrantStore(NoticingGrantStore):
     """Grants in `folder`, which is created with the first grant."""
 
@@ -61,8 +94,8 @@ class FolderGrantStore(NoticingGrantStore):
         self._lost: set[str] = set()
         """Ids of keys that are not available."""
         self._seen: dict[str, _SeenFile] = {}
-        self._used: dict[str, GrantKey] = {}
-        """Grants that this process read or wrote, by their files' names: one may come and go between two looks."""
+        self._file_keys = _FileKeys()
+        """Files of grants that this process read, wrote or saw: one may come and go between two looks."""
 
     def __repr__(self) -> str:
         return f"<FolderGrantStore {self._folder}>"
@@ -73,20 +106,23 @@ class FolderGrantStore(NoticingGrantStore):
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
         version = await self._do(lambda: self._write(key, grant, replaces))
         if version is not None:
-            self._feed.publish(key)
+            self._feed.publish(key, written=True)
         return version
 
     async def delete(self, key: GrantKey, version: str | None = None) -> bool:
         deleted = await self._do(lambda: self._delete(key, version))
         if deleted:
-            self._feed.publish(key)
+            self._feed.publish(key, written=False)
         return deleted
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        return await self._do(lambda: self._grants(lambda key: key.person == person))
+        return await self._do(lambda: self._grants(lambda key: key.person == person, self._names(person)))
 
     async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        return await self._do(lambda: self._grants(lambda key: servers is None or key.server in servers))
+        def work() -> list[tuple[GrantKey, StoredGrant]]:
+            return self._grants(lambda key: servers is None or key.server in servers, self._names())
+
+        return await self._do(work)
 
     async def _do(self, work: Callable[[], Result]) -> Result:
         """Run `work` in a thread, as a disk may be slow. Raises GrantStoreError."""
@@ -111,7 +147,7 @@ class FolderGrantStore(NoticingGrantStore):
         record = self._record(path)
         if record is None:
             return None
-        self._used[path.name] = key
+        self._file_keys.add(path.name, key)
         return VersionedGrant(self._open(key, record), record.version)
 
     def _write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
@@ -123,7 +159,7 @@ class FolderGrantStore(NoticingGrantStore):
                 return None
             sealed = sealer.seal(key, grant, new_version())
             replace_private(path, encode_record(sealed))
-            self._used[path.name] = key
+            self._file_keys.add(path.name, key)
         return sealed.version
 
     def _delete(self, key: GrantKey, version: str | None) -> bool:
@@ -138,22 +174,31 @@ class FolderGrantStore(NoticingGrantStore):
         record = self._record(path)
         return "" if record is None else record.version
 
-    def _grants(self, wanted: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
+    def _grants(self, wanted: Callable[[GrantKey], bool], names: set[str]) -> list[tuple[GrantKey, StoredGrant]]:
         grants = []
-        for entry in self._entries():
-            belonging = self._key_of_file(entry.name)
+        for name in names:
+            belonging = self._file_keys.find(name)
             if belonging is not None and not wanted(belonging):
-                continue  # a sign-in asks for one person's records, and there may be thousands of others
+                continue
             with contextlib.suppress(UnreadableGrant, OSError):  # one odd file costs only itself
-                record = self._record(Path(entry.path))
-                if record is not None and entry.name == self._path(record.key).name and wanted(record.key):
+                record = self._record(self._folder / name)
+                if record is None or name != self._path(record.key).name:
+                    continue
+                self._file_keys.add(name, record.key)
+                if wanted(record.key):
                     grants.append((record.key, self._open(record.key, record)))
         return grants
 
-    def _key_of_file(self, name: str) -> GrantKey | None:
-        """Key whose record belongs into a file, as names of files follow from keys; None if it is not known yet."""
-        seen = self._seen.get(name)
-        return self._used.get(name) if seen is None or seen.key is None else seen.key
+    def _names(self, person: bytes | None = None) -> set[str]:
+        """Names of the files that may have grants, or those of a person: a sign-in asks for one person's, and there may
+        be thousands of others.
+        """
+        try:
+            names = set(os.listdir(self._folder))  # noqa: PTH208 - Path.iterdir makes a path of each
+        except FileNotFoundError:
+            return set()
+        some = names if person is None else self._file_keys.of_person(person, names)
+        return {name for name in some if name.endswith(SUFFIX)}
 
     def _open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
         sealer = self._sealer
@@ -190,32 +235,29 @@ class FolderGrantStore(NoticingGrantStore):
 
     def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
         with contextlib.suppress(OSError):
-            self._seen = self._scan()  # here, so that no change after this call is missed
+            self._see_changes()  # here, so that no change after this call is missed
         return [self._look()]
 
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            before, self._seen = self._seen, await self._scan_or_stay()
-            for key in self._changed(before, self._seen):
-                self._feed.publish(key)
+            with contextlib.suppress(OSError):  # what changes while the folder cannot be read is seen afterwards
+                for key, written in (await asyncio.to_thread(self._see_changes)).items():
+                    self._feed.publish(key, written=written)
 
-    def _changed(self, before: Mapping[str, _SeenFile], now: Mapping[str, _SeenFile]) -> set[GrantKey]:
-        """Keys whose files were written or deleted."""
-        gone = [name for name in list(self._used) if name not in now]  # threads add to it
-        keys = {self._used.pop(name) for name in gone}
-        for name in before.keys() | now.keys():
-            old, new = before.get(name), now.get(name)
-            if old != new:
-                keys |= {file.key for file in (old, new) if file is not None and file.key is not None}
-        return keys
-
-    async def _scan_or_stay(self) -> dict[str, _SeenFile]:
-        """The files of now; those seen before if the folder cannot be read."""
-        try:
-            return await asyncio.to_thread(self._scan)
-        except OSError:
-            return self._seen
+    def _see_changes(self) -> dict[GrantKey, bool]:
+        """Keys whose files have changed, and whether they were written, not deleted. Raises OSError."""
+        before, now = self._seen, self._scan()
+        gone = [before[name].key for name in before.keys() - now.keys()]
+        changed = dict.fromkeys((*self._file_keys.drop_missing(now), *gone), False)
+        for name, new in now.items():
+            old = before.get(name)
+            if new is not old:
+                changed.update(dict.fromkeys([new.key] if old is None else [old.key, new.key], new.key is not None))
+                if new.key is not None:
+                    self._file_keys.add(name, new.key)
+        self._seen = now
+        return {key: written for key, written in changed.items() if key is not None}
 
     def _scan(self) -> dict[str, _SeenFile]:
         files = {}

@@ -22,11 +22,11 @@ class NoticingGrantStore(ClosableGrantStore):
     def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
         """Work without an end that publishes the keys that other processes change from now on."""
 
-    def changes(self) -> AsyncIterator[GrantKey]:
+    def changes(self, *, deletions: bool = False) -> AsyncIterator[GrantKey]:
         if not self._noticing:
             loop = asyncio.get_running_loop()
             self._noticing = [loop.create_task(work, name="changes of grants") for work in self._begin_to_notice()]
-        return self._feed.listen()
+        return self._feed.listen(deletions=deletions)
 
     async def aclose(self) -> None:
         self._feed.close()

@@ -48,7 +48,7 @@ if ARGV[4] ~= '*' then
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
 redis.call('SADD', KEYS[2], KEYS[1])
-redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[6], '*', 'key', ARGV[5])
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[6], '*', 'key', ARGV[5], 'written', '1')
 return 1
 """
 """KEYS: hash of the person, set of these hashes, stream of changes. ARGV: name and version of the record, the record,
@@ -120,7 +120,7 @@ class RedisGrantStore(NoticingGrantStore):
         written = await self._request(lambda: self._write(keys=[self._hash(key.person), *self._shared], args=arguments))
         if not written:
             return None
-        self._feed.publish(key)
+        self._feed.publish(key, written=True)
         return sealed.version
 
     async def delete(self, key: GrantKey, version: str | None = None) -> bool:
@@ -134,7 +134,7 @@ class RedisGrantStore(NoticingGrantStore):
             lambda: self._delete(keys=[self._hash(key.person), *self._shared], args=arguments)
         )
         if deleted:
-            self._feed.publish(key)
+            self._feed.publish(key, written=False)
         return bool(deleted)
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
@@ -214,7 +214,8 @@ class RedisGrantStore(NoticingGrantStore):
             entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last, count=BATCH))
             for ident, members in entries:
                 with contextlib.suppress(msgspec.MsgspecError):
-                    self._feed.publish(msgspec.json.decode(members.get(b"key", b""), type=GrantKey))
+                    key = msgspec.json.decode(members.get(b"key", b""), type=GrantKey)
+                    self._feed.publish(key, written=b"written" in members)
                 self._last = ident
             if len(entries) < BATCH:
                 return

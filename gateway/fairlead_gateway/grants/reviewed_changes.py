@@ -27,11 +27,15 @@ class ReviewedChanges:
         review: Callable[[GrantKey], Awaitable[bool]],
         name: str,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        *,
+        deletions: bool = False,
     ) -> None:
+        """`deletions`: grants that were written are not reviewed."""
         self._store = store
         self._review = review
         self._name = name
         self._pause = pause
+        self._deletions = deletions
         self._unknown: dict[GrantKey, None] = {}
         """Changed grants about which the store has not answered yet, the oldest first."""
         self._waiting = asyncio.Event()
@@ -39,7 +43,7 @@ class ReviewedChanges:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        loop, changes = asyncio.get_running_loop(), self._store.changes()
+        loop, changes = asyncio.get_running_loop(), self._store.changes(deletions=self._deletions)
         self._tasks = [
             loop.create_task(self._watch(changes), name=self._name),
             loop.create_task(self._ask_again(), name=f"{self._name}, once more"),

@@ -56,7 +56,7 @@ class SecretGrantStore(NoticingGrantStore):
         self._namespace = namespace
         self._name = name
         self._sealer = LazySealer(keys)
-        self._seen = [_SeenSecret(f"{name}-{slot}", self._feed.publish) for slot in range(SLOTS)]
+        self._seen = [_SeenSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
         self._turns = {seen.name: asyncio.Lock() for seen in self._seen}
         self._wanted: dict[str, list[_Edit]] = {seen.name: [] for seen in self._seen}
         """Changes by the name of their Secret, from when they are asked for until they are made or given up."""
@@ -96,7 +96,7 @@ class SecretGrantStore(NoticingGrantStore):
 
         if not await self._edit(secret, put):
             return None
-        self._feed.publish(key)
+        self._feed.publish(key, written=True)
         return sealed.version
 
     async def delete(self, key: GrantKey, version: str | None = None) -> bool:
@@ -107,7 +107,7 @@ class SecretGrantStore(NoticingGrantStore):
 
         deleted = await self._edit(self.secret_of(key.person), drop)
         if deleted:
-            self._feed.publish(key)
+            self._feed.publish(key, written=False)
         return deleted
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
@@ -120,6 +120,9 @@ class SecretGrantStore(NoticingGrantStore):
         return [grant for seen in self._seen for grant in await self._grants(seen.name, wanted)]
 
     # Inside
+
+    def _publish(self, key: GrantKey, written: bool) -> None:
+        self._feed.publish(key, written=written)
 
     def secret_of(self, person: bytes) -> str:
         """The Secret of a person's grants."""
@@ -242,9 +245,11 @@ class _SeenRecord(msgspec.Struct, frozen=True):
 
 
 class _SeenSecret:
-    """Store of an informer that follows one Secret; it passes the keys of changed grants to `publish`."""
+    """Store of an informer that follows one Secret; it passes the keys of changed grants to `publish`, and whether
+    they were written.
+    """
 
-    def __init__(self, name: str, publish: Callable[[GrantKey], None]) -> None:
+    def __init__(self, name: str, publish: Callable[[GrantKey, bool], None]) -> None:
         self.name = name
         self.fill = 0.0
         """Part of PERSONS_BYTES in use."""
@@ -274,7 +279,7 @@ class _SeenSecret:
         for name in before.keys() | self._records.keys() if self.listed else ():
             change, earlier = self._records.get(name), before.get(name)
             if change is None or earlier is None or change.version != earlier.version:
-                self._publish((change or before[name]).key)
+                self._publish((change or before[name]).key, change is not None)
         self.listed = True
         self._note_fill(sum(map(len, data.values())) / PERSONS_BYTES)
 

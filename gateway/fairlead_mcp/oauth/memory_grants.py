@@ -51,14 +51,15 @@ class MemoryGrants(GrantStore):
         wanted = [key for key in self._grants if servers is None or key.server in servers]
         return [(key, self._grants[key].grant) for key in wanted]
 
-    async def changes(self) -> AsyncGenerator[GrantKey, None]:
+    async def changes(self, *, deletions: bool = False) -> AsyncGenerator[GrantKey, None]:
         if self._closed:
             return
         queue: asyncio.Queue[GrantKey | None] = asyncio.Queue()
         self._readers.add(queue)
         try:
             while (key := await queue.get()) is not None:
-                yield key
+                if not (deletions and key in self._grants):
+                    yield key
         finally:
             self._readers.discard(queue)
 

@@ -154,8 +154,9 @@ class GrantStore(Protocol):
         """All grants that can be read, or those for some servers (`GrantKey.server`); others are not opened."""
         ...
 
-    def changes(self) -> AsyncIterator[GrantKey]:
+    def changes(self, *, deletions: bool = False) -> AsyncIterator[GrantKey]:
         """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the store.
+        With `deletions` those that were only written are left out.
 
         Each renewal of an access token writes the grant, so a change alone must not end the use of a token:
         `TokenSource.review` tells a renewal from another consent.

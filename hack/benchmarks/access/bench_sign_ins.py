@@ -2,8 +2,9 @@
 
 A sign-in is whole: a client's request, the provider, consent by a person who is new, code, tokens, and one refresh,
 which asks the provider again. Provider, browsers and Redis are processes on another core than the gateway, and give way
-to load and upstream there. Windows with and without sign-ins are interleaved in rounds. A stop is processor time
-between two turns of a timer, as `gap_recorder` has it.
+to load and upstream there. Windows without sign-ins, beside them, and with the same sign-ins at another gateway, which
+is there too, are interleaved in rounds: the last tell what the machine does to calls. A stop is processor time between
+two turns of a timer, as `gap_recorder` has it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import gap_recorder
 from authorizationworld import identity_file
@@ -52,8 +53,10 @@ RECORDED: Final = (
 """Python's words for a gateway whose loop is recorded."""
 START_SECONDS: Final = 60.0
 
-Case = tuple[int, bool]
-"""(connections of calls, whether people sign in)"""
+SignInsAt: TypeAlias = Literal["nowhere", "elsewhere", "here"]
+"""Where people sign in: `elsewhere` is at a gateway to which no calls are made."""
+Case = tuple[int, SignInsAt]
+"""(connections of calls, where people sign in)"""
 
 
 @dataclass
@@ -95,10 +98,12 @@ class World:
 
     stage: Stage
     gateway: Target
+    elsewhere: Target
+    """Another gateway, for control."""
     upstream: Target
     gaps: gap_recorder.Gaps
     core: int
-    """Core of load, upstream, provider, browsers and Redis."""
+    """Core of all but the gateway."""
     seconds: float
     """Length of a window."""
 
@@ -120,13 +125,23 @@ def start(stage: Stage, store: str, seconds: float) -> World:
     client = {"issuer": "corp", "clientId": CLIENT, "clientSecretFile": str(secret)}
     variables = {
         "FAIRLEAD_IDENTITY": str(identity_file(folder, [{"issuer": issuer, "name": "corp"}], [client])),
-        "FAIRLEAD_PUBLIC_URL": f"http://127.0.0.1:{port}",
-        gap_recorder.FILE: str(gaps),
-        **(_redis(stage, rest) if store == "redis" else {"FAIRLEAD_GRANTS_DIRECTORY": str(folder / "grants")}),
+        **(_redis(stage, rest) if store == "redis" else {}),
     }
-    name = f"gateway with {store}"
-    gateway = gateway_over(stage, documents, hop, "--port", str(port), name=name, program=RECORDED, **variables)
-    return World(stage, gateway, upstream, gap_recorder.Gaps(gaps), rest, seconds)
+
+    def gateway_on(core: int, port: int, name: str, database: int, gaps: Path) -> Target:
+        own = {
+            "FAIRLEAD_PUBLIC_URL": f"http://127.0.0.1:{port}",
+            gap_recorder.FILE: str(gaps),
+            **({"FAIRLEAD_GRANTS_DIRECTORY": str(folder / f"grants-{database}")} if store == "folder" else {}),
+            **({"FAIRLEAD_REDIS": f"{variables['FAIRLEAD_REDIS']}/{database}"} if store == "redis" else {}),
+        }
+        words = "--port", str(port)
+        return gateway_over(stage, documents, core, *words, name=name, program=RECORDED, **{**variables, **own})
+
+    gateway = gateway_on(hop, port, f"gateway with {store}", 0, gaps)
+    elsewhere = gateway_on(rest, free_port(), f"other gateway with {store}", 1, folder / "other gaps")
+    os.setpriority(os.PRIO_PROCESS, elsewhere.pid, 19)
+    return World(stage, gateway, elsewhere, upstream, gap_recorder.Gaps(gaps), rest, seconds)
 
 
 def _aside(
@@ -151,15 +166,16 @@ def _redis(stage: Stage, core: int) -> dict[str, str]:
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     return {
         "FAIRLEAD_REDIS": f"redis://127.0.0.1:{port}",
+        "FAIRLEAD_REDIS_TIMEOUT": "10",  # as it gives way to others
         "FAIRLEAD_GRANTS": "redis",
         "FAIRLEAD_GRANT_KEYS": f"bench:{key}",
     }
 
 
 @contextmanager
-def signing_in(world: World) -> Iterator[SignedIn]:
-    """People sign in until the block ends. Raises Unmeasurable if one could not, or if there were fewer."""
-    parameters = {"base": f"http://127.0.0.1:{world.gateway.port}", "per_minute": PER_MINUTE}
+def signing_in(world: World, gateway: Target) -> Iterator[SignedIn]:
+    """People sign in at a gateway until the block ends. Raises Unmeasurable if one could not, or if fewer did."""
+    parameters = {"base": f"http://127.0.0.1:{gateway.port}", "per_minute": PER_MINUTE}
     words: list[str | Path] = [sys.executable, HERE / "sign_in_browsers.py", json.dumps(parameters)]
     process = _aside(world.stage, "browsers", words, world.core, subprocess.PIPE)
     assert process.stdout is not None
@@ -192,9 +208,9 @@ def signing_in(world: World) -> Iterator[SignedIn]:
 def measure(world: World, case: Case, token: str) -> Window:
     """One window. `token` is for calls."""
     connections, signs_in = case
-    if not signs_in:
+    if signs_in == "nowhere":
         return _observed(world, connections, token)
-    with signing_in(world) as signed_in:
+    with signing_in(world, world.gateway if signs_in == "here" else world.elsewhere) as signed_in:
         window = _observed(world, connections, token)
     times = signed_in.times_ms
     return replace(window, sign_ins=len(times), sign_in_ms=statistics.median(times))
@@ -220,26 +236,29 @@ def _observed(world: World, connections: int, token: str) -> Window:
 def measured(stage: Stage, store: str, settings: Settings) -> Figures:
     """Figures of all rounds. Raises Unmeasurable."""
     world = start(stage, store, 2.0 if settings.quick else 4.0)
-    with signing_in(world) as signed_in:  # what is made once
+    with signing_in(world, world.elsewhere):  # what is made once
         time.sleep(2.0)
-    cases = [(connections, signs_in) for connections in CONNECTIONS for signs_in in (False, True)]
+    with signing_in(world, world.gateway) as signed_in:
+        time.sleep(2.0)
+    cases: list[Case] = [(0, "nowhere"), (0, "here")]
+    cases += [(each, signs_in) for each in CONNECTIONS[1:] for signs_in in get_args(SignInsAt)]
     figures = Figures()
     before = sign_ins = 0
     for number, case in interleaved(cases, settings.rounds):
         if number and not before:
             before = memory(world.gateway.pid).now
         figures.windows[case][number] = window = measure(world, case, signed_in.token)
-        sign_ins += window.sign_ins if before else 0
+        sign_ins += window.sign_ins if before and case[1] == "here" else 0
     if before:
         figures.bytes_each = (memory(world.gateway.pid).now - before) / sign_ins
     return figures
 
 
 def rows(store: str, figures: Figures) -> Iterator[dict[str, Cell]]:
-    """A row for each number of connections: without sign-ins, beside them, and what they change."""
+    """A row for each number of connections: without sign-ins, with them elsewhere and here, and the change."""
     windows = figures.windows
     for connections in CONNECTIONS:
-        alone, beside = windows[connections, False], windows[connections, True]
+        alone, beside = windows[connections, "nowhere"], windows[connections, "here"]
         calls = connections > 0
         yield {
             "sessions in": store,
@@ -248,8 +267,12 @@ def rows(store: str, figures: Figures) -> Iterator[dict[str, Cell]]:
             "stop ms alone": Sample.of(each.stop_ms for each in alone.values()),
             "stop ms beside": Sample.of(each.stop_ms for each in beside.values()),
             "p99 µs alone": Sample.of(each.p99 for each in alone.values()) if calls else None,
+            "p99 µs elsewhere": Sample.of(each.p99 for each in windows[connections, "elsewhere"].values())
+            if calls
+            else None,
             "p99 µs beside": Sample.of(each.p99 for each in beside.values()) if calls else None,
-            "× p99": _moved(windows, connections) if calls else None,
+            "× p99": _moved(windows, connections, "nowhere") if calls else None,
+            "× elsewhere": _moved(windows, connections, "elsewhere") if calls else None,
             "sign-in ms": Sample.of(each.sign_in_ms for each in beside.values()),
             "KB a session": None if calls or figures.bytes_each is None else figures.bytes_each / 1000,
         }
@@ -257,21 +280,21 @@ def rows(store: str, figures: Figures) -> Iterator[dict[str, Cell]]:
 
 def _shares(windows: dict[Case, dict[int, Window]]) -> dict[int, float]:
     """Share of a core that sign-ins take, by round: what the gateway takes beyond an idle one."""
-    return {number: each.core - windows[0, False][number].core for number, each in windows[0, True].items()}
+    return {number: each.core - windows[0, "nowhere"][number].core for number, each in windows[0, "here"].items()}
 
 
-def _moved(windows: dict[Case, dict[int, Window]], connections: int) -> Sample | None:
-    alone, beside = windows[connections, False], windows[connections, True]
-    return ratios({n: each.p99 for n, each in beside.items()}, {n: each.p99 for n, each in alone.items()})
+def _moved(windows: dict[Case, dict[int, Window]], connections: int, than: SignInsAt) -> Sample | None:
+    others, beside = windows[connections, than], windows[connections, "here"]
+    return ratios({n: each.p99 for n, each in beside.items()}, {n: each.p99 for n, each in others.items()})
 
 
 def goals(store: str, windows: dict[Case, dict[int, Window]]) -> Iterator[Goal]:
     """Bounds, each on the median of the rounds."""
     yield Goal(f"share of a core, {store}", statistics.median(_shares(windows).values()), "", at_most=CORE_GOAL)
-    stop = statistics.median(each.stop_ms for each in windows[0, True].values())
+    stop = statistics.median(each.stop_ms for each in windows[0, "here"].values())
     yield Goal(f"longest stop of the loop, {store}", stop, "ms", at_most=STOP_GOAL_MS)
     for connections in CONNECTIONS[1:]:
-        moved = _moved(windows, connections)
+        moved = _moved(windows, connections, "nowhere")
         name = f"p99 of calls on {connections} connections, {store}"
         yield Goal(name, None if moved is None else moved.median, "× alone", at_most=P99_GOAL)
 

@@ -152,6 +152,18 @@ async def test_changes_of_another_replica_are_noticed_also_those_while_redis_was
         assert {await anext(changes), await anext(changes)} == {SOMEBODY, KEY}
 
 
+async def test_deletions_are_told_without_writes_of_any_replica(redis: RedisServer) -> None:
+    async with store_at(redis) as store, store_at(redis) as replica:
+        deletions = replica.changes(deletions=True)
+        await until_async("the first look", lambda: _has_looked(replica))
+        await store.write(KEY, GRANT)
+        await replica.write(OTHER, GRANT)
+        await store.delete(KEY)
+        assert await anext(deletions) == KEY
+        await replica.delete(OTHER)
+        assert await anext(deletions) == OTHER
+
+
 class CutOff(RedisGrantStore):
     """A replica whose requests after the next `left` fail, until it is let go on."""
 

@@ -101,3 +101,14 @@ async def test_an_unforeseen_error_ends_neither_the_watch_nor_goes_unlogged(capl
 )
 def test_a_grant_of_a_person_is_for_a_server(key: GrantKey, server: ServerKey | None) -> None:
     assert granted_server(key) == server
+
+
+async def test_a_store_in_memory_tells_of_deletions_alone_where_they_are_asked_for() -> None:
+    store = MemoryGrants()
+    deletions = store.changes(deletions=True)
+    first = asyncio.ensure_future(anext(deletions))
+    await asyncio.sleep(0)
+    await store.write(LINEAR, GRANT)
+    await store.write(SENTRY, GRANT)
+    await store.delete(SENTRY)
+    assert await first == SENTRY

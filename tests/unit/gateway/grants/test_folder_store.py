@@ -219,6 +219,28 @@ async def test_a_grant_that_came_and_went_between_two_looks_is_noticed_where_it_
         assert await anext(changes) == KEY
 
 
+async def test_deletions_are_told_without_writes(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        await store.write(OTHER, GRANT)
+        deletions = store.changes(deletions=True)
+        await store.write(KEY, GRANT)
+        await other.write(SOMEBODY, GRANT)
+        await other.delete(OTHER)
+        assert await anext(deletions) == OTHER
+        await store.delete(KEY)
+        assert await anext(deletions) == KEY
+
+
+async def test_a_record_that_another_process_deletes_and_writes_again_is_found_for_its_person(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        deletions = store.changes(deletions=True)
+        await store.write(KEY, GRANT)
+        await other.delete(KEY)
+        assert await anext(deletions) == KEY
+        await other.write(KEY, GRANT)
+        assert [key for key, _ in await store.of_person(KEY.person)] == [KEY]
+
+
 async def test_own_changes_are_noticed_at_once_until_the_store_is_closed(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     changes, later = store.changes(), store.changes()

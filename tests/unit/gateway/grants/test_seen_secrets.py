@@ -28,7 +28,13 @@ def secret(data: dict[str, bytes]) -> Secret:
 
 def test_an_event_tells_the_grants_that_changed_and_decodes_no_others() -> None:
     told: list[GrantKey] = []
-    seen = _SeenSecret("grants-0", told.append)
+    written: list[bool] = []
+
+    def tell(key: GrantKey, was_written: bool) -> None:
+        told.append(key)
+        written.append(was_written)
+
+    seen = _SeenSecret("grants-0", tell)
     data = {record_name(key): record(key) for key in KEYS}
     seen.replace([secret(data)], "1")
     assert told == [], "the first list has nothing new"
@@ -46,3 +52,4 @@ def test_an_event_tells_the_grants_that_changed_and_decodes_no_others() -> None:
     assert told == [KEYS[1], KEYS[0]]
     seen.delete(secret({}))
     assert sorted(told[2:]) == [KEYS[1], KEYS[2]]
+    assert written == [True, False, False, False]
