@@ -88,7 +88,8 @@ def _refusal(url: str, answer: Answer) -> HttpRefused:
     what = page if looks_like_html(answer) else status
     error = HttpRefused(
         f"{plain_address(url)} answered {what} instead of the OpenAPI document: set openapi.url to the address of the "
-        "document itself, which must not need a credential, or put the document into a ConfigMap (openapi.configMapRef)",
+        "document itself, which must not need a credential, or put the document into a ConfigMap "
+        "(openapi.configMapRef)",
         status=answer.status,
     )
     if error.reason in _OF_MCP:
