@@ -32,7 +32,7 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.INVALID: "Correct the field in the file.",
         Cause.VARIABLE_NOT_SET: "Set the variable in the environment of fairlead up, and start the command again.",
         Cause.SECRET_NOT_LABELLED: "If the Secret is meant for this server, add the label to the Secret's manifest.",
-        Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has its output.",
+        Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER shows what it printed.",
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct spec.command.",
         Cause.START_TIMEOUT: "Read the output of the process with fairlead logs SERVER; run the command in a terminal, "
         "to see what the server waits for.",
@@ -69,7 +69,7 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.UNKNOWN_TOOL: "Correct the names in the entry's lists of tools or in fairlead.tools, without prefix, "
         "unless the server lists these tools later.",
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct command; arguments go into args, one by one.",
-        Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has its output.",
+        Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER shows what it printed.",
         Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise fairlead.limits.concurrency.",
         Cause.HTTP_REFUSED: "Check the path in url, and read the server's log.",
         Cause.CONNECTION_REFUSED: "Check url and its port, and whether the server runs.",

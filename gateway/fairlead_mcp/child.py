@@ -215,7 +215,8 @@ class ProgramRun:
         if self._connection.negotiated is None:
             program.printed.drop_repetition()
         words = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
-        ended = f"{program.name} {how}"
+        nothing = "" if self._has_printed else "; it printed nothing"
+        ended = f"{program.name} {how}{nothing}"
         error = f"{ended}: {advise(words)}" if words else ended
         self._end(ConnectionLost(error, sent=True, reason="ProcessExited"))
 

@@ -25,6 +25,7 @@ _PERMANENT: Final = re.compile(
             r"No interpreter found for Python",
             r"requires a different Python",
             r"Unsupported engine|EBADENGINE",
+            r"No such built-in module: node:",
             # flags and arguments: argparse, click, commander, yargs, clap, Go
             r"the following arguments are required",
             r"unrecognized arguments?\b",
@@ -47,6 +48,8 @@ _MIGRATION: Final = ". This is mcp 2.x"
 """Begin of the part of such an error that is for the server's authors."""
 _LOWEST_PYTHON: Final = re.compile(r"current Python version \([\d.]+\) does not satisfy Python ?>=(\d+\.\d+)")
 """uv's error when the interpreter that it has found is older than the package allows. Group 1: the lowest version."""
+_MISSING_BUILTIN: Final = re.compile(r"No such built-in module: node:", re.IGNORECASE)
+"""Error of a Node.js that is older than a module of its own, such as `node:sqlite`, which came with version 22.5."""
 _UNREACHED_PYPI: Final = re.compile(r"Failed to fetch: `?https?://\S+/simple/")
 """uv's error when an index cannot be reached. uv asks the index also where the package is in its cache."""
 _UNREACHED_PYTHON: Final = re.compile(r"Failed to download `?https?://\S+/python-build-standalone/")
@@ -93,6 +96,8 @@ def _advice_for(words: str) -> str | None:
         return "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
     if lowest := _LOWEST_PYTHON.search(words):
         return f"with uvx, put --python {lowest[1]} in front of the server's name"
+    if _MISSING_BUILTIN.search(words):
+        return "the server needs a newer Node.js than the one in its PATH"
     if _UNREACHED_PYPI.search(words):
         return "where its package is in uv's cache, UV_OFFLINE=true in env starts it without the network"
     if _UNREACHED_PYTHON.search(words):

@@ -79,11 +79,23 @@ def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
         elif isinstance(listed, Mapping):
             settings = content.get("mcp")
             dialect = "gemini" if isinstance(settings, Mapping) and _MCP_OF_GEMINI & settings.keys() else ""
-            yield ConfiguredList((member,), _allowed_by_gemini(listed, settings), common, dialect=dialect)
+            listed = _by_name(_allowed_by_gemini(listed, settings))
+            yield ConfiguredList((member,), listed, common, dialect=dialect)
     for member in ("powers", "tools"):
         outer = content.get(member)
         if isinstance(outer, Mapping) and isinstance(listed := outer.get("mcpServers"), Mapping):
             yield ConfiguredList((member, "mcpServers"), listed, common)
+
+
+def _by_name(listed: Entry) -> Entry:
+    """Entries of Cherry Studio, whose keys are random IDs of 21 characters, by their `name`. Entries without a name, or
+    with the name of another, stay as they are.
+    """
+    named: dict[str, Any] = {}
+    for key, entry in listed.items():
+        name = entry.get("name") if _ID_OF_CHERRY_STUDIO.fullmatch(str(key)) and isinstance(entry, Mapping) else None
+        named[name if isinstance(name, str) and name and name not in {*listed, *named} else key] = entry
+    return named
 
 
 def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
@@ -209,6 +221,7 @@ _UNDERSCORED: Final = {
 }
 """Keys of Crush, mcphub.nvim, Dive, PicoClaw and Warp (left), with those of most clients (right)."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
+_ID_OF_CHERRY_STUDIO: Final = re.compile(r"[\w-]{21}", re.ASCII)
 _OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServers"
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
 

@@ -108,8 +108,8 @@ _CONFLICTED: Final = {
         "The prefix belongs to a server that was deleted. Until the reservation ends, only a server of the same "
         "namespace and name can have it. This server is served at its own endpoint only.",
         "Set spec.prefix to a free prefix; or have the namespace of the deleted server release the prefix: "
-        "annotate any "
-        "McpServer in OWNER with fairlead.dev/release-prefix=PREFIX.",
+        "annotate any McpServer in OWNER with fairlead.dev/release-prefix=PREFIX. Where the namespace was deleted, "
+        "create it and an McpServer in it for that, or wait for the end of the reservation.",
     ),
     Cause.DEFAULT_TAKEN: CauseExplanation(
         "True",

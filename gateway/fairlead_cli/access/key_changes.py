@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from fairlead_cli.access.keys_in_secret import KeySecretLocation
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json, print_table, remark
+from fairlead_gateway.grants.private_files import replace_whole
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyRecord, encode_keys, new_key, read
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -177,9 +177,7 @@ class KeyFileLocation:
     def change(self, change: Change) -> None:
         data = encode_keys(change(self.load()).keys)
         try:
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
-                file.write(data)
-            os.replace(file.name, self._path)  # noqa: PTH105  # file.name is a str, not a Path
+            replace_whole(self._path, data)
         except OSError as error:
             raise Failure(f"{self._path} cannot be written: {error.strerror or error}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json
+from fairlead_gateway.grants.private_files import replace_whole
 from fairlead_gateway.identity.key_format import PREFIX, id_of
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)")
@@ -38,9 +38,7 @@ class KeyOutput:
         """Write the key. Raises Failure; the key is then lost, as only its hash is stored elsewhere."""
         try:
             if self._overwrite:
-                with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:  # its mode is 0600
-                    file.write(key + "\n")
-                os.replace(file.name, self.path)  # noqa: PTH105  # file.name is a str, not a Path
+                replace_whole(self.path, f"{key}\n".encode())
             else:
                 self._create(key)
         except FileExistsError:

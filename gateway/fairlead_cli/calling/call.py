@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_cli.calling.key_value_arguments import BadArgument, check_known, check_required, parse_arguments
-from fairlead_cli.calling.tools import definition_of, list_tools, schema_of, unknown_tool_failure
+from fairlead_cli.calling.tools import SUGGESTS, definition_of, list_tools, schema_of, unknown_tool_failure
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import why_hidden
@@ -31,8 +31,6 @@ from fairlead_tools.selection import META_SELECTION
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """Matches the error messages of servers for an unknown tool."""
-SUGGESTS: Final = "Did you mean "
-"""Part of a gateway's message for an unknown tool that names the tool it takes to be meant."""
 UNREADY_ENDINGS: Final = ("says why", "is offline")
 """Endings of a gateway's refusals to call a server that is not ready."""
 META_ERROR: Final = "fairlead.dev/error"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -18,6 +19,8 @@ from fairlead_cli.wording import ready_to_paste, unknown_tool
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 
+SUGGESTS: Final = "Did you mean "
+"""Part of a gateway's message for an unknown tool that names the tool it takes to be meant."""
 _HINTS: Final = (
     ("readOnlyHint", True, "read-only"),
     ("destructiveHint", True, "destructive"),
@@ -54,7 +57,7 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
             raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USAGE_ERROR)
         for line in lines_about(server for server in servers_of(destination) if may_have_tool(server, name)):
             raise Failure(line)
-        raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown_tool_failure(name, definitions)
+        raise Failure(f"OVER_BUDGET: {why}") if why is not None else _unlisted_failure(destination, name, definitions)
     if output is Output.json:
         print_json(definition)
         return
@@ -93,6 +96,18 @@ def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failur
     """The failure for a name that no tool has."""
     near = did_you_mean(name, [str(definition.get("name", "")) for definition in definitions])
     return Failure(printable(unknown_tool(name, near)), code=USAGE_ERROR)
+
+
+def _unlisted_failure(destination: Destination, name: str, definitions: list[dict[str, Any]]) -> Failure:
+    """The failure for a name that is not listed. A gateway knows names that its list does not have, such as the
+    server's own name of a renamed tool; where it suggests none, the list is searched.
+    """
+    try:
+        ManagementClient.of(destination).get(f"/v1/tools/{quote(name, safe='')}")
+    except Failure as failure:
+        if SUGGESTS in str(failure):
+            return failure
+    return unknown_tool_failure(name, definitions)
 
 
 def run_offer(destination: Destination, format_: str, output: Output, *, strict: bool, losses: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,22 @@ def replace_private(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def replace_whole(path: Path, data: bytes) -> None:
+    """Replace a file, readable only by its owner, in a folder that needs no lock: concurrent writers each use a file of
+    their own, and the last one wins. Raises OSError, and the old content stays.
+    """
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # its mode is 0600
+        temporary = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            temporary.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
 
 
 def delete_private(path: Path) -> bool:

@@ -8,8 +8,6 @@ created with an API key, it becomes invalid with that key.
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +17,7 @@ import msgspec
 
 from fairlead_api.policies.subjects import Key
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.grants.private_files import replace_whole
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
 
 MOST_CLAIMS: Final = 4096
@@ -85,9 +84,7 @@ class FileKeyStore:
 
     def _write(self, document: KeyDocument) -> None:
         try:
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:  # its mode is 0600
-                file.write(encode_keys(document.keys))
-            os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
+            replace_whole(self._path, encode_keys(document.keys))
         except OSError as error:
             raise KeysUnwritable(f"the API keys cannot be written to {self._path}: {error}") from error
 

@@ -6,6 +6,8 @@ with the server's key when that state changes.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,6 +25,7 @@ from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import SILENT_SECONDS, Child, silence
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.eras import Era
+from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.gated import LOOK_SECONDS
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
@@ -42,11 +45,15 @@ from fairlead_operator.local.references import resolve, surroundings
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import Announcement, ConditionVerdict, MethodObserver, ResolvedCredential, Workload
 
+logger = logging.getLogger(__name__)
+
 _REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server runs elsewhere, at its URL")
 _RUNNING: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server's process runs")
 _STARTING: Final = ConditionVerdict(None, Cause.DEPLOYING, "the server's process is starting")
 _NEVER_STARTED: Final = frozenset({Cause.COMMAND_NOT_FOUND, Cause.START_FAILED, Cause.BACKING_OFF})
 """Failures of a process that never ran; with any other failure, a running process has ended."""
+
+_WHY_SECOND: Final = "Fairlead started a second process of it, to compare the tools that it lists to different clients"
 
 
 class StatusObserver(Protocol):
@@ -235,6 +242,8 @@ class LocalConnector:
     def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
         self._children = children
         self._installation = installation
+        self._exclusive: dict[ServerKey, ChildSpec] = {}
+        """Servers of which a second process ends the first."""
         self._network = NetworkConnector(egress=egress, installation=installation)
 
     @asynccontextmanager
@@ -267,14 +276,40 @@ class LocalConnector:
                 via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
             return
+        async with self._second_process(key, child, capabilities) as session:
+            yield session
+
+    @asynccontextmanager
+    async def _second_process(self, key: ServerKey, child: Child, capabilities: bytes) -> AsyncIterator[McpSession]:
+        """A session with a process beside `child`, which ends with the session. Raises McpError.
+
+        Some servers end whatever listens on their port, and so `child`: it is started again at once, and a second
+        process is not tried again.
+        """
+        spec = child.program.spec
+        if self._exclusive.get(key) == spec:
+            raise _not_beside(key)
+        await child.ready(child.clock() + LOOK_SECONDS)
+        loop = asyncio.get_running_loop()
         name = f"{key} as seen with client capabilities"
-        comparison_child = self._children.get(name, spec, Offering(capabilities, decline))
+        session = McpSession.over_child(self._children.get(name, spec, Offering(capabilities, decline)))
+        loss, connecting = loop.create_task(child.end()), loop.create_task(session.connect(LOOK_SECONDS))
         try:
-            session = McpSession.over_child(comparison_child)
-            await session.connect(LOOK_SECONDS)
+            await asyncio.wait((loss, connecting), return_when=asyncio.FIRST_COMPLETED)
+            if loss.done():
+                raise _not_beside(key)
+            await connecting
             yield session
         finally:
             self._children.retire(name)
+            if loss.done() and child.state is not StreamState.CLOSED:
+                self._exclusive[key] = spec
+                logger.warning("%s; it is started again", _not_beside(key))
+                child.program.printed.add("run", f"ended because {_WHY_SECOND}; it is started again")
+                child.retry()
+            loss.cancel()
+            connecting.cancel()
+            await asyncio.gather(loss, connecting, return_exceptions=True)
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
@@ -288,6 +323,10 @@ class LocalConnector:
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:
     """Process of an endpoint. Operator and gateway compute equal specs, and so share one process."""
     return ChildSpec.of(endpoint.command, endpoint.args, credential.env if credential else None, endpoint.cwd)
+
+
+def _not_beside(key: ServerKey) -> ConnectFailed:
+    return ConnectFailed(f"{key} ended because {_WHY_SECOND}", reason="StartFailed")
 
 
 class ChildObserver:

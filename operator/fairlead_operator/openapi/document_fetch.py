@@ -28,6 +28,8 @@ _HEADERS: Final = {"User-Agent": "fairlead"}
 _ACCEPT: Final = b"Accept: %b\r\n" % ACCEPTED_TYPES.encode()
 _OK: Final = 200
 _NOT_MODIFIED: Final = 304
+_OF_MCP: Final = ("NotFound", "MethodNotAllowed", "NotAcceptable", "UnsupportedMediaType", "MisdirectedRequest")
+"""Reasons of refusals that say of a server that it does not speak MCP, which a document's host need not."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
@@ -61,7 +63,7 @@ async def fetch_document(
         location = answer.headers.get(b"location", b"").decode("latin-1")
         weaker = target.tls and not urljoin(url, location).startswith("https://")
         if answer.status not in _REDIRECTS or not location or weaker:
-            raise HttpRefused(_refusal_sentence(url, answer), status=answer.status)
+            raise _refusal(url, answer)
         url = urljoin(url, location)
     raise HttpRefused(
         f"{plain_address(url)} is the end of more than {MAX_REDIRECTS} redirects: set openapi.url to the address of "
@@ -80,9 +82,16 @@ async def _get(target: Target, resolve: Resolve, etag: bytes, ssl: tls.SSLContex
         await pool.aclose()
 
 
-def _refusal_sentence(url: str, answer: Answer) -> str:
-    what = "a web page" if looks_like_html(answer) else f"status {answer.status}"
-    return (
+def _refusal(url: str, answer: Answer) -> HttpRefused:
+    status = f"status {answer.status}"
+    page = "a web page" if answer.status == _OK else f"{status} with a web page"
+    what = page if looks_like_html(answer) else status
+    error = HttpRefused(
         f"{plain_address(url)} answered {what} instead of the OpenAPI document: set openapi.url to the address of the "
-        "document itself, which must not need a credential, or put the document into a ConfigMap (openapi.configMapRef)"
+        "document itself, which must not need a credential, or put the document into a ConfigMap "
+        "(openapi.configMapRef)",
+        status=answer.status,
     )
+    if error.reason in _OF_MCP:
+        error.reason = HttpRefused.reason
+    return error

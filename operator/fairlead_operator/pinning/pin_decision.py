@@ -103,7 +103,7 @@ def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
     """Verdict for the condition `Approved`; `suspicious` is the number of suspicious definitions that are held back."""
     if not decision.held:
         return ConditionVerdict(True, Cause.APPROVED, "all listed definitions are approved, or from the first listing")
-    warning = f"; {suspicious} of them look suspicious" if suspicious else ""
+    warning = f"; {suspicious} of them look{'s' if suspicious == 1 else ''} suspicious" if suspicious else ""
     return ConditionVerdict(
         False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_approval_advice(decision)}"
     )

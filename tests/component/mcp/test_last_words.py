@@ -36,6 +36,10 @@ async def test_the_last_words_of_a_process_are_in_the_reason(end: str) -> None:
         await host.aclose()
 
 
+async def test_a_process_that_printed_nothing_is_said_to_have_no_output() -> None:
+    assert await failure_of("import os; os._exit(3)") == "broken exited with code 3; it printed nothing"
+
+
 async def test_lines_printed_after_standard_output_was_closed_are_read_as_well() -> None:
     script = "import os, sys; os.close(1); sys.stderr.write('Error: no vault'); sys.stderr.flush(); os._exit(3)"
     assert await failure_of(script) == "broken exited with code 3: Error: no vault"

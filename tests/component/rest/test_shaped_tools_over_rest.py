@@ -51,9 +51,10 @@ async def test_the_servers_name_is_answered_with_that_of_clients(tmp_path: Path,
     assert (answer.status, answer.message["didYouMean"]) == (404, "demo__find")
 
 
-async def test_a_command_with_the_servers_name_is_answered_with_that_of_clients(gateway: Gateway) -> None:
+@pytest.mark.parametrize("command", ["call", "tools"])
+async def test_a_command_with_the_servers_name_is_answered_with_that_of_clients(gateway: Gateway, command: str) -> None:
     url = f"http://127.0.0.1:{gateway.port}/mcp"
-    code, _, complaint = await fairlead("call", "demo__search_v2", "--url", url)
+    code, _, complaint = await fairlead(command, "demo__search_v2", "--url", url)
     assert (code, "Unknown tool: demo__search_v2. Did you mean demo__find?" in complaint) == (2, True), complaint
 
 

@@ -205,7 +205,7 @@ async def test_on_a_laptop_a_change_is_held_back_and_approved_by_command(tmp_pat
     definition_file.write_text(POISONED)
     async with fairlead_up("demo.yaml", *where, cwd=tmp_path) as up:
         event = await up.event(lambda event: event.get("reason") == "ChangesHeldBack")
-        assert "1 tool changed (add); 1 of them look suspicious" in event["message"]
+        assert "1 tool changed (add); 1 of them looks suspicious" in event["message"]
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
         assert [tool["description"] for tool in json.loads(listed.stdout)] == [HONEST]
         shown = await asyncio.to_thread(command, "diff", "demo", *where)

@@ -82,7 +82,7 @@ async def test_the_list_of_tools_waits_for_servers_that_start_and_names_those_th
     assert "not available: default/broken" in out
     assert wrong == 1
     assert "CONNECTION_LOST: not available: default/broken exited with code 1" in why
-    assert f"fairlead logs --url {up.url} default/broken has its output" in why
+    assert f"fairlead logs --url {up.url} default/broken shows what it printed" in why
 
 
 async def test_a_server_that_failed_is_started_and_asked_by_a_refresh(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_cli.access.key_changes import KeyFileLocation
 from fairlead_cli.access.keyoutput import KeyOutput
 from fairlead_cli.failure import Failure
 from fairlead_gateway.identity.key_format import id_of, new_key
@@ -34,3 +35,19 @@ def test_a_key_that_a_full_disk_loses_leaves_no_file_and_is_named(tmp_path: Path
     assert not file.exists()
     KeyOutput(file).write(key)
     assert file.read_text() == f"{key}\n"
+
+
+def test_a_full_disk_leaves_the_old_keys_and_no_other_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    location = KeyFileLocation(file)
+    location.change(lambda document: document)
+    before = file.read_bytes()
+    key = tmp_path / "me.key"
+    key.write_text("old\n")
+    with files_that_cannot_grow():
+        with pytest.raises(Failure, match="cannot be written"):
+            location.change(lambda document: document)
+        with pytest.raises(Failure, match="cannot be written"):
+            KeyOutput(key, overwrite=True).write("key")
+    assert sorted(tmp_path.iterdir()) == [file, key]
+    assert (file.read_bytes(), key.read_text()) == (before, "old\n")

@@ -278,6 +278,17 @@ def test_a_server_inside_of_cherry_studio_is_remarked_on_and_costs_no_other() ->
     assert (remark.is_note, "is built into Cherry Studio" in remark.message) == (True, True)
 
 
+def test_servers_of_cherry_studio_are_named_by_their_names_and_not_by_their_random_ids() -> None:
+    entries = {
+        "V1StGXR8_Z5jdHi6B-myT": {"name": "boats", "isActive": True, "command": "x"},
+        "3nq0mZ5tOa_Xh2bQyL7Ws": {"name": "boats", "command": "y"},
+        "short": {"name": "other", "command": "z"},
+    }
+    names = [declared.server.metadata.name for declared in read({"mcpServers": entries}).servers]
+    assert (names[0], names[2]) == ("boats", "short")
+    assert "boats" not in names[1]
+
+
 def test_a_toml_file_without_servers_is_not_taken_for_yaml() -> None:
     (problem,) = read("[core]\nworkspace_base = 'x'\n", "/etc/config.toml").problems
     assert problem.message.startswith("declares no server: a client configuration begins with")

@@ -23,9 +23,9 @@ from fairlead_operator.local.documents import DirectoryCredentialStore
 from fairlead_operator.local.installers import Tools
 from fairlead_operator.local.inventory import Contents, DeclaredServer, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
-from fairlead_operator.local.platform import ChildObserver, LocalPlatform
+from fairlead_operator.local.platform import ChildObserver, LocalConnector, LocalPlatform
 from fairlead_operator.ports import Announcement, Workload
-from fakeprocesses import FakeLauncher, FakeProcess, mute
+from fakeprocesses import Answer, FakeLauncher, FakeProcess, legacy, mute
 from waiting import eventually
 
 KEY = ServerKey("default", "a")
@@ -257,3 +257,39 @@ async def test_a_list_that_changed_and_a_process_that_changed_are_told_apart() -
     wakening.child_changed(KEY, child)
     assert woken == [KEY]
     await children.aclose()
+
+
+async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_second_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(tmp_path) as bench:
+        bench.launcher.answer = ending_others(bench.launcher)
+        bench.declare({"command": [sys.executable]})
+        endpoint = (await bench.running()).endpoint
+        assert endpoint is not None
+        connector = LocalConnector(bench.children)
+        for _ in range(3):
+            with pytest.raises(ConnectFailed, match="Fairlead started a second process of it"):
+                async with connector.session(KEY, endpoint, None, capabilities=b"{}"):
+                    pass
+        child = bench.children.find(KEY)
+        assert child is not None
+        await child.ready(child.clock() + 5)
+        assert len(bench.launcher.launched) == 3  # the server, the second process, the server again
+        assert child.starts == 2
+        assert sum("it is started again" in record.message for record in caplog.records) == 1
+        assert any("Fairlead started a second process" in line.text for line in child.program.printed.after())
+
+
+def ending_others(launcher: FakeLauncher) -> Answer:
+    """A legacy server that ends all earlier processes of itself before its handshake."""
+
+    def answer(process: FakeProcess, message: dict[str, Any]) -> None:
+        if message["method"] == "initialize":
+            for other in launcher.launched[: process.pid - 1]:
+                if not other.stopped:
+                    other.stopped = True
+                    other.die("was ended by SIGKILL")
+        legacy(process, message)
+
+    return answer

@@ -72,3 +72,9 @@ def test_an_index_that_uv_cannot_reach_is_told_with_the_way_to_start_from_the_ca
     words = "Failed to fetch: `https://index.example/simple/a-server/`: dns error"
     assert "UV_OFFLINE=true in env starts it without the network" in advise(words)
     assert not is_permanent(words)
+
+
+def test_a_node_that_lacks_a_module_is_told_to_be_too_old() -> None:
+    words = "Error [ERR_UNKNOWN_BUILTIN_MODULE]: No such built-in module: node:sqlite"
+    assert advise(words) == f"{words}; the server needs a newer Node.js than the one in its PATH"
+    assert is_permanent(words)

@@ -130,6 +130,17 @@ async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> No
                 await fetch_document(f"{url}/{path}", resolve_by_dns)
 
 
+@pytest.mark.parametrize(("status", "reason"), [(404, "HTTPRefused"), (405, "HTTPRefused"), (401, "Unauthorized")])
+async def test_a_refused_document_is_not_blamed_on_mcp(status: int, reason: str) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(status, b"<!doctype html><title>No</title>", kind="text/html")
+
+    async with raw_server(handle) as server:
+        with pytest.raises(HttpRefused, match=f"answered status {status} with a web page instead") as caught:
+            await fetch_document(f"http://127.0.0.1:{server.port}/", resolve_by_dns)
+    assert caught.value.reason == reason
+
+
 async def test_a_document_larger_than_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document_fetch, "MAX_DOCUMENT_BYTES", 1 << 10)
 

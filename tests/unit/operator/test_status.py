@@ -127,7 +127,10 @@ def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mend
         (
             Cause.PREFIX_RESERVED,
             {"OWNER": "strict", "PREFIX": "faces"},
-            "annotate any McpServer in strict with fairlead.dev/release-prefix=faces.",
+            (
+                "annotate any McpServer in strict with fairlead.dev/release-prefix=faces. Where the namespace was "
+                "deleted, create it and an McpServer in it for that, or wait for the end of the reservation."
+            ),
         ),
     ],
 )

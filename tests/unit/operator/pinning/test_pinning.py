@@ -180,7 +180,7 @@ async def test_prompts_resources_and_instructions_are_pinned_too() -> None:
         assert [msgspec.json.decode(listed.definition)["description"] for listed in catalog.prompts] == ["greets"]
         assert [listed.name for listed in catalog.resources] == ["log://1"]
         message = world.condition("Approved").message
-        assert "1 prompt changed (greet); 1 resource new (log://2); 1 of them look suspicious" in message
+        assert "1 prompt changed (greet); 1 resource new (log://2); 1 of them looks suspicious" in message
 
 
 async def test_a_skill_whose_files_change_is_held_back_and_its_old_digests_stay_in_force() -> None:
@@ -221,7 +221,7 @@ async def test_instructions_that_change_are_held_back_and_scanned_like_any_defin
         catalog = world.catalog()
         assert catalog is not None
         assert catalog.instructions == "Paths are absolute."
-        assert "1 instructions changed; 1 of them look suspicious" in world.condition("Approved").message
+        assert "1 instructions changed; 1 of them looks suspicious" in world.condition("Approved").message
         assert "instructions: " in world.condition("DefinitionsClean").message
 
 
