@@ -1,4 +1,4 @@
-"""Feed of the grants that were written or deleted, for any number of listeners."""
+"""Feed that tells any number of listeners which grants were written or deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class ChangeFeed:
             listener.add(key)
 
     def listen(self) -> AsyncIterator[GrantKey]:
-        """Keys that change from now on, each once until it is taken. Ends with the feed."""
+        """Yield keys that change from now on. A key that changes repeatedly before it is read is yielded once. Ends
+        with the feed.
+        """
         listener = _Listener()
         if self._closed:
             listener.end()
@@ -35,7 +37,7 @@ class ChangeFeed:
 
 
 class _Listener(AsyncIterator[GrantKey]):
-    """Changed keys of one listener. Repeated changes of a key that was not taken yet are one, which bounds them."""
+    """Changed keys of one listener. Each key is stored once until it is read, so their number is bounded."""
 
     def __init__(self) -> None:
         self._changed: dict[GrantKey, None] = {}

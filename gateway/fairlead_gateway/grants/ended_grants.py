@@ -1,4 +1,4 @@
-"""Makes this replica drop the access tokens of grants that ended, here or at another replica."""
+"""Drops the access tokens of this replica whose grants ended, here or at another replica."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class EndedGrants:
         await self._changes.aclose()
 
     async def _review(self, key: GrantKey) -> bool:
-        """Drop the token of a changed grant if it has ended; False if that is not known."""
+        """Drop the token of a changed grant if the grant has ended. Returns False if that is not known yet."""
         server = granted_server(key)
         if server is None:
             return True

@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".grant"
 LOOK_SECONDS: Final = 0.5
-"""Seconds between two looks for changes of other processes."""
+"""Seconds between two checks for changes of other processes."""
 Result = TypeVar("Result")
 
 
 class _SeenFile(NamedTuple):
-    """A record's file, as it was seen last."""
+    """A record's file, as it was at the last check."""
 
     stamp: tuple[int, int]
     """Time of the last change in nanoseconds, and inode."""
     key: GrantKey | None
-    """None if the file has no record, or one that belongs into another file."""
+    """None if the file has no record, or a record that belongs in another file."""
 
 
 class FolderGrantStore(NoticingGrantStore):
@@ -62,7 +62,8 @@ class FolderGrantStore(NoticingGrantStore):
         """Ids of keys that are not available."""
         self._seen: dict[str, _SeenFile] = {}
         self._used: dict[str, GrantKey] = {}
-        """Grants that this process read or wrote, by their files' names: one may come and go between two looks."""
+        """Grants that this process read or wrote, by file name. A file may be created and deleted between two checks.
+        """
 
     def __repr__(self) -> str:
         return f"<FolderGrantStore {self._folder}>"
@@ -89,7 +90,7 @@ class FolderGrantStore(NoticingGrantStore):
         return await self._do(lambda: self._grants(lambda key: servers is None or key.server in servers))
 
     async def _do(self, work: Callable[[], Result]) -> Result:
-        """Run `work` in a thread, as a disk may be slow. Raises GrantStoreError."""
+        """Run `work` in a thread, because a disk may be slow. Raises GrantStoreError."""
         try:
             return await asyncio.to_thread(work)
         except OSError as error:
@@ -143,15 +144,15 @@ class FolderGrantStore(NoticingGrantStore):
         for entry in self._entries():
             belonging = self._key_of_file(entry.name)
             if belonging is not None and not wanted(belonging):
-                continue  # a sign-in asks for one person's records, and there may be thousands of others
-            with contextlib.suppress(UnreadableGrant, OSError):  # one odd file costs only itself
+                continue  # a sign-in needs one user's records, and there may be thousands of others
+            with contextlib.suppress(UnreadableGrant, OSError):  # a damaged file does not affect the others
                 record = self._record(Path(entry.path))
                 if record is not None and entry.name == self._path(record.key).name and wanted(record.key):
                     grants.append((record.key, self._open(record.key, record)))
         return grants
 
     def _key_of_file(self, name: str) -> GrantKey | None:
-        """Key whose record belongs into a file, as names of files follow from keys; None if it is not known yet."""
+        """Key whose record belongs in a file: file names are derived from keys. None if the key is not known yet."""
         seen = self._seen.get(name)
         return self._used.get(name) if seen is None or seen.key is None else seen.key
 
@@ -190,7 +191,7 @@ class FolderGrantStore(NoticingGrantStore):
 
     def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
         with contextlib.suppress(OSError):
-            self._seen = self._scan()  # here, so that no change after this call is missed
+            self._seen = self._scan()  # here, so that no later change is missed
         return [self._look()]
 
     async def _look(self) -> None:
@@ -202,7 +203,7 @@ class FolderGrantStore(NoticingGrantStore):
 
     def _changed(self, before: Mapping[str, _SeenFile], now: Mapping[str, _SeenFile]) -> set[GrantKey]:
         """Keys whose files were written or deleted."""
-        gone = [name for name in list(self._used) if name not in now]  # threads add to it
+        gone = [name for name in list(self._used) if name not in now]  # threads may add entries meanwhile
         keys = {self._used.pop(name) for name in gone}
         for name in before.keys() | now.keys():
             old, new = before.get(name), now.get(name)
@@ -211,7 +212,7 @@ class FolderGrantStore(NoticingGrantStore):
         return keys
 
     async def _scan_or_stay(self) -> dict[str, _SeenFile]:
-        """The files of now; those seen before if the folder cannot be read."""
+        """Files in the folder now; those of the last check if the folder cannot be read."""
         try:
             return await asyncio.to_thread(self._scan)
         except OSError:
