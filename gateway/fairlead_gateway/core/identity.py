@@ -44,7 +44,7 @@ class SubjectToken:
         self._subjects: dict[bytes, TokenSubject] = {}
 
     def subject(self, person: bytes) -> TokenSubject:
-        """The token as that of a person. Kept, because every call needs it."""
+        """The token as that of a user. Kept, because every call needs it."""
         subject = self._subjects.get(person)
         if subject is None:
             subject = self._subjects[person] = TokenSubject(person, self.value, self.expires_at)
@@ -91,15 +91,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     JWT.
     """
     resource: str = ""
-    """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
+    """Path at and below which the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
     issued_here: bool = False
-    """Whether the gateway itself issued the token, so that no authorization server of a server takes it."""
+    """Whether the gateway itself issued the token. No authorization server of an MCP server accepts such a token."""
     expires_at: float = float("inf")
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""
     """Owner of the principal's sessions and streams: a digest of `principal`, or empty for anonymous callers."""
     person: bytes = b""
-    """Key of the person towards servers, the same for all agents of a person; empty for anonymous callers but LOCAL."""
+    """Key of the user towards servers, the same for all agents of a user. Empty for anonymous callers except LOCAL."""
     subject_token: SubjectToken | None = None
     """The credential itself, if it is a JWT and a server needs it (`Identities.keep_tokens`)."""
 
@@ -120,8 +120,8 @@ IDENTITY: Final = "fairlead.identity"
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
 """Identity of requests without a credential, if the gateway allows them."""
 LOCAL: Final = Identity(kind="anonymous", principal="anonymous", person=b"local")
-"""Identity of the machine's owner, who can make grants for servers, at a gateway without authentication that serves its
-own machine alone. Requests of others are ANONYMOUS.
+"""Identity of the machine's owner, who can make grants for servers, at a gateway that has no authentication and serves
+only its own machine. Requests of others are ANONYMOUS.
 """
 BY_OWNER: Final = "fairlead.by_owner"
-"""Key of a function in an ASGI scope, which returns whether the connection comes from the machine's owner."""
+"""ASGI scope key of a function that returns whether the connection comes from the machine's owner."""

@@ -32,14 +32,15 @@ from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
 MAX_PERSONS: Final = 8_192
-"""Limit on the persons whose newest subject token is known."""
+"""Limit on the users whose newest subject token is known."""
 GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 """Caller in audit entries about the gateway's own tokens."""
 ObserveOutcome: TypeAlias = Callable[[Identity, GrantFailed | None, float], None]
-"""Called after each grant that gave a token, and for each call that gets none, with the caller, the failure (None:
-success) and a duration in seconds: that of the grant, or of the call's wait. It may not raise."""
+"""Called after each grant that returned a token, and for each call that gets none. Arguments: the caller, the failure
+(None: success) and a duration in seconds, of the grant or of the call's wait. Must not raise.
+"""
 KEPT_SECONDS: Final = GRANT_SECONDS
-"""Time for which an expired subject token is kept, as a grant in progress may still name its caller."""
+"""Seconds for which an expired subject token is kept, because a grant in progress may still refer to its caller."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN_HELPS: Final = frozenset({SIGN_IN_REQUIRED, GRANT_UNREADABLE})
@@ -51,9 +52,9 @@ def _ignore(identity: Identity, failure: GrantFailed | None, seconds: float) -> 
 
 
 class ServerCredentials(CallCredentials):
-    """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
-    deadlines. `allowed` has the issuers and token URLs that callers' tokens may be sent to, besides their own issuer.
-    `links` is for servers at which persons sign in.
+    """Access tokens from `source` for the server `server`. `clock` returns seconds since the epoch, `monotonic` is the
+    clock of deadlines. `allowed` contains the issuers and token URLs that callers' tokens may be sent to, besides their
+    own issuer. `links` is for servers that users sign in to.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class ServerCredentials(CallCredentials):
         self.exchanges = settings.grant == TOKEN_EXCHANGE
         """Whether callers need a token of their own."""
         self.consents = settings.of_person
-        """Whether callers need to sign in at the server, or to enter a key for it."""
+        """Whether callers have to sign in to the server, or enter a key for it."""
         self._has_keys = settings.grant == USER_KEY
         self._per_agent = settings.grants_per == AGENT
         self._newest: OrderedDict[bytes, Identity] = OrderedDict()
-        """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
+        """Identity with the last subject token that a user's token was acquired with, for requests that outlive the
         token that they began with.
         """
         self._next_expiry = _FOREVER
@@ -139,16 +140,16 @@ class ServerCredentials(CallCredentials):
 
     def granted(self, subject: TokenSubject, seconds: float) -> None:
         """Report a grant that gave a token, after so many seconds."""
-        # a grant belongs to no single call: its caller is the one whose token was exchanged, unless long gone
+        # a grant belongs to no single call: report the caller whose token was exchanged, unless it was dropped long ago
         self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
 
     def forget(self, person: bytes) -> None:
-        """Drop the person's access token, as the grant that it was obtained by has ended."""
+        """Drop the user's access token, because the grant that it came from has ended."""
         self._source.forget(person)
 
     async def review(self, person: bytes, *, in_use: bool) -> None:
-        """Drop the person's access token if the grant that it was obtained by has ended. `in_use`: whether sessions
-        with the server were opened with one. Raises GrantStoreError if the store does not tell.
+        """Drop the user's access token if the grant that it came from has ended. `in_use`: whether sessions with the
+        server were opened with such a token. Raises GrantStoreError if the store does not answer.
         """
         await self._source.review(person, in_use=in_use)
 
@@ -224,11 +225,11 @@ class ServerCredentials(CallCredentials):
         return GrantFailed(text, cause=INSUFFICIENT_SCOPE)
 
     def _caller(self, identity: Identity) -> Identity:
-        """For whom the server's access token is."""
+        """The caller whose access token for the server is used."""
         return identity if self.exchanges or self.consents else GATEWAY_ITSELF
 
     def _subject_of(self, identity: Identity) -> TokenSubject:
-        """The caller as the source of tokens gets it. Raises GrantFailed for a caller that cannot get a token."""
+        """The caller, as the source of tokens requires it. Raises GrantFailed if the caller cannot get a token."""
         if self.consents:
             try:
                 return TokenSubject(require_person(identity))
@@ -244,7 +245,7 @@ class ServerCredentials(CallCredentials):
             self._newest.popitem(last=False)
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
-        """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token, or with one
+        """The caller, as the authorization server requires it. Raises GrantFailed if the caller has no token, or one
         that may not be sent there.
         """
         held = identity.subject_token
@@ -256,7 +257,7 @@ class ServerCredentials(CallCredentials):
         return held.subject(person)
 
     def _newest_of(self, identity: Identity, person: bytes) -> Identity:
-        """The identity, or if it has expired the newest one of the person; the newer of both is remembered.
+        """The identity, or if it has expired the newest one of the user; the newer of both is remembered.
 
         Raises GrantFailed if none is valid.
         """
@@ -269,7 +270,7 @@ class ServerCredentials(CallCredentials):
         return newest
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
-        """Remember the identity unless a newer one of the person is known; returns the newer one."""
+        """Remember the identity unless a newer one of the same user is known. Returns the newer one."""
         newest = self._newest.pop(person, None)
         if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
             newest = identity

@@ -1,4 +1,4 @@
-"""Parts of the gateway that its access to servers needs."""
+"""Services of the gateway that its connections to servers need."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks
-    """Links at which persons sign in at servers."""
+    """Links at which users sign in to servers."""
     grants: GrantStore | None
-    """Grants that persons made for servers; None if none can be stored."""
+    """Grants that users made for servers; None if none can be stored."""
