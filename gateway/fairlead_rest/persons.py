@@ -60,7 +60,7 @@ def _require_person(identity: Identity, records: str) -> bytes:
     if not person:
         raise Problem(
             FORBIDDEN,
-            f"{records} belong to persons, and the gateway cannot tell who calls: call with a token of its identity "
+            f"{records} belong to users, and the gateway cannot tell who calls: call with a token of its identity "
             "provider or an API key; a gateway without authentication has to listen on 127.0.0.1 alone",
         )
     return person

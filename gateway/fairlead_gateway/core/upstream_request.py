@@ -189,7 +189,7 @@ class ResponseSink:
         return deadline
 
     def answer_arrived(self) -> None:
-        """Record that the server has answered successfully, although the result still has to be made from the answer."""
+        """Record that the server has answered successfully; the result still has to be made from the answer."""
 
     def pause(self) -> None:
         """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""

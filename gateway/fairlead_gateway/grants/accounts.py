@@ -1,4 +1,4 @@
-"""Accounts that users have at servers because of their grants: listed for the user and for administrators, and ended."""
+"""Accounts that users have at servers by their grants: listed for the user and for administrators, and ended."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class EndedGrants:
         try:
             await self._tokens.review(server, key.person)
         except GrantStoreError as error:
-            log.warning("Whether a person's grant for the server %s has ended is not known yet: %s", server, error)
+            log.warning("Cannot tell yet whether a user's grant for the server %s has ended: %s", server, error)
             return False
         except Exception:
             log.exception("The access token of a changed grant for the server %s was not looked at", server)

@@ -61,7 +61,7 @@ class GoneServers:
             try:
                 await self._end(key)
             except GrantStoreError as error:
-                log.warning("The grants of persons for the removed server %s could not be deleted: %s", key, error)
+                log.warning("The grants of users for the removed server %s could not be deleted: %s", key, error)
             else:
                 self._seen.discard(key)
 

@@ -81,7 +81,7 @@ class MachineKeys:
         if not keys:
             keys = (new_sealing_key(_FILE),)
             replace_private(self._file, keys[0].text.encode() + b"\n")
-            log.info("Grants in %s are sealed with the key file %s: keep it to yourself", self._folder, self._file)
+            log.info("Grants in %s are sealed with the key file %s: do not share it", self._folder, self._file)
         return keys
 
     def _read_file(self) -> tuple[SealingKey, ...]:

@@ -43,7 +43,7 @@ class RepeatedLook:
             try:
                 await self._look()
             except GrantStoreError as error:
-                log.warning("There was no look for %s: %s", self._name, error)
+                log.warning("The check for %s failed: %s", self._name, error)
             except Exception:
                 log.exception("Looking for %s failed", self._name)
             await asyncio.sleep(self._seconds)

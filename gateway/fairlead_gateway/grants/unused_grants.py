@@ -36,4 +36,4 @@ class UnusedGrants:
         for account in await self._accounts.everybodys():
             if 0 < self._accounts.unused_until(account) <= now:
                 await self._accounts.end(account.server, account.person)
-                log.info("A grant of a person for the server %s was deleted, as no call used it", account.server)
+                log.info("A user's grant for the server %s was deleted, because no call used it", account.server)

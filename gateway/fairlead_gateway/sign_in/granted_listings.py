@@ -202,7 +202,7 @@ class GrantedListings:
         try:
             grants = await self._store.everything(servers)
         except GrantStoreError as error:
-            log.warning("Servers are not listed with grants of persons, which cannot be read: %s", error)
+            log.warning("Servers cannot be listed with users' grants, which cannot be read: %s", error)
             return {}
         by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person)
         persons: dict[str, list[bytes]] = {}

@@ -45,14 +45,14 @@ _NO_ADDRESS: Final = (
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
 )
 _NO_STORE: Final = (
-    "this server wants each person to sign in, but the gateway has nowhere to store that: set FAIRLEAD_GRANTS (chart: "
+    "this server wants each person to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
     "grants.store) or, on one machine, FAIRLEAD_GRANTS_DIRECTORY"
 )
 _NO_CONSOLE: Final = (
     "this server wants each person to sign in, which needs the gateway's console, and that is off: set "
     "FAIRLEAD_CONSOLE=true"
 )
-_REMOVED: Final = "the server was removed, or does not want persons to sign in any more"
+_REMOVED: Final = "the server was removed, or no longer asks users to sign in"
 
 
 class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class SignIns(SignInLinks, SignInWait):
         return self._services.consents(server) is not None
 
     def address_of(self, server: ServerKey) -> str:
-        """Where calls of a server go: a URL, or its program. Raises GrantFailed if users do not sign in to the server."""
+        """Where calls of a server go: a URL or its program. Raises GrantFailed if users do not sign in to it."""
         return self._consent(server).address
 
     def key_of(self, server: ServerKey) -> UserKeySettings | None:
@@ -206,7 +206,7 @@ class SignIns(SignInLinks, SignInWait):
             return await self._flow(pending.server).destination(pending.ticket.challenge)
 
     async def _request(self, pending: PendingSignIn) -> Authorization:
-        """Make an authorization request for an open sign-in; if necessary, register a client first. Raises GrantFailed."""
+        """Make an authorization request for an open sign-in; register a client if needed. Raises GrantFailed."""
         settings = self._consent(pending.server).settings
         return await self._flow(pending.server).begin(
             self.site.redirect_uri(pending.server, settings),
@@ -227,7 +227,7 @@ class SignIns(SignInLinks, SignInWait):
         return frozenset() if stored is None else frozenset(stored.grant.scopes)
 
     async def begin(self, pending: PendingSignIn) -> tuple[Authorization, str]:
-        """Begin an attempt. Returns the request, and the value of the cookie that its answer needs. Raises GrantFailed."""
+        """Begin an attempt. Returns the request and the cookie value that its answer needs. Raises GrantFailed."""
         with _telling_failures(pending):
             authorization = await self._request(pending)
             cookie = self._pending.admit_browser(pending, authorization)
@@ -309,7 +309,7 @@ class SignIns(SignInLinks, SignInWait):
         try:
             await store.write(key, grant)
         except GrantStoreError as error:
-            log.warning("The grant of a person for the server %s was not stored: %s", pending.server, error)
+            log.warning("A user's grant for the server %s could not be stored: %s", pending.server, error)
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )

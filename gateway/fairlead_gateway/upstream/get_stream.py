@@ -82,7 +82,7 @@ class GetStream:
             return None
 
     async def _read(self, authorization: bytes) -> Answer | None:
-        """Read one stream to its end. Returns None if the connection was lost or the server is busy. Raises McpError."""
+        """Read one stream to its end. Returns None if the connection is lost or the server busy. Raises McpError."""
         cursor = self._cursor
         after = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
         data = with_body(get_head(self._session.head) + authorization + after, b"")

@@ -53,7 +53,7 @@ def make_flow(
 def token_access(
     endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint | TcpEndpoint, resolve: Resolve, **more: Any
 ) -> TokenAccess:
-    """Environment of the tokens of a server at its URL, or of the keys of a program; `more` are further members of it."""
+    """Environment of the tokens of a server at its URL, or of the keys of a program; `more` are further members."""
     if isinstance(endpoint, ChildEndpoint | TcpEndpoint):
         return TokenAccess(program_address(endpoint), resolve, **more)
     host, authorities = endpoint.host_header, endpoint.ca_bundle

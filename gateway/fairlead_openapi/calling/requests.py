@@ -125,7 +125,7 @@ def _target(operation: Operation, arguments: Members, base: bytes, credential: S
 
 
 def _without(names: AbstractSet[str], pairs: list[str]) -> list[str]:
-    """Remove pairs whose encoded name is one of `names`: an object that is spread over the query chooses its own names."""
+    """Remove pairs whose encoded name is one of `names`: an object spread over the query chooses its own names."""
     return [pair for pair in pairs if pair.partition("=")[0] not in names]
 
 

@@ -25,7 +25,7 @@ def reshape(call: ClientCall, shape: CallShape, result: Raw, *, from_modern: boo
         return shown
     keeper = call.context.keeper
     if keeper is None or keeper.selector is None:
-        return Raw(mark(bytes(result), "this gateway selects no part of large results"))
+        return Raw(mark(bytes(result), "this gateway cannot select a part of large results"))
     work = keeper.selector.select(selection, bytes(result))
     call.continue_after(work, partial(_finish, call, from_modern=from_modern), "select a part of a result")
     return None
