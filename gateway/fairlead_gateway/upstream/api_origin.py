@@ -169,7 +169,7 @@ class ApiCall(Call):
         return True
 
     async def _make(self, answer: LargeAnswer) -> Raw:
-        """Make the result of a large answer. The answer counts towards the memory budget. Raises McpError."""
+        """Make the result of a large answer, which meanwhile counts towards the memory budget. Raises McpError."""
         WORKS_FOR.set(self._sink.agent)
         arrival = None if self.counter is None else self.counter.arrival(_COMPLETE)
         assert self.pool is not None, "an answer comes from a pool"
