@@ -136,7 +136,9 @@ class Activation:
         )
 
     def _check(self, server: ServerKey, tool: Tool) -> ToolCheck:
-        """The check of a tool by what clients see of it; equal definitions of servers may have different shapes."""
+        """Check of a tool's definition for clients. Servers' definitions may be equal while the definitions for clients
+        differ.
+        """
         known_hash = tool.hash if tool.shape is None else ""
         return self._shared.checks.of(str(server), tool.name, tool.definition, known_hash)
 

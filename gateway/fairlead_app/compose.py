@@ -67,7 +67,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     kube: Kube | None = None
     """Client of the cluster; None off a cluster."""
     client_documents: Fetch | None = None
-    """Fetcher of documents of OAuth clients; None: one that reaches public addresses alone."""
+    """Fetches the metadata documents of OAuth clients; None: fetch them from public addresses only."""
 
 
 def compose(

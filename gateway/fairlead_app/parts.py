@@ -32,9 +32,9 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     tools: ToolServices
     rest: RestContext
     sign_ins: SignIns
-    """Sign-ins of persons at servers."""
+    """User sign-ins to servers."""
     listings: GrantedListings
-    """Lists that are read with grants of persons."""
+    """Lists that are read with grants of users."""
     models: ModelEndpoints
     authorization: AuthorizationService | None
     """Authorization server in front of the providers; None if it is not configured."""

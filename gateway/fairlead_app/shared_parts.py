@@ -62,7 +62,7 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     governance: Governance
     identities: Identities
     grants: ClosableGrantStore | None
-    """Grants that persons made for servers; None if none can be stored."""
+    """Grants that users made for servers; None if none can be stored."""
     own_tokens: OwnTokenParts | None
     """Tokens that the gateway issues itself; None without an authorization server."""
     resource: ProtectedResource

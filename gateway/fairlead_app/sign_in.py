@@ -1,4 +1,4 @@
-"""Creates the sign-ins of persons at servers."""
+"""Creates the user sign-ins to servers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fairlead_mcp.addresses import authority
 def granted_listings(
     shared: SharedParts, registry: Callable[[], Registry], outbox: Outbox, snapshot: Callable[[], Snapshot]
 ) -> GrantedListings:
-    """Lists of servers that list nothing without a person's token. `registry` and `snapshot`, which returns the served
-    one, are called after the start.
+    """Lists of servers that list nothing without a user's token. `registry` and `snapshot` (returns the served
+    snapshot) are called only after the start.
     """
     auditor = shared.governance.auditor
 
@@ -42,7 +42,7 @@ def granted_listings(
 def make_sign_ins(
     shared: SharedParts, registry: Callable[[], Registry], listings: GrantedListings, port: Callable[[], int]
 ) -> SignIns:
-    """Sign-ins of one gateway. `registry` and `port`, that of the gateway, are called after the start."""
+    """Sign-ins of one gateway. `registry` and `port` (returns the gateway's port) are called only after the start."""
     settings = shared.settings
     local = shared.identities.local
 

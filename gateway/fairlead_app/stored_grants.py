@@ -1,4 +1,4 @@
-"""Creates the store of grants that persons made for servers."""
+"""Creates the store of the grants that users made for servers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def grant_store(
     settings: GrantSettings, redis: RedisSettings, kube: Kube | None = None, namespace: str = ""
 ) -> ClosableGrantStore | None:
-    """The store of the settings; None if they name none, so that persons cannot make grants at this gateway. `kube` is
-    the client of the cluster, if there is one, and `namespace` that of the release. Raises BadSetting.
+    """Create the configured store. None if no store is configured, so that users cannot make grants at this gateway.
+    `kube` is the client of the cluster, if there is one; `namespace` is that of the release. Raises BadSetting.
     """
     if settings.store == "none":
         return None if settings.directory is None else FolderGrantStore(settings.directory)

@@ -1,4 +1,4 @@
-"""Admits the browser of a console session to a person's sign-in at a server, if the session is that person's."""
+"""Lets the browser of a console session continue a sign-in to a server, if the session belongs to the same user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def router(sign_ins: SignIns, guard: RequestGuard) -> APIRouter:
         pending = sign_ins.find(ident)
         if pending is None:
             raise Problem(NOT_FOUND, "this link is not open any more: call the tool again to get a new one")
-        if identity.kind == "anonymous":  # by a session of who went on without signing in
+        if identity.kind == "anonymous":  # the session of a user who chose to go on without signing in
             return redirect(f"{SIGN_IN}?{urlencode({'next': request.url.path})}")
         if pending.person != person_of(identity):
             guard.record_refusal(request.scope, 403, f"link of {pending.holder} to sign in at {pending.server}")
@@ -39,7 +39,7 @@ def router(sign_ins: SignIns, guard: RequestGuard) -> APIRouter:
 
 
 def _other_person(identity: Identity, holder: str) -> str:
-    """Names both persons: the visitor, and of the other one only who vouches for it."""
+    """Names both users: the visitor, and the other one only by who vouches for that one."""
     issuer, space, _ = holder.partition(" ")
     other = f"another person of {issuer}" if space else "the owner of an API key"
     visitor = holder_of(identity)

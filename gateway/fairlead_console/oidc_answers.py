@@ -15,7 +15,7 @@ MAX_DESCRIPTION: Final = 240
 INTERACTION_ERRORS: Final = frozenset(
     {"login_required", "interaction_required", "account_selection_required", "consent_required"}
 )
-"""Errors for `prompt=none` that mean that the person has to interact (OpenID Connect Core 1.0 section 3.1.2.6)."""
+"""Errors for `prompt=none` that mean that the user has to interact (OpenID Connect Core 1.0 section 3.1.2.6)."""
 _ADVICE: Final[Mapping[str, str]] = {
     "access_denied": "You or the provider declined. If you should have access, ask its administrator to let you use "
     "this client, then sign in again.",
@@ -61,7 +61,7 @@ def code_of(query: Mapping[str, str], provider: str, issuer: str, *, always_send
 
 
 def refusal(provider: str, error: str, description: str) -> str:
-    """Make the message for a person whom the provider did not sign in."""
+    """Make the message for a user whom the provider did not sign in."""
     words = f" (“{shorten(description, MAX_DESCRIPTION)}”)" if description else ""
     return f"{provider} did not sign you in: {shorten(error, MAX_ERROR)}{words}. {_ADVICE.get(error, _OTHER)}"
 

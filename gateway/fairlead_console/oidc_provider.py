@@ -136,7 +136,7 @@ class OidcProvider:
     async def sign_out_url(self, hint: str) -> str:
         """Make the URL that ends the session at the provider; empty if the provider does not support that.
 
-        `hint` is the session's ID token. Without a hint, some providers ask the person for a confirmation, and do not
+        `hint` is the session's ID token. Without a hint, some providers ask the user for a confirmation, and do not
         redirect back. Raises SignInFault.
         """
         endpoint = (await self.metadata()).end_session_endpoint

@@ -71,7 +71,7 @@ class OidcSignIn:
     async def begin(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
         """Redirect the browser to the provider.
 
-        With `renews`, the provider is asked to confirm the person of this session without interaction (`prompt=none`).
+        With `renews`, the provider is asked to confirm the user of this session without interaction (`prompt=none`).
         The redirect also ends the session, so that the renewal is tried only once.
         """
         transaction = self._transactions.begin(location, renews)
@@ -125,7 +125,7 @@ class OidcSignIn:
     async def _session(
         self, request: Request, query: Mapping[str, str], transaction: SignInTransaction
     ) -> ConsoleSession:
-        """Make the session of the person whom the provider signed in. Raises SignInFault and ValueTooLong."""
+        """Make the session of the user whom the provider signed in. Raises SignInFault and ValueTooLong."""
         client = self._client
         always_sends_iss = (await self._provider.metadata()).authorization_response_iss_parameter_supported
         code = code_of(

@@ -43,11 +43,11 @@ class SignInTransaction(msgspec.Struct, frozen=True, omit_defaults=True):
     renewable_until: int = 0
     """End of the session that is renewed; 0 for an interactive sign-in."""
     subject: str = ""
-    """Digest of the person whose session is renewed."""
+    """Digest of the user whose session is renewed."""
 
     @property
     def silent(self) -> bool:
-        """Whether the provider must not interact with the person (`prompt=none`)."""
+        """Whether the provider must not interact with the user (`prompt=none`)."""
         return bool(self.renewable_until)
 
     @property

@@ -35,7 +35,7 @@ _ROUTER_MEMBERS: Final = (
 
 
 class RestProblem(Exception):
-    """The API answered with an error. `document` describes the error in a sentence for a person."""
+    """The API answered with an error. `document` describes the error in a sentence for a user."""
 
     def __init__(self, document: ProblemDocument) -> None:
         super().__init__(document.detail)

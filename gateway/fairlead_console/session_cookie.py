@@ -1,4 +1,4 @@
-"""Sessions of the console in encrypted cookies, which contain the person's credential; the gateway stores nothing.
+"""Sessions of the console in encrypted cookies, which contain the user's credential; the gateway stores nothing.
 
 The credential is checked with each request: revoking a key ends its sessions.
 """
@@ -29,13 +29,13 @@ class ConsoleSession(msgspec.Struct, frozen=True):
     expires_at: int
     """Seconds since the epoch."""
     credential: str = ""
-    """Bearer token of the person; empty for an anonymous session."""
+    """Bearer token of the user; empty for an anonymous session."""
     renewable_until: int = 0
     """Time until which the OpenID provider may renew the session without interaction, in seconds since the epoch; 0 for
     a session without a provider.
     """
     subject: str = ""
-    """Digest of the person's subject at the provider."""
+    """Digest of the user's subject at the provider."""
 
 
 class CookieSealer(ValueSealer):

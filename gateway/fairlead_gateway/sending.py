@@ -101,9 +101,8 @@ class FutureSink(ResponseSink):
 
 
 class TaskCall:
-    """`Pending` of a request that a coroutine executes, for upstreams that are not based on callbacks.
-
-    `members` are those of the result that `work` returns, if they are known.
+    """`Pending` of a request that a coroutine executes, for upstreams without callbacks. `members` are those of the
+    result that `work` returns, if they are known.
     """
 
     def __init__(

@@ -298,9 +298,8 @@ def service_namespace(name: str) -> str | None:
 
 
 def public_only(resolve: Resolve) -> Resolve:
-    """Wrap `resolve` so that it returns addresses of the internet alone, whatever the settings allow to servers.
-
-    It raises AddressNotAllowed if a name has no such address.
+    """Wrap `resolve` so that it returns only public internet addresses, whatever the settings allow for servers. It
+    raises AddressNotAllowed if a name has no such address.
     """
 
     async def resolve_public(host: str, port: int) -> list[Address]:
@@ -314,7 +313,9 @@ def public_only(resolve: Resolve) -> Resolve:
 
 
 def is_public_address(text: str, *, unless_name: bool = False) -> bool:
-    """Whether an address is one of the internet, with all that it embeds; `unless_name` for a text that is none."""
+    """Whether an address and all addresses embedded in it are public internet addresses. Returns `unless_name` if the
+    text is not an address.
+    """
     address = _parse_address(text.partition("%")[0])
     if address is None:
         return unless_name
@@ -322,8 +323,8 @@ def is_public_address(text: str, *, unless_name: bool = False) -> bool:
 
 
 def _is_public(address: _Ip) -> bool:
-    """Whether an address is one of the internet, without regard to what it embeds. `is_global` of Python is true for
-    several networks of special use as well, depending on its version.
+    """Whether an address is a public internet address, ignoring what it embeds. Depending on its version, Python's
+    `is_global` is also true for several special-purpose networks.
     """
     if address.is_multicast or any(address in network for network in (*METADATA_NETWORKS, *_SPECIAL_USE)):
         return False
@@ -333,7 +334,7 @@ def _is_public(address: _Ip) -> bool:
 
 
 def is_loopback_address(text: str) -> bool:
-    """Whether an address is one of this machine, by itself or by what it embeds."""
+    """Whether an address is a loopback address, or embeds one."""
     address = _parse_address(text.partition("%")[0])
     meant = () if address is None else (address, *_embedded_addresses(address))
     return any(each.is_loopback or each.is_unspecified for each in meant)

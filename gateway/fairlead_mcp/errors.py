@@ -31,7 +31,7 @@ from typing import Final
 
 
 class McpError(Exception):
-    """Base class. `reason` is a stable CamelCase word; `str(error)` is one sentence for a person."""
+    """Base class. `reason` is a stable CamelCase word; `str(error)` is one sentence for a user."""
 
     reason: str = "MCPError"
 

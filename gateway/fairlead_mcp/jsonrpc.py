@@ -104,10 +104,9 @@ def _mended_response(data: bytes, error: Exception) -> Response:
 
 
 def decode_result(raw: bytes | Raw) -> ResultMembers:
-    """Decode a result and check the members that a tool call's result has.
-
-    Raises one of UNREADABLE, also for a result with more than MAX_RESULT_VALUES values, and msgspec.ValidationError for
-    one with more than MAX_BLOCKS blocks of content.
+    """Decode a result, and check the members that the result of a tool call has. Raises one of UNREADABLE; a result
+    with more than MAX_RESULT_VALUES values is also UNREADABLE. Raises msgspec.ValidationError for more than MAX_BLOCKS
+    blocks of content.
     """
     if len(raw) < _LONG:
         return _decode_result(raw)

@@ -19,7 +19,9 @@ SHOWN: Final = "[credential]"
 SHORTEST: Final = 4
 """Least length of a masked value: shorter ones occur in many words."""
 LONG_PREFIX: Final = 16
-"""Characters from which the beginning of a value is masked at the end of a text, which may be cut there."""
+"""Number of characters from which a prefix of a secret value is masked at the end of a text: the text may have been cut
+there.
+"""
 
 _SECRET: Final = re.compile(
     r"key|token|secret|passw|_pwd|_pat$|auth(?!ors?\b|or_)|credential|cookie|dsn|private|bearer", re.IGNORECASE
@@ -100,9 +102,9 @@ class Mask:
 
 
 def _without_prefix(text: str, value: str) -> str:
-    """Mask the beginnings of a value that are cut off: half of it, or LONG_PREFIX characters, before a CUT or the end.
-
-    At the end of a text only LONG_PREFIX characters count, as less may be a word.
+    """Mask prefixes of a value that was cut off before a CUT or the end of the text: at least half of the value, or
+    LONG_PREFIX characters. At the end of a text only LONG_PREFIX characters count, because a shorter prefix may be a
+    word.
     """
     least = min(LONG_PREFIX, max(SHORTEST, len(value) // 2))
     parts = []

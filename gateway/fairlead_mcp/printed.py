@@ -76,9 +76,8 @@ class PrintedLines:
             self._size -= _cost(self._lines.popleft().text)
 
     def drop_repetition(self) -> None:
-        """Drop the output of the run before the last if the last run printed the same, numbers aside.
-
-        The line of that run's end says so. Without this, a server that cannot start fills the buffer with copies.
+        """Drop the output of the second to last run if the last run printed the same, apart from numbers. The line
+        about the end of the last run says so. Otherwise a server that cannot start would fill the buffer with copies.
         """
         before, last = self._printed_by(self.run - 1), self._printed_by(self.run)
         if not last or len(before) != len(last):

@@ -27,14 +27,14 @@ PROMPTS: Final = "prompts/list"
 SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
 _SHAREABLE: Final = {"resources": RESOURCES, "resourceTemplates": TEMPLATES, "prompts": PROMPTS, "skills": SKILLS}
-"""Lists that are often those of one person, by their names in `discovery.shared`."""
+"""Lists that are often those of one user, by their names in `discovery.shared`."""
 _CAPABILITIES_OF: Final = {
     "resources": ("resources",),
     "resourceTemplates": ("resources", "completions"),
     "prompts": ("prompts", "completions"),
 }
 _OF_OTHER_LISTS: Final = frozenset({*_CAPABILITY.values(), "completions", "extensions", "experimental"})
-"""Capabilities that a listing of tools alone does not have."""
+"""Capabilities that a listing of tools alone does not need."""
 
 
 class RawListing(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class RawListing(msgspec.Struct, frozen=True):
 
     def with_shared(self, shared: Collection[str]) -> RawListing:
         """The listing of the tools, and of what `shared` names: `resources`, `resourceTemplates`, `prompts`, `skills`
-        and `instructions`. These are often those of one person, such as the titles of their files.
+        and `instructions`. These are often those of one user, such as the titles of their files.
         """
         try:
             declared = jsonrpc.decode_object(self.capabilities)
@@ -138,7 +138,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
 
 async def read_shared(session: McpSession, shared: Collection[str], timeout: float = LIST_SECONDS) -> RawListing:
     """Read every page of `tools/list` and of the lists that `shared` names, and nothing else
-    (`RawListing.with_shared`). The notes about failed lists quote no words of the server, which may speak of the person
+    (`RawListing.with_shared`). The notes about failed lists quote no words of the server, which may speak of the user
     whose token the session has. Raises McpError.
     """
     wanted = [method for kind, method in _SHAREABLE.items() if kind in shared]

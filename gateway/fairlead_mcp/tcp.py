@@ -1,5 +1,5 @@
 """Message streams over TCP to a server on stdio in another pod: one message per line, after a line with a token and,
-for a server whose processes have the keys of persons, a line with a key.
+for a server whose processes have the keys of users, a line with a key.
 
 The listener (the gate) starts one process of the server per connection, if the first line has the right token; with a
 wrong token it closes the connection. The socket is the process's standard input and output, so that process and
@@ -36,10 +36,11 @@ _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (soc
 
 
 class TcpOpener(StreamOpener):
-    """Opens a stream over TCP. Several addresses (one per pod) are tried in the random order of `shuffle`.
+    """Opens a stream over TCP. If there are several addresses (one per pod), they are tried in the random order of
+    `shuffle`.
 
-    `key` is the digest of a program, a blank, and the key of the person whose process it is (one printable word), for a
-    gate that reads one; empty for nobody's process. None: the gate reads none.
+    `key` is for a gate that reads keys: the digest of a program, a space, and the key of the user whose process it is
+    (one printable word); empty for a process without a user. None: the gate reads no key.
     """
 
     starts_process = True

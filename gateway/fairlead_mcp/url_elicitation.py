@@ -1,4 +1,4 @@
-"""URL elicitation: a server wants a person to open a page. Conversion between the forms of the revisions. No I/O.
+"""URL elicitation: a server wants a user to open a page. Conversion between the forms of the revisions. No I/O.
 
 - 2025-11-25: the request `elicitation/create` with `mode: "url"` and an `elicitationId`; or the answer to any request,
   the error URLElicitationRequiredError (-32042) with `data.elicitations`.
@@ -31,7 +31,7 @@ MAX_URL: Final = 8192
 """Limit on the characters of a page's URL."""
 ELICITATION_ID: Final = "elicitationId"
 COMPLETED: Final = "notifications/elicitation/complete"
-"""Notification of 2025-11-25 that a person is done with a page."""
+"""Notification of 2025-11-25 that a user is done with a page."""
 DEFAULT_MESSAGE: Final = "Open this page to continue"
 """Message of an elicitation without one."""
 
@@ -40,7 +40,7 @@ NewId: TypeAlias = Callable[[], str]
 
 
 class UrlElicitation(msgspec.Struct, frozen=True):
-    """A page that a person has to open."""
+    """A page that a user has to open."""
 
     url: str
     message: str
@@ -100,7 +100,7 @@ def read_request(method: object, params: object) -> UrlElicitation | None:
 
 
 def is_for_page(method: object, params: object) -> bool:
-    """Whether a server's request is `elicitation/create` of mode `url`, with a valid URL or not."""
+    """Whether a server's request is `elicitation/create` of mode `url`, even if its URL is not valid."""
     return method == METHOD and isinstance(params, Raw) and mode_of(params) == URL
 
 
@@ -117,7 +117,7 @@ def required_by(error: Exception) -> tuple[UrlElicitation, ...]:
 
 
 def required_error(pages: Sequence[UrlElicitation]) -> RpcError:
-    """Make the error -32042, for the part of this side that answers the client."""
+    """Make the error -32042, for the code that answers the client."""
     data = jsonrpc.encode({"elicitations": [page.params() for page in pages]})
     return RpcError(URL_ELICITATION_REQUIRED, described(pages), data)
 
@@ -151,9 +151,8 @@ def declares_urls(features: bytes | None) -> bool:
 
 
 def refuse(request: Message, features: bytes | None) -> bytes:
-    """Answer a request of a legacy server that its client cannot get (MCP 2025-11-25, Elicitation, "Error Handling").
-
-    Most servers quote the error in the tool's result, so it has the link.
+    """Answer a request of a legacy server that cannot be forwarded to its client (MCP 2025-11-25, Elicitation, "Error
+    Handling"). Most servers quote the error in the tool's result, so the error contains the link.
     """
     if request.method != METHOD or not isinstance(request.params, Raw) or request.id is UNSET:
         return jsonrpc.reply_to_server(request)
@@ -171,7 +170,7 @@ def refuse(request: Message, features: bytes | None) -> bytes:
 
 
 def is_accepted(response: Raw | bytes) -> bool:
-    """Whether a client's result of `elicitation/create` says that the person agreed."""
+    """Whether a client's result of `elicitation/create` says that the user agreed."""
     try:
         return bool(_decode_response(response).action == "accept")
     except jsonrpc.UNREADABLE:
@@ -189,7 +188,7 @@ def completion(params: object) -> bytes | None:
 
 
 def described(pages: Sequence[UrlElicitation]) -> str:
-    """Describe pages for a person or model that gets text alone."""
+    """Describe pages for a user or model that can only get text."""
     if len(pages) == 1:
         return f"{_sentence(pages[0].message)} Open {pages[0].url} in a browser, then call again."
     listed = "".join(f"\n- {_sentence(page.message)} {page.url}" for page in pages)

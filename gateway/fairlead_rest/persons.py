@@ -1,4 +1,4 @@
-"""Persons whose records a request is for: the caller, or for administrators others."""
+"""Determines whose records a request is for: the caller's or, for administrators, also those of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_rest.log_access import ADMINISTRATORS, may_read
 
 
 def listed_person(context: RestContext, request: Request, records: str, *, everybody: bool) -> bytes | None:
-    """The person whose records to list; None for everybody. Messages call the records `records`. Raises Problem."""
+    """The user whose records to list; None for all users. `records` is the plural noun for messages. Raises Problem."""
     identity = context.catalog(request).identity
     if not everybody:
         return _require_person(identity, records)
@@ -27,7 +27,7 @@ def listed_person(context: RestContext, request: Request, records: str, *, every
 
 
 def chosen_person(context: RestContext, request: Request, records: str, person: str | None) -> bytes:
-    """The person whose record to end: the caller, unless the request names a `person`. Raises Problem."""
+    """The user whose record to end: the caller, unless the request names a `person`. Raises Problem."""
     identity = context.catalog(request).identity
     if person is None:
         return _require_person(identity, records)
@@ -60,7 +60,7 @@ def _require_person(identity: Identity, records: str) -> bytes:
     if not person:
         raise Problem(
             FORBIDDEN,
-            f"{records} belong to persons, and the gateway cannot tell who calls: call with a token of its identity "
+            f"{records} belong to users, and the gateway cannot tell who calls: call with a token of its identity "
             "provider or an API key; a gateway without authentication has to listen on 127.0.0.1 alone",
         )
     return person

@@ -34,7 +34,7 @@ UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
 CREDENTIAL_UNAVAILABLE: Final = "CREDENTIAL_UNAVAILABLE"
 """There is no access token that the server accepts for the caller; the message says what to do."""
 SIGN_IN_REQUIRED: Final = "SIGN_IN_REQUIRED"
-"""The caller has to sign in at the server once; the message has the link, or says who can sign in."""
+"""The caller has to sign in to the server once; the message has the link, or says who can sign in."""
 BREAKER_OPEN: Final = "BREAKER_OPEN"
 """The circuit breaker of the server is open: after several failures in a row, no calls are sent for some time."""
 CANCELLED: Final = "CANCELLED"
@@ -59,7 +59,7 @@ class Refusal(msgspec.Struct, frozen=True):
     claims: str = ""
     """JSON that the client has to pass on as `claims` in a new authorization request (Microsoft Entra); or empty."""
     sign_in_url: str = ""
-    """Page at which the caller can sign in at the server; or empty."""
+    """Page at which the caller can sign in to the server; or empty."""
 
 
 class AdmissionRefused(McpError):

@@ -115,7 +115,7 @@ def _of_missing_grant(error: GrantFailed) -> Refusal:
 
 
 def sign_in_page(error: GrantFailed) -> UrlElicitation:
-    """Make the page that a person has to open for a grant; `error` has a `sign_in_url`."""
+    """Make the page that a user has to open for a grant; `error` has a `sign_in_url`."""
     message = str(error)
     return UrlElicitation(error.sign_in_url, message[:1].upper() + message[1:])
 

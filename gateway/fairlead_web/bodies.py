@@ -46,7 +46,7 @@ async def read_pieces(request: Request, limit: int) -> list[bytes]:
 
 
 async def read_at_most(request: Request, limit: int) -> list[bytes] | None:
-    """Read the body in pieces; None if it has more than `limit` bytes, of which no more are read then."""
+    """Read the body in pieces. Returns None as soon as it exceeds `limit` bytes; the rest is not read."""
     pieces, size = [], 0
     async for piece in request.stream():
         pieces.append(piece)

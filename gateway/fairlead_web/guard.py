@@ -136,7 +136,7 @@ class CredentialReader(Protocol):
 
     @property
     def any_origin(self) -> bool:
-        """Whether web pages of any origin may send the request: to endpoints that are public and take no cookies."""
+        """Whether web pages of any origin may send the request: the endpoints are public and use no cookies."""
         ...
 
     def credential(self, scope: Scope) -> bytes | None:
@@ -265,14 +265,14 @@ class RequestGuard:
             self._auditor.record_change(origin, action, name, server, what)
 
     def record_grant_made(self, scope: Scope, identity: Identity, server: ServerKey, what: str) -> None:
-        """Record in the audit log that a person has signed in at a server, by a request for a public page."""
+        """Record in the audit log that a user has signed in to a server, by a request for a public page."""
         if self._auditor is not None:
             headers = by_name(scope["headers"])
             origin = Origin(self.client(scope, headers)[0], headers, identity)
             self._auditor.record_change(origin, "accounts/grant", str(server), server, what)
 
     def record_sign_in(self, scope: Scope, identity: Identity, client: str, what: str) -> None:
-        """Record in the audit log that a person has signed a client in, by a request for a public page."""
+        """Record in the audit log that a user has signed a client in, by a request for a public page."""
         if self._auditor is not None:
             headers = by_name(scope["headers"])
             origin = Origin(self.client(scope, headers)[0], headers, identity)

@@ -1,4 +1,4 @@
-"""Recognizes requests from this machine, of the user that runs the gateway."""
+"""Recognizes requests from this machine that come from the user that runs the gateway."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FORWARDED: Final = tuple(name.decode() for name in FORWARDED)
 
 
 def is_local(request: Request) -> bool:
-    """Whether a request is from this machine, and not from another user of it. False for a request that a proxy
-    forwards, as its sender may be anywhere.
+    """Whether a request comes from this machine, and from the user that runs the gateway. False for a request that a
+    proxy forwards, because its sender may be on any machine.
     """
     host = request.client.host if request.client is not None else ""
     is_direct = is_loopback(host) and not any(name in request.headers for name in _FORWARDED)

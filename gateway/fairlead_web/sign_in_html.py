@@ -1,4 +1,4 @@
-"""HTML of the pages at which persons sign in at servers.
+"""HTML of the pages at which users sign in to servers.
 
 They run no scripts, load nothing, and cannot be framed. What servers and authorization servers say is escaped.
 """
@@ -94,7 +94,7 @@ def key_page(
     title: str, facts: Sequence[tuple[str, str]], note: str, help_url: str, action: str, token: str, status: int = 200
 ) -> Response:
     """Page with facts, a note and a form that posts `key` and `token` to `action`. `help_url` is the page at which the
-    person gets the key, which may be empty. The page never has the key.
+    user gets the key, which may be empty. The page never has the key.
     """
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     link = ""

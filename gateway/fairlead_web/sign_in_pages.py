@@ -1,16 +1,16 @@
-"""Pages at which persons sign in at servers: from the link in an answer to a call, to the grant.
+"""Pages at which users sign in to servers: from the link in an answer to a call, to the grant.
 
     GET  /sign-in/NAMESPACE/NAME?id=…   shows the server and the authorization server
     POST /sign-in/NAMESPACE/NAME?id=…   sends the browser there
     GET  /sign-in/callback/NAMESPACE/NAME?code=…    takes the answer
 
-At a server for which each person enters a key, the first page has a form for it, and the POST takes the key, which no
+At a server for which each user enters a key, the first page has a form for it, and the POST takes the key, which no
 page, log or error repeats.
 
-Who opens the link must be the person who called. At a gateway that serves its own machine alone, that is the machine's
+Who opens the link must be the user who called. At a gateway that serves its own machine alone, that is the machine's
 owner, whose browser runs on it. Elsewhere the console admits the browser, by its session. The admitted browser has a
-cookie, without which it can neither begin nor take the answer. So somebody who opens another person's link attaches no
-account to that person, and an answer that an attacker obtained is not taken from the victim's browser.
+cookie, without which it can neither begin nor take the answer. So somebody who opens another user's link attaches no
+account to that user, and an answer that an attacker obtained is not taken from the victim's browser.
 """
 
 from __future__ import annotations

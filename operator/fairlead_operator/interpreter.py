@@ -1,5 +1,5 @@
-"""Settings of the interpreter of an operator process, by which threads that work on large documents leave the event
-loop its time.
+"""Interpreter settings of the operator's process that keep the event loop responsive while threads work on large
+documents.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import sys
 from typing import Final
 
 SWITCH_SECONDS: Final = 0.0005
-"""Time after which a thread lets the loop go on: each request of the loop waits that often as it reads and writes, and
-with Python's 5 ms, requests during a compilation of 1,200 tools stopped the loop for 130 ms.
+"""Switch interval of threads. Each request of the event loop waits that long whenever it reads or writes: with Python's
+5 ms, requests during a compilation of 1,200 tools blocked the loop for 130 ms.
 """
 
 

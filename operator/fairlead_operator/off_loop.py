@@ -1,4 +1,4 @@
-"""Runs work on large documents in a thread, so that the operator's loop goes on meanwhile."""
+"""Runs work on large documents in a thread, so that the operator's event loop is not blocked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LARGE_BYTES: Final = 256 << 10
-"""Size from which compressing, hashing or decoding a document takes longer than changing to a thread."""
+"""Document size in bytes from which compressing, hashing or decoding takes longer than switching to a thread."""
 
 
 async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Result of a function on a document of `size` bytes, in a thread if the document is large."""
+    """Return the result of a function on a document of `size` bytes. It runs in a thread if the document is large."""
     if size < LARGE_BYTES:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)

@@ -224,7 +224,7 @@ class Reconciler:
         self._discoverer.refresh(key)
 
     def take_listings(self, granted: Iterable[GrantedListing]) -> None:
-        """Publish each listing that a gateway read with a person's token, if it is newer than the server's last one."""
+        """Publish each listing that a gateway read with a user's token, if it is newer than the server's last one."""
         for each in granted:
             taken = first_grant.read_granted(each)
             if taken is None:

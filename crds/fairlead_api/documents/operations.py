@@ -49,7 +49,7 @@ class PartEncoding(DocumentStruct, kw_only=True, frozen=True):
     styled: bool = False
     """Whether `style` and `explode` hold for lists and objects in a multipart body too."""
     binary: bool = False
-    """Whether the argument is base64 of the part's bytes, or an array of such."""
+    """Whether the argument contains the part's bytes in base64, or an array of such texts."""
 
 
 class OperationBody(DocumentStruct, kw_only=True, frozen=True):
@@ -61,9 +61,10 @@ class OperationBody(DocumentStruct, kw_only=True, frozen=True):
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Argument to name of the property."""
     required: bool = False
-    """Whether a body is sent where none of its arguments is given: an empty object, without `argument`."""
+    """Whether a body is sent even if none of its arguments is given. Without `argument`, that body is an empty object.
+    """
     binary: bool = False
-    """Whether `argument` is base64 of the body's bytes."""
+    """Whether `argument` contains the body's bytes in base64."""
     encodings: dict[str, PartEncoding] = msgspec.field(default_factory=dict)
     """By name of the property, for forms."""
 
@@ -115,7 +116,7 @@ class ApiReport(DocumentStruct, kw_only=True, frozen=True):
     unmatched: tuple[str, ...] = ()
     """Patterns of `include` and `exclude` that no operation matches, at most MAX_REMARKS."""
     schemes: tuple[str, ...] | None = None
-    """Sorted names of the document's security schemes; None if they are not known, or too many."""
+    """Sorted names of the document's security schemes; None if they are unknown or too many."""
 
 
 def join_operation(definition: bytes | Raw, operation: Operation) -> Raw:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SignInCollector(Collector):
-    """Metrics of one gateway's authorization server, without samples where it has none."""
+    """Metrics of one gateway's authorization server. A gateway without one has no samples."""
 
     def __init__(self, counts: SignInCounts | None) -> None:
         self._counts = counts

@@ -57,7 +57,7 @@ class WrappedRequest:
 
 
 class _WrappedOutput(Generic[Inner]):
-    """The facts that a wrapper hands on, of a whole answer as of a stream."""
+    """Facts that a wrapper passes on, both for a complete answer and for a stream."""
 
     def __init__(self, inner: Inner) -> None:
         self.inner = inner

@@ -149,7 +149,7 @@ class Auditor:
         )
 
     def record_grant(self, identity: Identity, server: ServerKey, cause: str, seconds: float) -> None:
-        """Record an access token of a server that was granted; with `cause`, one that a call did not get."""
+        """Record that an access token of a server was granted, or, with `cause`, that a call did not get one."""
         if self.every:
             decision: Decision = REFUSED if cause else ALLOWED
             at = self._now()

@@ -97,8 +97,8 @@ class AuditEntry(msgspec.Struct, gc=False):
     """Whether the entry is a change of the installation: `method` is the action, `tool` the name of the changed object.
     """
     grants: bool = False
-    """Whether the entry is about an access token of `server` for `identity`: one that was granted, or, with the cause
-    as `outcome`, one that a call did not get.
+    """Whether the entry is about an access token of `server` for `identity`: a token was granted, or a call did not get
+    one; then `outcome` is the cause.
     """
     span: SpanIds | None = None
     """Span of the call, if spans are exported."""

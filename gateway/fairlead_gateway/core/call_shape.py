@@ -1,4 +1,4 @@
-"""Interface of the shape of a tool, as its calls use it."""
+"""Interface through which calls use the shape of a tool."""
 
 from __future__ import annotations
 
@@ -13,39 +13,42 @@ from fairlead_tools.selection import ResultSelection
 
 
 class MisnamedArgument(ValueError):
-    """A call has an argument under a name that clients do not have for it; the message says which name they have."""
+    """A call uses an argument name that clients do not have. The message says which name they have."""
 
 
 class CallShape(Protocol):
-    """Translates calls of a tool that clients see in another shape than its server defines."""
+    """Translates calls of a tool whose shape for clients differs from the server's definition."""
 
     param_headers: tuple[Parameter, ...]
-    """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
+    """Arguments that the server also gets as headers (`Mcp-Param-*`), by the server's names."""
     selection: ResultSelection | None
     """Part of results that clients get; None for all of it."""
     lacking: str | None
-    """An argument whose secret value the gateway does not have, so that calls are refused; None without one."""
+    """An argument whose secret value the gateway does not have, which is why calls are refused; None if all values are
+    known.
+    """
 
     def to_server(self, arguments: bytes | Raw | None) -> Raw:
-        """The arguments for the server: renamed, with defaults and with the values of hidden arguments.
-
-        Raises MisnamedArgument for an argument under the server's name, or in a spelling that some parsers read as a
-        hidden argument; jsonrpc.UNREADABLE for bytes that are not a JSON object.
+        """Translate arguments for the server: rename them, and add defaults and the values of hidden arguments. Raises
+        MisnamedArgument if an argument has the server's name, or a spelling that some parsers read as a hidden
+        argument; jsonrpc.UNREADABLE if the bytes are not a JSON object.
         """
         ...
 
     def add_secrets(self, members: RawObject) -> RawObject:
-        """Params of a call with the secret values of arguments; the same object if it has no arguments or secrets."""
+        """Add the secret values of arguments to the params of a call. Returns the same object if there is nothing to
+        add.
+        """
         ...
 
     def show_error(self, error: RpcError) -> RpcError:
-        """An error of the server with the clients' names of arguments, and without secrets; the error itself if it has
-        none of both.
+        """Replace the server's argument names in an error by the clients', and mask secrets. Returns the same error if
+        it has neither.
         """
         ...
 
     def show_small(self, result: Raw) -> Raw | None:
-        """A result with the clients' names in its errors, and its selected part; None if it is too large to select a
-        part of it in the event loop.
+        """Reshape a small result: clients' names in errors, and the selected part. Returns None if selecting the part
+        of so large a result would block the event loop.
         """
         ...

@@ -27,4 +27,4 @@ class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
     passing: bool = False
     """Whether its sessions serve different clients, one after the other, and must not keep state of any of them."""
     person: bytes = b""
-    """Outbound person of these clients; empty for clients of all persons, and where `session` tells the person."""
+    """Outbound user of these clients; empty for clients of all users, and where `session` tells the user."""

@@ -1,4 +1,4 @@
-"""Counters of access tokens of servers: those that were granted, and calls that got none. Pure module."""
+"""Counts access tokens of servers that were granted, and calls that got none. Pure module."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Final
 from fairlead_api.meta import ServerKey
 
 GRANTED: Final = "ok"
-"""Outcome of a grant that gave a token. All others are those of calls without one, of
-`fairlead_mcp.oauth.errors.GRANT_CAUSES`."""
+"""Outcome of a grant that returned a token. The other outcomes are `fairlead_mcp.oauth.errors.GRANT_CAUSES`, for calls
+without a token.
+"""
 MAX_COUNTED: Final = 500
-"""Limit on the servers with counters; beyond, those of the server that was counted longest ago are dropped, which may
-have been removed.
+"""Maximum number of servers with counters. Beyond it, the counters of the server that was counted longest ago are
+dropped; it may have been removed.
 """
 
 
 class GrantCounts:
-    """Counters of one gateway by server and outcome, never by person."""
+    """Counters of one gateway by server and outcome, never by user."""
 
     def __init__(self) -> None:
         self.by_outcome: dict[tuple[ServerKey, str], int] = {}
         self.seconds: dict[ServerKey, float] = {}
-        """Duration of grants that gave a token, and of the waits of calls that got none."""
+        """Total seconds of the grants that returned a token, and of the waits of calls that got none."""
 
     def count(self, server: ServerKey, outcome: str, seconds: float) -> None:
         key = server, outcome

@@ -1,4 +1,4 @@
-"""Ports by which an ended grant takes effect at a server's access tokens and at its authorization server."""
+"""Ports that apply the end of a grant: drop its access tokens, and revoke it at its authorization server."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fairlead_mcp.oauth.stored_grant import StoredGrant
 
 
 class GrantedTokens(Protocol):
-    """Access tokens that this replica obtained by persons' grants."""
+    """Access tokens that this replica obtained with users' grants."""
 
     def forget(self, server: ServerKey, person: bytes) -> None:
-        """Drop the person's access token for a server, so that the next call needs the grant."""
+        """Drop the user's access token for a server, so that the next call needs the grant."""
         ...
 
     async def review(self, server: ServerKey, person: bytes) -> None:
-        """Drop the person's access token for a server if it is of a consent that is not stored any more. Raises
-        GrantStoreError if the store does not tell.
+        """Drop the user's access token for a server if the grant that it came from is no longer stored. Raises
+        GrantStoreError if the store does not answer.
         """
         ...
 
@@ -26,7 +26,7 @@ class GrantRevoker(Protocol):
     """Revokes grants at their authorization servers."""
 
     async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
-        """Revoke a grant that is not stored any more (RFC 7009). False if the authorization server cannot, or did not;
-        it never raises for that.
+        """Revoke a grant that is no longer stored (RFC 7009). Returns False if the authorization server does not
+        support that, or did not do it. Never raises.
         """
         ...

@@ -1,7 +1,7 @@
 """Credentials of calls at one server: whose they are, and where calls get them.
 
 A server with an access token per call (`Catalog.oauth`) ties what it keeps to the token's user. Everything that it can
-tie to a user is therefore keyed by the outbound person, who stays the same when a token is refreshed, and never by the
+tie to a user is therefore keyed by the outbound user, who stays the same when a token is refreshed, and never by the
 bytes of a token.
 """
 
@@ -22,7 +22,7 @@ class CallCredential:
 
     def __init__(self, person: bytes, token: AccessToken) -> None:
         self.person = person
-        """Key of the outbound person; empty if the token is the gateway's own."""
+        """Key of the outbound user; empty if the token is the gateway's own."""
         self.token = token
         self.line = token.header_line
         """`Authorization` as a line of an HTTP head."""
@@ -35,12 +35,12 @@ class CallCredentials(Protocol):
     """Access tokens of one server for its callers."""
 
     def person(self, identity: Identity) -> bytes:
-        """Key of the person as whom a caller reaches the server; empty if all callers reach it as the gateway."""
+        """Key of the user as whom a caller reaches the server; empty if all callers reach it as the gateway."""
         ...
 
     def result_scope(self, identity: Identity) -> bytes | None:
-        """Part of the keys of a caller's cached results: the person, and where people sign in at the server also the
-        access token, for the next one may be of another account. None: no result of the caller may be cached.
+        """Part of the cache key of a caller's results: the user and, where users sign in to the server, the access
+        token, because the next token may be of another account. None: the caller's results may not be cached.
         """
         ...
 
@@ -57,15 +57,13 @@ class CallCredentials(Protocol):
         refused: CallCredential | None = None,
         challenge: Challenge | None = None,
     ) -> CallCredential:
-        """Get a credential from the authorization server. `deadline` is in seconds of the monotonic clock.
-
-        `refused` is the credential that the server has refused with `challenge`. Raises GrantFailed, and Timeout after
-        the deadline.
+        """Get a credential from the authorization server. `deadline` is in seconds of the monotonic clock. `refused` is
+        a credential that the server refused, with `challenge`. Raises GrantFailed, and Timeout after the deadline.
         """
         ...
 
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
-        """`Authorization` header line of a person's valid token, acquired if none is cached, for the gateway's own
+        """`Authorization` header line of a user's valid token, acquired if none is cached, for the gateway's own
         messages. `deadline` is in seconds of the monotonic clock; `refused` is a line that the server answered with
         401.
 
@@ -74,9 +72,9 @@ class CallCredentials(Protocol):
         ...
 
     def note(self, identity: Identity) -> None:
-        """Remember the caller's own token for requests of the same person that outlive the token they began with."""
+        """Remember the caller's own token. Requests of the same user that outlive their first token use it."""
         ...
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
-        """Error for a caller after the server has refused a request's credential, and then a new one too."""
+        """Error for a caller whose credential the server refused, and also the new one after it."""
         ...

@@ -132,7 +132,7 @@ class AttemptMeter:
         raise NotImplementedError
 
     def forget(self, number: int) -> None:
-        """Record nothing of the attempt that `begin` gave this number: it begins later."""
+        """Discard the attempt that `begin` gave this number, because it begins later."""
         raise NotImplementedError
 
 
@@ -230,13 +230,15 @@ class Upstream:
         """Drop all state of a client session that has ended; `session` is its id."""
 
     def has_sessions_of(self, person: bytes) -> bool:
-        """Whether something was opened with the credential of an outbound person, and is there still: sessions with the
-        server, processes.
+        """Whether sessions with the server or processes are still open that were opened with the credential of an
+        outbound user.
         """
         return False
 
     def end_sessions_of(self, person: bytes) -> None:
-        """End all that was opened with the credential of an outbound person, which has ended or is another one now."""
+        """End all sessions and processes that were opened with the credential of an outbound user, because it has ended
+        or was replaced.
+        """
 
     def gauges(self) -> Gauges:
         return Gauges()

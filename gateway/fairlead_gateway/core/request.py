@@ -180,7 +180,7 @@ class Exchange:
 
     @property
     def detached(self) -> bool:
-        """Whether nobody reads the response: its client closed the connection, though it may resume the stream."""
+        """Whether nobody reads the response: its client closed the connection, but may still resume the stream."""
         return self.gone
 
     def notify(self, message: bytes) -> bool:
@@ -242,7 +242,7 @@ def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None = None) -> s
 
 
 def is_forwarded(headers: Headers) -> bool:
-    """Whether a proxy says that it forwards a request with these headers, whose sender may be anywhere."""
+    """Whether the headers say that a proxy forwards the request, so that its sender may be on any machine."""
     return any(name in headers for name in FORWARDED)
 
 

@@ -111,7 +111,9 @@ class Route:
     constraint: ArgumentConstraint | None = None
     """Restrictions of policies on the arguments; None if all are allowed."""
     shape: CallShape | None = None
-    """Translates calls of a tool that clients see in another shape; None if they see it as the server defines it."""
+    """Translates calls of a tool whose shape for clients differs from the server's definition; None if they are the
+    same.
+    """
     manual: str = ""
     """Why policies do not let the LLM tool loop run the tool automatically; empty if they do."""
     escapes: bool = False

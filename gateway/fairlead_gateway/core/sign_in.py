@@ -1,4 +1,4 @@
-"""Port of the sign-ins of persons at servers that want the consent of each person."""
+"""Ports for users' sign-ins to servers that require the consent of each user."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from fairlead_mcp.oauth.challenge import Challenge
 
 
 class SignInLinks(Protocol):
-    """Makes links at which persons sign in at servers."""
+    """Makes the links that users open to sign in to servers."""
 
     async def link(self, identity: Identity, server: ServerKey, challenge: Challenge | None) -> str:
-        """URL of the gateway's own page at which the caller can sign in at a server: the same one for all calls until
-        the sign-in ends. `challenge` is that of the server, where it refused a request.
+        """URL of the gateway's page at which the caller can sign in to a server. All calls get the same URL until the
+        sign-in ends. `challenge` is the server's, if it refused a request.
 
-        Raises GrantFailed for a caller that is not a person.
+        Raises GrantFailed if the caller is not a user.
         """
         ...
 
 
 class SignInWait(Protocol):
-    """Waits for the sign-ins of persons."""
+    """Waits for users to sign in."""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
-        """Wait until the caller's open sign-in at a server ends, for at most some seconds; returns at once if none is
-        open. Returns False if the time is over.
+        """Wait at most `seconds` until the caller's open sign-in to a server ends; return at once if none is open.
+        Returns False if the time is over.
         """
         ...

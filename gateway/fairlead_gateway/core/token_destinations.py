@@ -1,8 +1,8 @@
-"""Decides which callers' tokens may be sent to the authorization server of an MCP server. Pure module.
+"""Decides whether a caller's token may be sent to the authorization server of an MCP server. Pure module.
 
-An exchange (RFC 8693) sends a caller's own token, with which its recipient can call this gateway as the caller. The
-recipient is named by the author of the server, who may be any tenant. So a token goes to the issuer that issued it, and
-elsewhere only where the installation allows it.
+A token exchange (RFC 8693) sends the caller's own token. Its recipient could use that token to call this gateway as the
+caller, and the author of the server, who may be any tenant, chooses the recipient. So a token is sent only to its own
+issuer, and to other destinations that the installation allows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SETTING: Final = "FAIRLEAD_TOKEN_EXCHANGE_ALLOWED (chart: gateway.settings.token
 
 
 class TokenDestination:
-    """Authorization server of one MCP server: the issuer of `settings`, or their token URL if they have one.
+    """Authorization server of one MCP server: the issuer in `settings`, or the token URL if they have one.
 
-    `allowed` has issuers and token URLs, compared as strings. Of issuers, a slash at the end is ignored. An issuer does
-    not allow a token URL, as it says nothing about whose URL that is.
+    `allowed` contains issuers and token URLs, which are compared as strings. A trailing slash of an issuer is ignored.
+    An allowed issuer does not allow a token URL, because nothing says that the URL belongs to the issuer.
     """
 
     def __init__(self, settings: OAuthSettings, allowed: Collection[str]) -> None:
@@ -35,7 +35,9 @@ class TokenDestination:
         )
 
     def may_receive(self, issuer: object) -> bool:
-        """Whether a token may be sent there whose claim `iss` is `issuer`; None for a token without the claim."""
+        """Whether a token whose claim `iss` is `issuer` may be sent there; `issuer` is None for a token without the
+        claim.
+        """
         if self._allowed:
             return True
         return isinstance(issuer, str) and bool(issuer) and issuer.removesuffix("/") == self._issuer

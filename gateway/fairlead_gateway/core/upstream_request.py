@@ -70,7 +70,7 @@ class UpstreamRequest:
         self.authorization = b""
         """`Authorization` header line with the access token of this request; empty if the server has one for all."""
         self.person = b""
-        """Key of the outbound person to whom the token belongs (`core.outbound`); empty if all callers share it."""
+        """Key of the outbound user to whom the token belongs (`core.outbound`); empty if all callers share it."""
         self.counter: Counter | None = None
         """Counts a large response while it arrives; None if no budget applies."""
         self.client: ClientPeer | None = None
@@ -179,24 +179,24 @@ class ResponseSink:
         answer(jsonrpc.reply_to_server(message))
 
     def wait_for_start(self, deadline: float) -> float:
-        """Take note that the request waits until the server's process takes requests; returns when that wait has to
-        end, in place of the request's `deadline`.
+        """Record that the request waits for the start of the server's process. Returns the time at which that wait has
+        to end, which replaces the request's `deadline`.
         """
         return deadline
 
     def process_started(self, deadline: float) -> float:
-        """Take note that the process takes requests, and the request is sent now; returns the request's deadline."""
+        """Record that the process has started and the request is being sent. Returns the request's deadline."""
         return deadline
 
     def answer_arrived(self) -> None:
-        """Take note that the server has answered well, and the result is still to be made of its answer."""
+        """Record that the server has answered successfully; the result still has to be made from the answer."""
 
     def pause(self) -> None:
         """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""
 
     def end_subscription(self) -> None:
-        """Take note that the subscription which the request began has ended, because its session with a legacy server
-        has; this may be called after the result.
+        """Record that the subscription of this request has ended, because its session with a legacy server ended. It
+        may be called after the result.
         """
 
     @property

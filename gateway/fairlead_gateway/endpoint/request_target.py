@@ -13,8 +13,9 @@ import msgspec
 
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 _SHAPE: Final = re.compile(rb"(?:/router|/servers/[^/]+(?:/[^/]+)?)?/mcp(?:/[^/]+)?")
-"""Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace: clients read the answer to it only in the
-form that MCP has."""
+"""Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace: clients can read the answer to that path
+only as an MCP error.
+"""
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 

@@ -1,1 +1,1 @@
-"""Grants that persons made for servers: how they are sealed, where they are kept, and how they end."""
+"""Grants that users made for servers: how they are sealed, where they are stored, and how they end."""

@@ -1,4 +1,4 @@
-"""Accounts that persons have at servers by their grants: listed for the person and for administrators, and ended."""
+"""Accounts that users have at servers by their grants: listed for the user and for administrators, and ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, U
 
 
 class ServerAccount(NamedTuple):
-    """A person's grant for a server."""
+    """A user's grant for a server."""
 
     server: ServerKey
     person: bytes
@@ -29,42 +29,42 @@ class EndedAccount(NamedTuple):
 
 
 class Accounts:
-    """Accounts by the grants in `store`. `tokens` are the access tokens of this replica."""
+    """Accounts of the grants in `store`. `tokens` are the access tokens of this replica."""
 
     def __init__(
         self, store: GrantStore, tokens: GrantedTokens, revoker: GrantRevoker | None = None, unused_days: int = 0
     ) -> None:
-        """`unused_days`: days without a call after which a grant ends; 0: none does."""
+        """`unused_days`: days without a call after which a grant ends; 0: grants do not end."""
         self._unused_seconds = unused_days * 86_400.0
         self._store = store
         self._tokens = tokens
         self._revoker = revoker
 
     async def of(self, person: bytes) -> list[ServerAccount]:
-        """A person's accounts, sorted by server. Raises GrantStoreError."""
+        """A user's accounts, sorted by server. Raises GrantStoreError."""
         return _sorted(await self._store.of_person(person))
 
     async def everybodys(self) -> list[ServerAccount]:
-        """Accounts of all persons, sorted by server and person. Raises GrantStoreError."""
+        """Accounts of all users, sorted by server and user. Raises GrantStoreError."""
         return _sorted(await self._store.everything())
 
     def unused_until(self, account: ServerAccount) -> float:
-        """When an account ends unless a call uses it, in seconds since the epoch; 0: never."""
+        """Time at which an account ends if no call uses it before, in seconds since the epoch; 0: never."""
         grant = account.grant
         if grant is None or not self._unused_seconds:
             return 0.0
         return max(grant.granted_at, grant.used_at) + self._unused_seconds
 
     async def end(self, server: ServerKey, person: bytes) -> EndedAccount | None:
-        """Delete a person's grant for a server, drop its access token, and revoke it at the authorization server. None
-        if there is no such grant. Raises GrantStoreError.
+        """Delete a user's grant for a server, drop its access token, and revoke it at the authorization server. Returns
+        None if there is no such grant. Raises GrantStoreError.
         """
         key = GrantKey(person, str(server))
         grant: StoredGrant | None = None
         try:
             versioned = await self._store.read(key)
         except UnreadableGrant:
-            pass  # it can be deleted nevertheless, but not revoked
+            pass  # a grant that cannot be read can still be deleted, but not revoked
         else:
             grant = None if versioned is None else versioned.grant
         if not await self._store.delete(key):

@@ -1,4 +1,4 @@
-"""Makes this replica drop the access tokens of grants that ended, here or at another replica."""
+"""Drops the access tokens of this replica whose grants ended, here or at another replica."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class EndedGrants:
         await self._changes.aclose()
 
     async def _review(self, key: GrantKey) -> bool:
-        """Drop the token of a changed grant if it has ended; False if that is not known."""
+        """Drop the token of a changed grant if the grant has ended. Returns False if that is not known yet."""
         server = granted_server(key)
         if server is None:
             return True
         try:
             await self._tokens.review(server, key.person)
         except GrantStoreError as error:
-            log.warning("Whether a person's grant for the server %s has ended is not known yet: %s", server, error)
+            log.warning("Cannot tell yet whether a user's grant for the server %s has ended: %s", server, error)
             return False
         except Exception:
             log.exception("The access token of a changed grant for the server %s was not looked at", server)

@@ -14,16 +14,17 @@ from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 log = logging.getLogger(__name__)
 
 GONE_SECONDS: Final = 3_600.0
-"""Time for which a server has to be away, as one that is replaced or restored keeps its grants."""
+"""Seconds for which a server has to be missing: one that is replaced or restored keeps its grants."""
 LOOK_SECONDS: Final = 60.0
-"""Time between two looks."""
+"""Seconds between two checks."""
 
 
 class GoneServers:
-    """Looks which servers are away, from `start` to `aclose`. `wanting` returns the servers at which persons sign in,
-    and `served` all servers. `clock` is in monotonic seconds.
+    """Checks which servers are missing, from `start` to `aclose`.
 
-    A server that this process has never seen may be that of another gateway with the same store: its grants stay.
+    `wanting` returns the servers that users sign in to, and `served` all servers. `clock` returns monotonic seconds.
+    Grants for a server that this process has never seen stay: it may be a server of another gateway that uses the same
+    store.
     """
 
     def __init__(
@@ -38,9 +39,9 @@ class GoneServers:
         self._served = served
         self._clock = clock
         self._seen: set[ServerKey] = set()
-        """Servers at which persons could sign in, also those that are away."""
+        """Servers that users could sign in to, including those that are missing now."""
         self._away: dict[ServerKey, float] = {}
-        """Since when a server is away."""
+        """Time since which a server is missing."""
         self._repeated = RepeatedLook(self.look, "grants of removed servers", LOOK_SECONDS, 0.0)
 
     def start(self) -> None:
@@ -50,7 +51,9 @@ class GoneServers:
         await self._repeated.aclose()
 
     async def look(self) -> None:
-        """End the grants of servers that have been away for GONE_SECONDS; what fails is tried again."""
+        """End the grants for servers that have been missing for GONE_SECONDS. Grants that cannot be ended now are tried
+        again.
+        """
         now, served = self._clock(), set(self._served())
         self._seen.update(self._wanting())
         self._away = {key: self._away.get(key, now) for key in self._seen - served}
@@ -58,7 +61,7 @@ class GoneServers:
             try:
                 await self._end(key)
             except GrantStoreError as error:
-                log.warning("The grants of persons for the removed server %s could not be deleted: %s", key, error)
+                log.warning("The grants of users for the removed server %s could not be deleted: %s", key, error)
             else:
                 self._seen.discard(key)
 

@@ -1,4 +1,4 @@
-"""The server that a stored grant is for."""
+"""Finds the server that a stored grant is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sealer of a store whose keys are settings, made with the first grant: its ciphers take megabytes."""
+"""Creates the sealer of a store with the first grant, because the sealer's ciphers take megabytes. Its keys are
+settings.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LazySealer:
-    """Makes a sealer of `keys`, once."""
+    """Creates the sealer for `keys`, once."""
 
     def __init__(self, keys: Sequence[SealingKey]) -> None:
         self._keys = tuple(keys)

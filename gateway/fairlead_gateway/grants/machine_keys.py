@@ -21,15 +21,15 @@ from fairlead_mcp.oauth.stored_grant import GrantStoreError
 log = logging.getLogger(__name__)
 
 KEYRING_SECONDS: Final = 2.0
-"""Time limit of all requests to the keyring; a locked one waits for its owner."""
+"""Time limit of all requests to the keyring. A locked keyring waits for its owner."""
 SERVICE: Final = "fairlead grants"
 """Service name in the keyring; the user name is the path of the folder."""
 KEY_FILE: Final = "key"
 _KEYRING: Final = "keyring"
 _FILE: Final = "file"
 _OF_SYSTEMS: Final = frozenset({"SecretService", "libsecret", "kwallet", "macOS", "Windows"})
-"""Modules of `keyring.backends` that are keyrings of systems. Others, configured or installed beside, may store plain
-text, or ask for a password on the terminal.
+"""Modules of `keyring.backends` that belong to an operating system. Other backends may store plain text, or ask for a
+password on the terminal.
 """
 Result = TypeVar("Result")
 
@@ -43,13 +43,13 @@ class Keyring(Protocol):
 
 
 def system_keyring() -> Keyring | None:
-    """The keyring of this system; None if `keyring` is not installed or has no backend of a system."""
+    """Return the keyring of the operating system; None if `keyring` is not installed or has no such backend."""
     if importlib.util.find_spec("keyring") is None:
         return None
     import keyring  # optional, and its import takes half a second
 
     configured = keyring.get_keyring()
-    for backend in (configured, *getattr(configured, "backends", ())):  # a chain has several
+    for backend in (configured, *getattr(configured, "backends", ())):  # a chaining backend has several
         package, _, module = type(backend).__module__.rpartition(".")
         if package == "keyring.backends" and module in _OF_SYSTEMS:
             return backend  # type: ignore[no-any-return]  # members of a chain are untyped
@@ -57,7 +57,7 @@ def system_keyring() -> Keyring | None:
 
 
 class MachineKeys:
-    """Keys of the grants in `folder`. `find_keyring` may take long, and is called in a thread of its own."""
+    """Keys of the grants in `folder`. `find_keyring` may take long, so it is called in a thread of its own."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class MachineKeys:
         self._seconds = seconds
 
     def load(self) -> tuple[SealingKey, ...]:
-        """The keys, of which the first seals; made if there is none. The folder has to be locked. Raises OSError, and
-        GrantStoreError for a damaged file.
+        """Return the keys; the first one seals. If there is none, create one. The folder has to be locked. Raises
+        OSError, and GrantStoreError if the file is damaged.
         """
         file_keys = self._read_file()
         answer = _within(self._seconds, lambda: self._of_keyring(make=not file_keys))
@@ -81,7 +81,7 @@ class MachineKeys:
         if not keys:
             keys = (new_sealing_key(_FILE),)
             replace_private(self._file, keys[0].text.encode() + b"\n")
-            log.info("Grants in %s are sealed with the key file %s: keep it to yourself", self._folder, self._file)
+            log.info("Grants in %s are sealed with the key file %s: do not share it", self._folder, self._file)
         return keys
 
     def _read_file(self) -> tuple[SealingKey, ...]:
@@ -98,7 +98,7 @@ class MachineKeys:
             ) from error
 
     def _of_keyring(self, *, make: bool) -> SealingKey | None:
-        """The keyring's key; with `make`, a new one if it has none. None if there is no keyring."""
+        """The keyring's key. If it has none, `make` creates one. None if there is no keyring."""
         keyring = self._find_keyring()
         if keyring is None:
             return None
@@ -106,12 +106,12 @@ class MachineKeys:
         text = keyring.get_password(SERVICE, folder)
         if text is None and make:
             keyring.set_password(SERVICE, folder, new_sealing_key(_KEYRING).text)
-            text = keyring.get_password(SERVICE, folder)  # a keyring that forgets must not seal
+            text = keyring.get_password(SERVICE, folder)  # a keyring that does not keep its keys must not seal
         return None if text is None else read_sealing_keys(text)[0]
 
 
 def _within(seconds: float, ask: Callable[[], Result | None]) -> Result | None:
-    """The answer of `ask`, called in a thread; None if it raises or takes longer than `seconds`."""
+    """Call `ask` in a thread and return its answer; None if it raises or takes longer than `seconds`."""
     answers: queue.SimpleQueue[Result | None] = queue.SimpleQueue()
 
     def run() -> None:

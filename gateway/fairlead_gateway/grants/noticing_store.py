@@ -1,4 +1,4 @@
-"""Base of stores that notice the changes of other processes by work of their own."""
+"""Base of stores that have to look for the changes of other processes themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey
 
 
 class NoticingGrantStore(ClosableGrantStore):
-    """Store whose changes come from a feed, which gets those of other processes from the first listener on."""
+    """Store whose changes come from a feed. The first listener starts the search for changes of other processes."""
 
     def __init__(self) -> None:
         self._feed = ChangeFeed()
@@ -20,7 +20,7 @@ class NoticingGrantStore(ClosableGrantStore):
 
     @abstractmethod
     def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
-        """Work without an end that publishes the keys that other processes change from now on."""
+        """Publish the keys that other processes change from now on. Never returns."""
 
     def changes(self, *, deletions: bool = False) -> AsyncIterator[GrantKey]:
         if not self._noticing:

@@ -1,6 +1,6 @@
 """Store of grants in the installation's Redis, which has to be persistent, shared by all replicas.
 
-A person's grants are one hash. Scripts compare and set, and append each changed key to a stream, which every replica
+A user's grants are one hash. Scripts compare and set, and append each changed key to a stream, which every replica
 reads on from where it was, so that no change is lost while Redis is away. All keys share one hash tag, so that a script
 finds them on one node of a Redis cluster.
 """
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS: Final = 4
 PAUSE_SECONDS: Final = 1.0
-"""Seconds between a failure and the next request, so that calls do not wait for a Redis that is away."""
+"""Seconds between a failure and the next request, so that calls do not wait while Redis is unavailable."""
 LOOK_SECONDS: Final = 0.4
-"""Seconds between two looks for changes."""
+"""Seconds between two checks for changes."""
 CHANGES: Final = 10_000
-"""Changes that Redis keeps for replicas that were cut off."""
+"""Number of changes that Redis keeps for replicas that lost their connection."""
 BATCH: Final = 200
-"""Records or changes of one response."""
+"""Number of records or changes per response."""
 
 WRITE: Final = """
 if ARGV[4] ~= '*' then
@@ -51,7 +51,7 @@ redis.call('SADD', KEYS[2], KEYS[1])
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[6], '*', 'key', ARGV[5], 'written', '1')
 return 1
 """
-"""KEYS: hash of the person, set of these hashes, stream of changes. ARGV: name and version of the record, the record,
+"""KEYS: hash of the user, set of these hashes, stream of changes. ARGV: name and version of the record, the record,
 `=` and the version that it replaces or `*` for any, its key as JSON, length of the stream. Returns whether it was
 written.
 """
@@ -146,7 +146,7 @@ class RedisGrantStore(NoticingGrantStore):
         while True:
             scan = partial(self._redis.sscan, self._shared[0], cursor, count=BATCH)
             cursor, hashes = await self._request(scan)
-            pages = self._redis.pipeline(transaction=False)  # one round trip for all these persons
+            pages = self._redis.pipeline(transaction=False)  # one round trip for all these users
             for name in hashes:
                 pages.hscan(name, 0, count=BATCH)
             for name, page in zip(hashes, await self._request(pages.execute) if hashes else (), strict=True):
@@ -192,7 +192,7 @@ class RedisGrantStore(NoticingGrantStore):
         while True:
             try:
                 await self._publish_changed()
-                if not warned:  # after the first look, from which on every change is noticed
+                if not warned:  # after the first check, because later changes are noticed from there on
                     warned = True
                     await self._warn_unless_kept()
             except GrantStoreError:
@@ -202,8 +202,8 @@ class RedisGrantStore(NoticingGrantStore):
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _publish_changed(self) -> None:
-        """Publish the keys that changed since the last look, of each response at once: what is published is not read
-        again. Raises GrantStoreError.
+        """Publish the keys that changed since the last check, after each response: published keys are not read again.
+        Raises GrantStoreError.
         """
         stream = self._shared[1]
         if not self._last:
@@ -221,7 +221,7 @@ class RedisGrantStore(NoticingGrantStore):
                 return
 
     async def _warn_unless_kept(self) -> None:
-        """Warn if a restart of Redis, or its lack of memory, would lose the grants."""
+        """Warn if Redis would lose the grants when it restarts or runs out of memory."""
         with contextlib.suppress(GrantStoreError):
             persistence = await self._request(lambda: self._redis.info("persistence"))
             settings: dict[str, str] = await self._request(self._settings)
@@ -240,7 +240,7 @@ class RedisGrantStore(NoticingGrantStore):
                 )
 
     async def _settings(self) -> Any:
-        """Settings of Redis; empty if the gateway's user may not read them, as at many providers."""
+        """Settings of Redis; empty if the gateway's user may not read them, which is common with hosted Redis."""
         try:
             return await self._redis.config_get("save", "maxmemory-policy")
         except ResponseError:

@@ -1,4 +1,4 @@
-"""Looks at the store of grants again and again, for what time has ended."""
+"""Checks the store of grants periodically for grants that have to end because time has passed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fairlead_mcp.oauth.stored_grant import GrantStoreError
 log = logging.getLogger(__name__)
 
 FIRST_SECONDS: Final = 300.0
-"""Time until the first look at all grants, as a start has other work."""
+"""Seconds until the first check of all grants: a starting gateway has other work."""
 
 
 class RepeatedLook:
-    """Calls `look` every `seconds` from `start` to `aclose`, for the first time after `first_seconds`. `name` says what
-    is looked for, in the plural.
+    """Calls `look` every `seconds` from `start` to `aclose`, for the first time after `first_seconds`. `name` is a
+    plural noun for the log: what the check looks for.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RepeatedLook:
             try:
                 await self._look()
             except GrantStoreError as error:
-                log.warning("There was no look for %s: %s", self._name, error)
+                log.warning("The check for %s failed: %s", self._name, error)
             except Exception:
                 log.exception("Looking for %s failed", self._name)
             await asyncio.sleep(self._seconds)

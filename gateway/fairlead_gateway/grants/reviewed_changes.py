@@ -1,7 +1,7 @@
-"""Reviews each changed grant, here or at another replica.
+"""Reviews each changed grant, whether it changed here or at another replica.
 
-A change that the store tells of, but then does not answer about, is looked at again until it does: otherwise a token of
-an ended grant would be used until it expires.
+If the store reports a change but cannot be read then, the grant is reviewed again until it can. Otherwise a token of an
+ended grant would be used until it expires.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore
 
 RETRY_SECONDS: Final = 1.0
-"""Time until changes are looked at again after the store has not answered."""
+"""Seconds until changes are reviewed again after the store did not answer."""
 
 
 class ReviewedChanges:
-    """Watches `store`, from `start` to `aclose`. `review` returns whether it is done with a key, and raises nothing;
-    `pause` waits for some seconds.
+    """Watches `store`, from `start` to `aclose`. `review` returns whether a key is done, and never raises. `pause`
+    waits for a number of seconds.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class ReviewedChanges:
         self._pause = pause
         self._deletions = deletions
         self._unknown: dict[GrantKey, None] = {}
-        """Changed grants about which the store has not answered yet, the oldest first."""
+        """Changed grants that could not be reviewed yet, oldest first."""
         self._waiting = asyncio.Event()
-        """Set while there are such."""
+        """Set while `_unknown` has entries."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -67,7 +67,7 @@ class ReviewedChanges:
             for key in [*self._unknown]:
                 del self._unknown[key]
                 if not await self._review(key):
-                    self._unknown[key] = None  # after the others, as it alone may be at fault
+                    self._unknown[key] = None  # last, because this grant alone may be the cause
                     break
             if not self._unknown:
                 self._waiting.clear()

@@ -1,7 +1,7 @@
 """Seals stored grants with AES-256-GCM. No I/O.
 
-Each person's grants are sealed with a data key of their own, which HKDF-SHA256 (RFC 5869) derives from the store's key
-and the person. Person, server, issuer, version and key id are associated data.
+Each user's grants are sealed with a data key of their own, which HKDF-SHA256 (RFC 5869) derives from the store's key
+and the user. User, server, issuer, version and key id are associated data.
 
 This module is imported with the first grant, because `cryptography` takes megabytes.
 """
@@ -28,7 +28,7 @@ _SIGN_IN: Final = "sign in again"
 
 
 class GrantSealer:
-    """Seals with the first key, and opens with each."""
+    """Seals with the first key, and opens with any of them."""
 
     def __init__(self, keys: Sequence[SealingKey]) -> None:
         self._keys = {key.id: key for key in keys}
@@ -52,7 +52,7 @@ class GrantSealer:
 
     def open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
         """The grant of `key`. Raises UnreadableGrant if the record's key is not known, or if the record was changed or
-        is that of another person or server.
+        is that of another user or server.
         """
         sealing_key = self._keys.get(record.key_id)
         if sealing_key is None:

@@ -1,6 +1,6 @@
-"""Keys that seal stored grants: an id and 32 bytes, as text `ID:BASE64URL`. No I/O.
+"""Keys that seal stored grants: an id and 32 bytes, written as `ID:BASE64URL`. No I/O.
 
-Several keys make a rotation: the first seals, all open.
+Several keys allow a rotation: the first one seals, all of them open.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _SEPARATORS: Final = re.compile(r"[\s,]+")
 
 
 class BadSealingKeys(ValueError):
-    """Not a list of keys. The message says what is wrong, and quotes no key."""
+    """The text is not a list of keys. The message says why, and quotes no key."""
 
 
 class SealingKey(NamedTuple):
-    """A key with its id, which each record names. Its text never shows the key."""
+    """A key and its id. Each record contains the id of its key. The object's text never shows the key."""
 
     id: str
     secret: bytes

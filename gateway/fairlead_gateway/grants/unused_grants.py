@@ -1,4 +1,4 @@
-"""Ends the grants of persons with which nobody has made a call for a long time."""
+"""Ends grants that no call has used for a long time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairlead_gateway.grants.repeated_look import RepeatedLook
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 6 * 3_600.0
-"""Time between two looks, of which each reads all grants."""
+"""Seconds between two checks. Each check reads all grants."""
 
 
 class UnusedGrants:
-    """Looks for unused accounts, from `start` to `aclose`. `wall` is in seconds since the epoch."""
+    """Checks for unused accounts, from `start` to `aclose`. `wall` returns seconds since the epoch."""
 
     def __init__(self, accounts: Accounts, wall: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
@@ -36,4 +36,4 @@ class UnusedGrants:
         for account in await self._accounts.everybodys():
             if 0 < self._accounts.unused_until(account) <= now:
                 await self._accounts.end(account.server, account.person)
-                log.info("A grant of a person for the server %s was deleted, as no call used it", account.server)
+                log.info("A user's grant for the server %s was deleted, because no call used it", account.server)

@@ -43,7 +43,7 @@ def by_own_name(routes: Mapping[str, Route]) -> dict[ServerKey, dict[str, str]]:
 
 
 def by_former_name(routes: Mapping[str, Route]) -> dict[str, str]:
-    """Listed names of renamed tools (`as` in `spec.tools`), by the names and ids that they would have otherwise."""
+    """Listed names of renamed tools (`as` in `spec.tools`), by the names and ids that they would have without `as`."""
     former: dict[str, str] = {}
     for name, route in routes.items():
         tool = route.tool

@@ -20,8 +20,8 @@ _FORM: Final = "the endpoint of a server is /servers/NAMESPACE/NAME/mcp, and /v1
 
 
 def why_unknown(selection: Selection, identity: Identity, target: bytes) -> str:
-    """Sentence about an unknown target: the tiers that the subject may use, or how the endpoint of a server is
-    written. If the target names a server that exactly one visible server has the name of, this server's endpoint.
+    """Explain why a target is unknown. Names the endpoint of the only visible server that the target can mean;
+    otherwise the tiers that the subject may use, or the form of a server's endpoint.
     """
     views = selection.seen_by(identity)
     base = target.rpartition(b"/")[0]

@@ -40,9 +40,9 @@ def may_see(selection: Selection, identity: Identity, server: ServerKey, tool: s
 
 
 def unready_by_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
-    """The unready server, or server that nobody has signed in to, to which a tool name in a call at an endpoint
-    belongs: by its prefix, by a tool id (`mcp.SERVER.TOOL`), or because its tools have no prefix. None if the principal
-    may see no such server.
+    """The unready server that a tool name in a call at an endpoint belongs to; a server that nobody has signed in to
+    counts as unready. The name tells the server by its prefix, by a tool id (`mcp.SERVER.TOOL`), or because the
+    server's tools have no prefix. None if the principal may see no such server.
     """
     for entry, tool in _candidates(selection, name, target):
         if may_see(selection, identity, entry.key, tool):
@@ -86,7 +86,7 @@ def is_worth_waiting(selection: Selection, server: ServerKey) -> bool:
 
 
 def _unlisted(selection: Selection) -> Iterator[ServerEntry]:
-    """Entries of all unready servers, and of those whose catalog has the tool `sign_in` in place of theirs."""
+    """Entries of all unready servers, and of servers whose catalog contains only the tool `sign_in`."""
     servers = selection.snapshot.servers
     for key, entry in selection.snapshot.entries.items():
         if (server := servers.get(key)) is None or server.catalog.sign_in:

@@ -192,8 +192,8 @@ class View:
         return None if shown is None else self.everything[shown]
 
     def renamed(self, name: str) -> str | None:
-        """Listed name of the shown or hidden tool that its server calls `name`, or whose id would be `name`, although
-        it has another name for clients (`as` in `spec.tools`); None for any other name.
+        """Listed name of a shown or hidden tool that clients see under another name (`as` in `spec.tools`). `name` is
+        its name at the server, or the id that it would have without `as`. None for any other name.
         """
         if self._former is None:
             self._former = by_former_name(self.everything)

@@ -1,7 +1,7 @@
 """Servers whose calls get no access token for any caller, for the operator's condition `Authorized`. No I/O.
 
 A failure is reported until a grant gives a token, the server's credentials are replaced, or no call has failed for
-QUIET_SECONDS. Nothing of a person is kept.
+QUIET_SECONDS. Nothing of a user is kept.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fairlead_api.reports import MOST_FAILED_GRANTS, SENTENCE_CHARS, FailedGrant
 from fairlead_mcp.oauth.errors import UNREACHABLE, GrantFailed
 
 QUIET_SECONDS: Final = 600.0
-"""Time after the last failed call, after which it is unknown whether grants still fail."""
+"""Seconds after the last failed call after which it is unknown whether grants still fail."""
 LASTING_SECONDS: Final = 3.0
-"""Time for which an authorization server has to be unreachable: longer than the first pauses between two grants, so
-that one lost connection is not reported.
+"""Seconds for which an authorization server must be unreachable before that is reported. It exceeds the first pauses
+between two grants, so that a single lost connection is not reported.
 """
 
 
@@ -48,7 +48,9 @@ class FailingGrants:
         self._failing: dict[ServerKey, _Failing] = {}
 
     def observe(self, server: ServerKey, failure: GrantFailed | None) -> None:
-        """Record the outcome of a grant; None: it gave a token. A failure that is one person's changes nothing."""
+        """Record the outcome of a grant; None: it returned a token. A failure that concerns only one user changes
+        nothing.
+        """
         if failure is None:
             self.forget(server)
         elif failure.for_everybody:
@@ -80,7 +82,7 @@ class FailingGrants:
         failing.last = now
         if failure.cause == UNREACHABLE and now - failing.began < LASTING_SECONDS:
             return
-        # a later sentence with the same cause is not reported: some authorization servers put the time into theirs
+        # a later sentence for the same cause is not reported: some authorization servers include the time
         if failing.reported is None or failing.reported.cause != failure.cause:
             sentence = failure.impersonal[:SENTENCE_CHARS]
             failing.reported = FailedGrant(server.namespace, server.name, failure.cause, sentence, failing.since)

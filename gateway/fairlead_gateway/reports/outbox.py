@@ -33,7 +33,7 @@ unreachable servers (doubts) and approvals."""
 DOUBT_SECONDS: Final = 1.0
 """Minimum seconds between two doubts about one server."""
 LISTINGS_BYTES: Final = 8 << 20
-"""Limit on the bytes of the lists in one report, and so of each list. The rest follows with the next report."""
+"""Maximum bytes of the lists in one report, and so of each list. The rest follows in the next report."""
 _TOO_LARGE: Final = (
     "the server lists {size:.1f} MiB with the grant of a person, and at most {limit} MiB are taken: offer fewer or "
     "smaller definitions"
@@ -73,7 +73,7 @@ class Outbox:
         self._grants_number = 0
         """`_number` at the last change of the servers whose grants fail."""
         self._listings: dict[ServerKey, tuple[int, GrantedListing]] = {}
-        """The last list that was read of each server with a person's token, with the number of the item."""
+        """For each server, the last list that was read with a user's token, and the item's number."""
         self._doubted: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
         self._told_overdue = 0
@@ -92,7 +92,7 @@ class Outbox:
         self._add_item(AskedApproval(server.namespace, server.name, approval, by))
 
     def add_listing(self, listing: GrantedListing) -> None:
-        """Report what a server lists with a person's token, in place of what it listed before."""
+        """Report what a server lists with a user's token. Replaces the server's previous list."""
         key = ServerKey(listing.namespace, listing.server)
         size = len(bytes(listing.listing))
         if size > LISTINGS_BYTES:
@@ -164,7 +164,7 @@ class Outbox:
         )
 
     def _listings_since(self, listed: int) -> tuple[tuple[GrantedListing, ...], int]:
-        """The lists after the number `listed` that one report has room for, and the number of the last one."""
+        """Lists after the number `listed` that fit into one report, and the number of the last one."""
         listings: list[GrantedListing] = []
         size = 0
         for number, listing in self._listings.values():  # by their numbers
@@ -188,7 +188,9 @@ class Outbox:
         self._wake()
 
     def _tells_grants(self, cursor: str, happened: int) -> bool:
-        """Whether the servers whose grants fail have changed since the cursor, or the cursor is of another replica."""
+        """Whether the servers with failing grants have changed since the cursor, or the cursor belongs to another
+        replica.
+        """
         return self._grants_number > happened or not cursor.startswith(f"{self._replica}.")
 
     def _wake(self) -> None:

@@ -10,7 +10,7 @@ from fairlead_mcp.errors import ArgumentsRefused, HttpRefused, McpError, PoolFul
 from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED
 
 _OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""JSON-RPC errors that were caused by the call or its person, not by the server."""
+"""JSON-RPC errors that were caused by the call or its user, not by the server."""
 
 
 def outcome_of(error: Exception) -> str:

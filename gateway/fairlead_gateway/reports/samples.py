@@ -113,7 +113,7 @@ class Meter(ports.AttemptMeter):
             log.late()
 
     def forget(self, number: int) -> None:
-        """Record nothing of the attempt with this number."""
+        """Discard the attempt with this number: it is not recorded."""
         del self._log.running[number]
 
 

@@ -1,1 +1,1 @@
-"""Sign-ins of persons at servers that want the consent of each person: from the link to the grant."""
+"""User sign-ins to servers that require the consent of each user, from the link to the grant."""

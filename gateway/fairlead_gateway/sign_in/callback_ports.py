@@ -1,8 +1,8 @@
-"""Listeners for redirect URIs that were registered with a port of this machine (RFC 8252 section 7.3).
+"""Listeners for redirect URIs that are registered with a port of this machine (RFC 8252 section 7.3).
 
-A client that somebody registered by hand may have one redirect URI only, such as `http://localhost:8765/callback`. Its
-port is open while a sign-in with it is; each request is redirected to the gateway's own callback, whose cookie proves
-that the browser is the one that began.
+A manually registered client may have a single redirect URI, such as `http://localhost:8765/callback`. The port is open
+while a sign-in uses it. Each request is redirected to the gateway's own callback, which checks by a cookie that the
+same browser began the sign-in.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ class CallbackPorts:
         self._callback = callback
         self._servers: dict[int, asyncio.Server] = {}
         self._leases: dict[int, dict[str, asyncio.TimerHandle]] = {}
-        """Names of the sign-ins that need a port, with the timers that end them."""
+        """For each port, the names of the sign-ins that need it, with the timers that end them."""
         self._opening = asyncio.Lock()
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, port: int, lease: str, seconds: float) -> None:
-        """Listen at a port of 127.0.0.1 until `release` is called with the lease's name, for at most some seconds.
-
-        Raises GrantFailed if the port is taken.
+        """Listen on a port of 127.0.0.1 for at most the given seconds, or until `release` is called with the lease's
+        name. Raises GrantFailed if the port is in use.
         """
         async with self._opening:
             if port not in self._servers:

@@ -1,10 +1,11 @@
-"""Reads the lists of servers that list nothing without a person's token, with the token of a person who signed in.
+"""Reads the lists of servers that list nothing without a user's token, with the token of a user who signed in.
 
-The operator, which has no grants, fetches the lists and publishes them to everybody, so they contain the tools and what
-`OAuthSettings.shared` names alone: the resources and prompts that a server lists are often those of one person. A list
-is read after a sign-in, and again when the last one is too old: with the oldest grant that is still good, so that
-everybody sees the view of one person. One gateway of several reads it: whose turn comes first, at random, while the
-others see in the published catalog that it was read.
+The operator has no grants. It receives the lists from the gateway and publishes them to everybody, so they contain only
+the tools and what `OAuthSettings.shared` names: a server's resources and prompts often belong to one user.
+
+A list is read after a sign-in, and again when it is too old. The oldest grant that still works is used, so that
+everybody always sees the same user's tools. If there are several gateways, the one with the shortest random delay reads
+the list. The others see in the published catalog that it was read.
 """
 
 from __future__ import annotations
@@ -40,17 +41,18 @@ from fairlead_mcp.server_listing import RawListing, read_shared
 log = logging.getLogger(__name__)
 
 LISTING_SECONDS: Final = 60.0
-"""Time limit of reading the lists of a server with one grant."""
+"""Time limit for reading the lists of a server with one grant."""
 IDLE_SECONDS: Final = 60.0
-"""Time between two looks for grants of a server at which no person of this replica has signed in."""
+"""Seconds between two checks for grants of a server that no user of this replica has signed in to."""
 RETRY_SECONDS: Final = 2.0
 """Pause after a failure, which doubles up to IDLE_SECONDS."""
 LOOK_SECONDS: Final = 1.0
-"""Time between two looks at which lists are due."""
+"""Seconds between two checks for lists that are due."""
 JITTER: Final = 0.2
-"""Width of the random delay of each list, as a share of the interval: time for the first gateway's to be published."""
+"""Maximum random delay of each list, as a fraction of the interval, so that the first gateway's list can be published.
+"""
 MAX_TRIED: Final = 4
-"""Limit on the persons whose grants are tried, one after another, for one list."""
+"""Maximum number of users whose grants are tried, one after another, for one list."""
 _NEVER: Final = float("-inf")
 
 
@@ -59,11 +61,12 @@ def _ignore(server: ServerKey, person: bytes, cause: str, seconds: float) -> Non
 
 
 class GrantedListings:
-    """Lists of one gateway's servers. `consents` returns all servers at which persons sign in; those with
-    `OAuthSettings.first_grant` are listed. `report` takes each list for the operator. `published` returns
-    the catalog of a server that is served at present; None while there is none. `observe` is called for each
-    person whose grant was tried, with the cause of a failure or an empty text, and the seconds that it took. `clock` is
-    in monotonic seconds, `wall` in seconds since the epoch.
+    """Lists of one gateway's servers.
+
+    `consents` returns all servers that users sign in to; those with `OAuthSettings.first_grant` are listed. `report`
+    sends a list to the operator. `published` returns the current catalog of a server; None if there is none. `observe`
+    is called for each user whose grant was tried, with the cause of a failure (empty: success) and the duration in
+    seconds. `clock` returns monotonic seconds, `wall` seconds since the epoch.
     """
 
     def __init__(
@@ -85,19 +88,19 @@ class GrantedListings:
         self._clock = clock
         self._wall = wall
         self._due: dict[ServerKey, float] = {}
-        """When the lists of a server are read again; a server that is missing is due now."""
+        """Time at which the lists of a server have to be read again. A server without an entry is due now."""
         self._wanted: set[ServerKey] = set()
         """Servers whose lists are read now, even if another gateway has just read them."""
         self._signed_in: dict[ServerKey, bytes] = {}
-        """The last person who signed in, and whose lists were not read since."""
+        """For each server, the last user who signed in since its lists were read."""
         self._read_before: dict[ServerKey, tuple[str, ...]] = {}
-        """Servers whose lists were read here, with `OAuthSettings.shared` of that time."""
+        """Servers whose lists were read here, with `OAuthSettings.shared` at that time."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
         self._passed_over: dict[ServerKey, int] = {}
-        """Number of the oldest grants of a server that did not work, and are tried again after all others."""
+        """How many of a server's oldest grants did not work; these are tried last."""
         self._reading: dict[ServerKey, asyncio.Task[None]] = {}
-        """Listings in progress, none of which delays another."""
+        """Listings in progress. They do not delay each other."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -106,7 +109,7 @@ class GrantedListings:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="lists with grants of persons")
 
     def signed_in(self, server: ServerKey, person: bytes) -> None:
-        """Read the lists of a server now, with the grant that a person just made."""
+        """Read the lists of a server now, with the grant that a user just made."""
         self._signed_in[server] = person
         self.refresh(server)
 
@@ -165,8 +168,8 @@ class GrantedListings:
                 task.add_done_callback(partial(self._end, key))
 
     def _leaves_to_others(self, key: ServerKey, consent: ServerConsent, now: float) -> bool:
-        """Whether the lists of a server need not be read now, because some gateway has read them since they were due;
-        they are due again when those are too old.
+        """Whether the lists of a server need not be read now, because some gateway has read them since they were due.
+        They are due again when those lists are too old.
         """
         if key in self._wanted:
             return False
@@ -174,7 +177,7 @@ class GrantedListings:
         if catalog is None:
             return True  # about to be served
         if not catalog.lists_read_at or (catalog.held and key not in self._due):
-            return False  # a restarted operator knows no definitions that are held back before somebody lists them
+            return False  # a restarted operator does not know definitions that are held back until somebody lists them
         interval = consent.settings.listing_interval_s or float("inf")
         left = catalog.lists_read_at + interval - self._wall()
         if left <= 0:
@@ -193,13 +196,13 @@ class GrantedListings:
             log.error("Reading lists of the server %s failed", key, exc_info=error)
 
     async def _persons(self, servers: set[str]) -> dict[str, list[bytes]]:
-        """For each server, the persons with a grant, that with the oldest first."""
+        """For each server, the users with a grant, oldest grant first."""
         if self._store is None:
             return {}
         try:
             grants = await self._store.everything(servers)
         except GrantStoreError as error:
-            log.warning("Servers are not listed with grants of persons, which cannot be read: %s", error)
+            log.warning("Servers cannot be listed with users' grants, which cannot be read: %s", error)
             return {}
         by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person)
         persons: dict[str, list[bytes]] = {}
@@ -208,7 +211,7 @@ class GrantedListings:
         return persons
 
     async def _read(self, key: ServerKey, consent: ServerConsent, persons: list[bytes]) -> None:
-        """Read and report the lists of one server; a failure is logged, and tried again later."""
+        """Read and report the lists of one server. A failure is logged, and the lists are read again later."""
         self._wanted.discard(key)
         self._due[key] = self._clock() + IDLE_SECONDS
         for person in self._in_order(key, persons):
@@ -237,8 +240,8 @@ class GrantedListings:
         self._passed_over[key] = self._passed_over.get(key, 0) + MAX_TRIED
 
     def _in_order(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
-        """Persons whose grants are tried, one after another. The first lists of a server are those of the person who
-        waits for them; later ones stay those of the person with the oldest grant.
+        """Users in the order in which their grants are tried. The first lists of a server are those of the user who is
+        waiting for them; later ones are those of the user with the oldest grant.
         """
         if self._passed_over.get(key, 0) >= len(persons):
             self._passed_over.pop(key, None)
@@ -251,7 +254,7 @@ class GrantedListings:
         return [newest, *(person for person in tried if person != newest)]
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
-        """The lists. A token that the server refuses is replaced once. Raises McpError."""
+        """Read the lists. If the server refuses the token, another one is tried, once. Raises McpError."""
         token = consent.source.cached(subject) or await consent.source.obtain(subject, for_call=False)
         try:
             return await _list_with(consent, token)
@@ -264,7 +267,7 @@ class GrantedListings:
 
 
 def _concerns_person(error: Exception) -> bool:
-    """Whether the grant of another person may work after this failure."""
+    """Whether the failure concerns this user, so that another user's grant may work."""
     return isinstance(error, GrantFailed) or (isinstance(error, HttpRefused) and error.status in (401, 403))
 
 

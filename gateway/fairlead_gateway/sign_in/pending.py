@@ -1,8 +1,10 @@
-"""Sign-ins that persons have not completed yet. No I/O.
+"""Sign-ins that users have not completed yet. No I/O.
 
-A sign-in belongs to one person and one server: the person who called has to be the person who consents, or somebody
-could attach an account of their own to another person's calls. Links and cookies hold all that a sign-in needs; what is
-kept here makes a second call get the same link, wakes those who wait, and refuses what was used already.
+A sign-in belongs to one user and one server. The user who called has to be the user who consents; otherwise somebody
+could attach their own account to another user's calls.
+
+Links and cookies contain everything that a sign-in needs. The state in this module gives a second call the same link,
+notifies waiting calls, and rejects links and answers that were used already.
 """
 
 from __future__ import annotations
@@ -27,35 +29,37 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, SIGN_IN_REQUIRED, GrantFailed
 SIGN_IN_SECONDS: Final = 600
 """Time to complete a sign-in."""
 MAX_OPEN: Final = 4_096
-"""Limit on open sign-ins of all persons, and on those that were completed within their time."""
+"""Maximum number of open sign-ins of all users, and of completed ones that have not expired."""
 MAX_OPEN_EACH: Final = 64
-"""Limit on open sign-ins of one person, also by links of other replicas; beyond, the person's oldest is dropped."""
+"""Maximum number of open sign-ins of one user, counting links of other replicas. Beyond it, the user's oldest is
+dropped.
+"""
 MAX_SCOPE_CHARS: Final = 1_000
-"""Limit on the scopes of a challenge that a link keeps; longer ones are left out."""
+"""Maximum characters of a challenge's scopes in a link. Longer scopes are left out."""
 MAX_URL_CHARS: Final = 512
-"""Limit on the address of the metadata that a challenge names; a longer one is left out, and the server's usual one is
-asked.
+"""Maximum characters of the metadata URL of a challenge. A longer URL is left out, and the server's default metadata
+URL is used.
 """
 MAX_COOKIES: Final = 16
-"""Limit on the cookies of one browser that are looked at."""
+"""Maximum number of cookies of one browser that are checked."""
 COOKIE: Final = "fairlead_sign_in_"
 """Beginning of the names of cookies."""
 _NONCE_BYTES: Final = 12
 
 
 class PendingSignIn:
-    """Open sign-in of one person at one server."""
+    """Open sign-in of one user at one server."""
 
     __slots__ = ("ended", "failure", "id", "ticket")
 
     def __init__(self, ticket: SignInTicket, ident: str) -> None:
         self.ticket = ticket
         self.id = ident
-        """Sealed ticket in the link, which cannot be guessed and tells nothing about the person."""
+        """Sealed ticket in the link. It cannot be guessed, and does not identify the user."""
         self.failure = ""
         """Why the last attempt failed; empty while there was none."""
         self.ended = asyncio.Event()
-        """Set when the person has signed in, or the next attempt has failed."""
+        """Set when the user has signed in, or when the next attempt has failed."""
 
     @property
     def person(self) -> bytes:
@@ -76,15 +80,15 @@ class PendingSignIn:
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie by which a browser proves to be the person's."""
+        """Name of the cookie that proves that a browser belongs to the user."""
         return COOKIE + hashlib.blake2b(self.ticket.nonce.encode(), digest_size=6).hexdigest()
 
     def form_token(self, cookie: str) -> str:
-        """Token of the forms that the browser with a cookie may post (against CSRF)."""
+        """CSRF token of the forms that a browser with the cookie may post."""
         return hashlib.blake2b(cookie.encode(), key=self.ticket.nonce.encode(), digest_size=18).hexdigest()
 
     def fail(self, why: str) -> None:
-        """End an attempt; the link stays good for another one, which others may wait for."""
+        """End an attempt. The link remains valid for another attempt, and calls may wait for that."""
         self.failure = why
         ended, self.ended = self.ended, asyncio.Event()
         ended.set()
@@ -100,15 +104,14 @@ class PendingSignIns:
         """Oldest first."""
         self._by_owner: dict[tuple[bytes, ServerKey], PendingSignIn] = {}
         self._used: OrderedDict[str, float] = OrderedDict()
-        """Nonces of completed sign-ins and states of answers that were taken, with the time until which they count."""
+        """Nonces of completed sign-ins and `state` values of received answers, with their expiry."""
 
     def __len__(self) -> int:
         return len(self._by_nonce)
 
     def open(self, person: bytes, holder: str, server: ServerKey, challenge: Challenge | None) -> PendingSignIn:
-        """The open sign-in of a person at a server, or a new one. It is new if the server wants other scopes.
-
-        Raises GrantFailed if too many are open.
+        """Return the open sign-in of a user to a server, or open one. If the server now requires other scopes, a new
+        one is opened. Raises GrantFailed if too many are open.
         """
         self._drop_ended()
         challenge = _bounded(challenge)
@@ -136,19 +139,18 @@ class PendingSignIns:
         return at + SIGN_IN_SECONDS > self._clock()
 
     def find(self, ident: str) -> PendingSignIn | None:
-        """The open sign-in of a link, which another replica may have made."""
+        """The open sign-in that a link belongs to. The link may have been made by another replica."""
         ticket = self._sealer.open_link(ident)
         return None if ticket is None else self._of_ticket(ticket, ident)
 
     def of_owner(self, person: bytes, server: ServerKey) -> PendingSignIn | None:
-        """The open sign-in of a person at a server."""
+        """The open sign-in of a user at a server."""
         self._drop_ended()
         return self._by_owner.get((person, server))
 
     def admit_browser(self, pending: PendingSignIn, authorization: Authorization | None = None) -> str:
-        """Value of the cookie of a browser that proved to be the person's, which takes an authorization request along.
-
-        Raises GrantFailed for a request that is too long for a cookie.
+        """Make the cookie of a browser that proved to be the user's; the cookie also contains the authorization
+        request. Raises GrantFailed if the request is too long for a cookie.
         """
         ticket = msgspec.structs.replace(pending.ticket, challenge=None)
         request = None if authorization is None else msgspec.structs.replace(authorization, url="")
@@ -164,8 +166,8 @@ class PendingSignIns:
         return browser is not None and browser.ticket.nonce == pending.ticket.nonce
 
     def of_answer(self, state: str, cookies: Mapping[str, str]) -> tuple[PendingSignIn, Authorization] | None:
-        """The sign-in that an answer with a `state` belongs to, with its request; None if it was not begun in the
-        browser with these cookies, or was completed.
+        """The sign-in and the request that an answer with `state` belongs to. None if no browser with these cookies
+        began it, or if it was completed.
         """
         values = [value for name, value in cookies.items() if COOKIE in name][:MAX_COOKIES]
         for value in values:
@@ -178,11 +180,11 @@ class PendingSignIns:
         return None
 
     def take(self, authorization: Authorization) -> None:
-        """Use up the state of a request, so that no other answer to it is taken."""
+        """Mark the `state` of a request as used, so that no other answer to it is accepted."""
         self._use(authorization.state, self._clock() + SIGN_IN_SECONDS)
 
     def close(self, pending: PendingSignIn) -> None:
-        """End a sign-in, whose link is not good any more."""
+        """End a sign-in. Its link becomes invalid."""
         self._use(pending.ticket.nonce, pending.ticket.until)
         self._drop(pending)
         own = self._by_owner.get((pending.person, pending.server))
@@ -200,11 +202,11 @@ class PendingSignIns:
         pending = PendingSignIn(ticket, ident or self._sealer.link(ticket))
         self._make_room(ticket.person)
         if len(self._by_nonce) >= MAX_OPEN:
-            return pending  # good without being kept: only those who wait are not told
+            return pending  # the link is valid without this entry: only waiting calls are not notified
         return self._add(pending)
 
     def _make_room(self, person: bytes) -> None:
-        """Drop the oldest sign-in of a person who has too many."""
+        """Drop the oldest sign-in of a user who has too many."""
         own = [pending for pending in self._by_nonce.values() if pending.person == person]
         if len(own) >= MAX_OPEN_EACH:
             self._drop(min(own, key=lambda pending: pending.ticket.until))

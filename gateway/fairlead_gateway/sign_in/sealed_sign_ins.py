@@ -1,6 +1,6 @@
-"""Sign-ins as browsers keep them: sealed in the link, and in the cookie of the browser that a person opens it in.
+"""Sign-ins as sealed text, in the link and in the cookie of the browser that opens it.
 
-Nothing of them is shared by replicas but the installation's key, so each step may reach another replica.
+Replicas share nothing about them except the installation's key, so each step of a sign-in may reach another replica.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ _COOKIE: Final = "cookie"
 
 
 class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
-    """Sign-in of one person at one server, as an array: links are read by people and copied from terminals."""
+    """Sign-in of one user to one server, encoded as an array to keep links short: people read them and copy them from
+    terminals.
+    """
 
     nonce: str
     """Random name of the sign-in."""
     person: bytes
     holder: str
-    """The person in words of the person's provider."""
+    """The user, as the user's provider names them."""
     namespace: str
     server: str
     until: float
@@ -41,11 +43,11 @@ class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BrowserPass(msgspec.Struct, frozen=True, array_like=True):
-    """Proof that a browser is the person's, with the request that it takes to the authorization server."""
+    """Proof that a browser belongs to the user, with the request that it sends to the authorization server."""
 
     ticket: SignInTicket
     authorization: Authorization | None = None
-    """None before a click."""
+    """None until the user clicks."""
 
 
 class SignInSealer:
@@ -64,7 +66,7 @@ class SignInSealer:
         return self._sealer.seal(ticket, _LINK)
 
     def open_link(self, value: str) -> SignInTicket | None:
-        """The sign-in of a link; None if it was not sealed for one."""
+        """The sign-in of a link; None if the text is not a sealed link."""
         data = self._sealer.open(value, _LINK)
         return None if data is None else msgspec.json.decode(data, type=SignInTicket)
 
@@ -73,6 +75,6 @@ class SignInSealer:
         return self._sealer.seal(browser, _COOKIE)
 
     def open_cookie(self, value: str) -> BrowserPass | None:
-        """The content of a cookie; None if it was not sealed for one."""
+        """The content of a cookie; None if the text is not a sealed cookie."""
         data = self._sealer.open(value, _COOKIE)
         return None if data is None else msgspec.json.decode(data, type=BrowserPass)

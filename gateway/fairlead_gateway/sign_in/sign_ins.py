@@ -1,5 +1,6 @@
-"""Sign-ins of persons at servers: makes links, asks for the authorization request, and stores the grant. Where persons
-enter a key in place of that, the link leads to a form for it.
+"""User sign-ins to servers: makes links, creates authorization requests, and stores grants.
+
+For a server that requires a key of each user, the link leads to a form for the key.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ from fairlead_mcp.waiting import wait_until_set
 log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 20.0
-"""Time limit of a request for a link, in which an access token is renewed if the caller has a grant."""
+"""Time limit of a request for a link. If the caller has a grant, its access token is renewed within that time."""
 RETRY_SECONDS: Final = 1.0
-"""Pause after a look at a store that is away."""
+"""Seconds between two attempts to read a store that is unavailable."""
 _NO_ADDRESS: Final = (
     "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
 )
 _NO_STORE: Final = (
-    "this server wants each person to sign in, but the gateway has nowhere to store that: set FAIRLEAD_GRANTS (chart: "
+    "this server wants each person to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
     "grants.store) or, on one machine, FAIRLEAD_GRANTS_DIRECTORY"
 )
 _NO_CONSOLE: Final = (
     "this server wants each person to sign in, which needs the gateway's console, and that is off: set "
     "FAIRLEAD_CONSOLE=true"
 )
-_REMOVED: Final = "the server was removed, or does not want persons to sign in any more"
+_REMOVED: Final = "the server was removed, or no longer asks users to sign in"
 
 
 class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,17 +60,17 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
 
     site: SignInSite
     store: GrantStore | None
-    """Grants that persons made; None if none can be stored."""
+    """Grants that users made; None if none can be stored."""
     consents: Callable[[ServerKey], ServerConsent | None]
-    """The consent flow or entry of keys of a server; None if it does not want persons to sign in."""
+    """The consent flow or key entry of a server; None if users do not sign in to it."""
     everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
-    """Those of all servers."""
+    """Consent flows and key entries of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
-    """Access tokens of a server; None without such."""
+    """Access tokens of a server; None if it has none."""
     replaced: Callable[[ServerKey, bytes], None]
-    """Called with a server and a person whose earlier key must not be used any more."""
+    """Called with a server and a user whose previous key must not be used any more."""
     granted: Callable[[ServerKey, bytes], None]
-    """Called with a server and a person after the person's consent."""
+    """Called with a server and a user after the user's consent."""
     clock: Callable[[], float]
     """Monotonic seconds."""
 
@@ -81,7 +82,7 @@ class SignIns(SignInLinks, SignInWait):
         self._services = services
         self._pending = pending
         self.wanted = WantedSignIns(services.store, services.everywhere, pending)
-        """Sign-ins that persons have to do before calls can be made."""
+        """Sign-ins that users have to complete before calls can be made."""
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
         self._watching: asyncio.Task[None] | None = None
         self._revoking = TaskSet()
@@ -109,17 +110,15 @@ class SignIns(SignInLinks, SignInWait):
         return self.site.link(server, pending.id)
 
     def wanted_by(self, server: ServerKey) -> bool:
-        """Whether a server wants persons to sign in."""
+        """Whether a server requires users to sign in."""
         return self._services.consents(server) is not None
 
     def address_of(self, server: ServerKey) -> str:
-        """Where calls of a server go: a URL, or its program. Raises GrantFailed for a server that does not want persons
-        to sign in.
-        """
+        """Where calls of a server go: a URL or its program. Raises GrantFailed if users do not sign in to it."""
         return self._consent(server).address
 
     def key_of(self, server: ServerKey) -> UserKeySettings | None:
-        """The key that persons enter for a server; None for a server that they sign in at, or that wants neither."""
+        """The key that users enter for a server; None if they sign in to it, or need neither."""
         consent = self._services.consents(server)
         return None if consent is None else consent.settings.user_key
 
@@ -137,8 +136,10 @@ class SignIns(SignInLinks, SignInWait):
         return consent is not None and consent.source.refuses(person_of(identity))
 
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
-        """Whether the caller has signed in at a server, at any replica. A grant that cannot be used any more does not
-        count: a sign-in is open because of it, it has no refresh token, or it is of another URL of the server.
+        """Whether the caller has signed in to a server, at any replica.
+
+        A grant that can no longer be used does not count: a sign-in is open because of it, it has no refresh token, or
+        it belongs to another URL of the server.
         """
         if self._is_refused(identity, server):
             return False
@@ -151,10 +152,8 @@ class SignIns(SignInLinks, SignInWait):
         return not self.wanted.reason(person_of(identity), server, consent, grant)
 
     async def ask(self, identity: Identity, server: ServerKey) -> None:
-        """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an
-        earlier attempt is forgotten.
-
-        Raises GrantFailed if neither is possible, and Timeout.
+        """Open a sign-in of the caller, unless the caller's grant still gives an access token. The failure of an
+        earlier attempt is forgotten. Raises GrantFailed if neither is possible, and Timeout.
         """
         credentials = self._services.credentials(server)
         if credentials is None:
@@ -178,7 +177,7 @@ class SignIns(SignInLinks, SignInWait):
         return self._pending.find(ident)
 
     def admit_browser(self, pending: PendingSignIn) -> str:
-        """Value of the cookie of a browser that proved to be the person's."""
+        """Make the cookie of a browser that proved to be the user's."""
         return self._pending.admit_browser(pending)
 
     def admits(self, pending: PendingSignIn, cookie: str) -> bool:
@@ -188,8 +187,8 @@ class SignIns(SignInLinks, SignInWait):
     def of_answer(
         self, path: str, answer: Mapping[str, str], cookies: Mapping[str, str]
     ) -> tuple[PendingSignIn, Authorization] | None:
-        """The open sign-in that an answer of an authorization server belongs to, with its request, if the browser with
-        these cookies began it and came back to the path of the redirect URI.
+        """The open sign-in and the request that an answer of an authorization server belongs to. The browser with these
+        cookies must have begun it, and must have returned to the path of the redirect URI.
         """
         begun = self._pending.of_answer(answer.get("state", ""), cookies)
         consent = None if begun is None else self._services.consents(begun[0].server)
@@ -198,16 +197,16 @@ class SignIns(SignInLinks, SignInWait):
         return begun if path == self.site.callback_path(begun[0].server, consent.settings) else None
 
     def of_caller(self, identity: Identity, server: ServerKey) -> PendingSignIn | None:
-        """The caller's open sign-in at a server."""
+        """The caller's open sign-in to a server."""
         return self._pending.of_owner(person_of(identity), server)
 
     async def destination(self, pending: PendingSignIn) -> ConsentDestination:
-        """Where an open sign-in leads. Raises GrantFailed."""
+        """Destination of an open sign-in. Raises GrantFailed."""
         with _telling_failures(pending):
             return await self._flow(pending.server).destination(pending.ticket.challenge)
 
     async def _request(self, pending: PendingSignIn) -> Authorization:
-        """An authorization request for an open sign-in, with a registration where it needs one. Raises GrantFailed."""
+        """Make an authorization request for an open sign-in; register a client if needed. Raises GrantFailed."""
         settings = self._consent(pending.server).settings
         return await self._flow(pending.server).begin(
             self.site.redirect_uri(pending.server, settings),
@@ -217,7 +216,7 @@ class SignIns(SignInLinks, SignInWait):
         )
 
     async def _given_scopes(self, pending: PendingSignIn) -> frozenset[str]:
-        """Scopes that the person gave before, if the server wants more of them."""
+        """Scopes that the user granted before, if the server now requires more."""
         store, challenge = self._services.store, pending.ticket.challenge
         if store is None or challenge is None or not challenge.wants_scopes:
             return frozenset()
@@ -228,10 +227,7 @@ class SignIns(SignInLinks, SignInWait):
         return frozenset() if stored is None else frozenset(stored.grant.scopes)
 
     async def begin(self, pending: PendingSignIn) -> tuple[Authorization, str]:
-        """Begin an attempt. Returns the request and the value of the cookie with which its answer is taken.
-
-        Raises GrantFailed.
-        """
+        """Begin an attempt. Returns the request and the cookie value that its answer needs. Raises GrantFailed."""
         with _telling_failures(pending):
             authorization = await self._request(pending)
             cookie = self._pending.admit_browser(pending, authorization)
@@ -242,9 +238,8 @@ class SignIns(SignInLinks, SignInWait):
         return authorization, cookie
 
     async def finish(self, pending: PendingSignIn, authorization: Authorization, answer: Mapping[str, str]) -> str:
-        """Take the answer of the authorization server, store the grant and let waiting calls go on.
-
-        Returns a remark for the person, or an empty text. Raises GrantFailed; the link then stays good.
+        """Process the answer of the authorization server: store the grant, and let waiting calls continue. Returns a
+        remark for the user, or an empty text. Raises GrantFailed; the link then remains valid.
         """
         self._pending.take(authorization)
         with _telling_failures(pending):
@@ -259,8 +254,8 @@ class SignIns(SignInLinks, SignInWait):
         return remark
 
     async def enter_key(self, identity: Identity, server: ServerKey, key: str) -> None:
-        """Store the key that a caller has entered for a server, in place of an earlier one, and let waiting calls go
-        on. Raises UnusableKey, and GrantFailed if it cannot be stored.
+        """Store the key that a caller entered for a server, replace an earlier one, and let waiting calls continue.
+        Raises UnusableKey, and GrantFailed if the key cannot be stored.
         """
         person = require_person(identity)
         await self._keep_key(server, person, holder_of(identity), key)
@@ -269,7 +264,7 @@ class SignIns(SignInLinks, SignInWait):
             self._pending.close(pending)
 
     async def enter_key_at(self, pending: PendingSignIn, key: str) -> None:
-        """Like `enter_key`, for the person of an open sign-in, whose link is not good any more then."""
+        """Like `enter_key`, for the user of an open sign-in, whose link then becomes invalid."""
         await self._keep_key(pending.server, pending.person, pending.holder, key)
         self._pending.close(pending)
 
@@ -290,8 +285,8 @@ class SignIns(SignInLinks, SignInWait):
     def _check_port(
         self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
     ) -> None:
-        """Raise GrantFailed for an answer that does not name its authorization server (RFC 9207), at a port that takes
-        those of another one too, from which it may be (RFC 9700 section 4.4).
+        """Check an answer that does not name its authorization server (RFC 9207). If its port also receives the answers
+        of another authorization server, it may come from that one (RFC 9700 section 4.4): raises GrantFailed.
         """
         port = self.site.registered_port(consent.settings)
         if not port or "iss" in answer:
@@ -306,7 +301,7 @@ class SignIns(SignInLinks, SignInWait):
                 )
 
     async def _store(self, pending: PendingSignIn, consent: ServerConsent, grant: StoredGrant) -> str:
-        """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""
+        """Store a grant. Returns a remark if it cannot be stored; its access token can be used nevertheless."""
         store = self._services.store
         assert store is not None, "without a store there is no link"
         key = GrantKey(pending.person, str(pending.server))
@@ -314,7 +309,7 @@ class SignIns(SignInLinks, SignInWait):
         try:
             await store.write(key, grant)
         except GrantStoreError as error:
-            log.warning("The grant of a person for the server %s was not stored: %s", pending.server, error)
+            log.warning("A user's grant for the server %s could not be stored: %s", pending.server, error)
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )
@@ -327,7 +322,7 @@ class SignIns(SignInLinks, SignInWait):
         return pending is None or await wait_until_set(pending.ended, seconds)
 
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
-        """End open sign-ins that are completed at another replica, whose links are used up."""
+        """End open sign-ins that were completed at another replica; their links have been used."""
         async for key in changes:
             try:
                 await self._end_if_granted(key)
@@ -335,7 +330,9 @@ class SignIns(SignInLinks, SignInWait):
                 log.exception("A sign-in at another replica was not noticed")
 
     async def _end_if_granted(self, key: GrantKey) -> None:
-        """End the open sign-in of a changed grant if the grant was made since; waits for a store that is away."""
+        """End the open sign-in of a changed grant if the grant is newer than the sign-in. Waits while the store is
+        unavailable.
+        """
         server, store = granted_server(key), self._services.store
         if server is None or store is None:
             return
@@ -353,7 +350,7 @@ class SignIns(SignInLinks, SignInWait):
                 return
 
     async def _grant(self, key: GrantKey) -> StoredGrant | None:
-        """A person's stored grant, if there is one that can be read."""
+        """The user's stored grant; None if there is none that can be read."""
         store = self._services.store
         try:
             stored = None if store is None or not key.person else await store.read(key)
@@ -390,7 +387,7 @@ async def _revoke(consent: ServerConsent, grant: StoredGrant) -> None:
 
 @contextlib.contextmanager
 def _telling_failures(pending: PendingSignIn) -> Iterator[None]:
-    """Tell those who wait for a sign-in why a step of it failed."""
+    """Tell calls that wait for a sign-in why a step of it failed."""
     try:
         yield
     except GrantFailed as error:

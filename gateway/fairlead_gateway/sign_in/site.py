@@ -14,26 +14,28 @@ from fairlead_api.meta import ServerKey
 ROOT: Final = "/sign-in/"
 """Path of all pages."""
 CALLBACK: Final = ROOT + "callback"
-"""Path of the redirect URI (RFC 6749 section 3.1.2), to which the server is added: an authorization server that does
-not name itself in its answers is told from another by the URI (RFC 9700 section 4.4.2.2).
+"""Path of the redirect URI (RFC 6749 section 3.1.2), to which the server is added. The path tells the answers of
+authorization servers apart that do not identify themselves in them (RFC 9700 section 4.4.2.2).
 """
 CLIENT: Final = ROOT + "client"
 """Path of the documents that describe the gateway as an OAuth client, to which the server is added."""
 PORT_CALLBACK: Final = "/callback"
-"""Path of the redirect URI at a registered port of a laptop: that of Claude Code, whose files name such a port."""
+"""Path of the redirect URI on a registered port of a laptop. It is the path of Claude Code, whose configuration files
+name such a port.
+"""
 ID: Final = "id"
 """Parameter of a link."""
 
 
 class SignInSite(msgspec.Struct, frozen=True):
-    """Where browsers reach the pages of one gateway."""
+    """URLs at which browsers reach the pages of one gateway."""
 
     base: Callable[[], str]
     """URL of the gateway without a path; empty if it is unknown."""
     local: bool
     """Whether only browsers on this machine reach the pages."""
     console: bool = True
-    """Whether the gateway has a console, which admits browsers where persons authenticate."""
+    """Whether the gateway has a console, which authenticates browsers."""
 
     @property
     def secure(self) -> bool:
@@ -41,7 +43,7 @@ class SignInSite(msgspec.Struct, frozen=True):
         return self.base().startswith("https:")
 
     def client_document(self, server: ServerKey) -> str:
-        """URL of the document that describes this gateway as an OAuth client; empty if no authorization server can
+        """URL of the document that describes this gateway as an OAuth client; empty if authorization servers cannot
         fetch it.
         """
         base = self.base()
@@ -53,11 +55,13 @@ class SignInSite(msgspec.Struct, frozen=True):
         return f"http://localhost:{port}{PORT_CALLBACK}" if port else self.base() + server_path(CALLBACK, server)
 
     def callback_path(self, server: ServerKey, settings: OAuthSettings) -> str:
-        """Path at which the gateway takes the answer: that of the redirect URI, or to which a registered port leads."""
+        """Path at which the gateway receives the answer: that of the redirect URI, or the one that a registered port
+        redirects to.
+        """
         return CALLBACK if self.registered_port(settings) else server_path(CALLBACK, server)
 
     def registered_port(self, settings: OAuthSettings) -> int:
-        """Port of this machine that the redirect URI of a server's client is registered with; 0: none."""
+        """Port of this machine in the redirect URI that the server's client is registered with; 0: none."""
         return settings.callback_port if self.local else 0
 
     def listens_at(self, port: int) -> bool:
@@ -65,7 +69,7 @@ class SignInSite(msgspec.Struct, frozen=True):
         return urlsplit(self.base()).port == port
 
     def link(self, server: ServerKey, ident: str) -> str:
-        """URL at which a person begins a sign-in."""
+        """URL at which a user begins a sign-in."""
         return self.base() + path_of(server, ident)
 
 
@@ -75,11 +79,11 @@ def server_path(path: str, server: ServerKey) -> str:
 
 
 def named_server(path: str, below: str) -> ServerKey | None:
-    """The server that `server_path` added to the path `below`; None for any other path."""
+    """The server that `server_path` added to the path `below`; None if the path has another form."""
     names = path.removeprefix(below + "/").split("/")
     return ServerKey(unquote(names[0]), unquote(names[1])) if path.startswith(below + "/") and len(names) == 2 else None
 
 
 def path_of(server: ServerKey, ident: str) -> str:
-    """Path and query of the page at which a person begins a sign-in."""
+    """Path and query of the page at which a user begins a sign-in."""
     return f"{server_path(ROOT[:-1], server)}?{urlencode({ID: ident})}"

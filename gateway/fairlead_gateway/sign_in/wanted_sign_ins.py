@@ -1,4 +1,4 @@
-"""Servers at which a person has to sign in before calls can be made, which is known without a call."""
+"""Finds out, without a call, which servers require a user to sign in first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_mcp.oauth.subject import TokenSubject
 
 
 class WantedSignIns:
-    """Sign-ins that are wanted of persons, by their grants in the store and their tokens at this replica."""
+    """Required sign-ins, from the users' grants in the store and their tokens at this replica."""
 
     def __init__(
         self,
@@ -22,14 +22,14 @@ class WantedSignIns:
         consents: Callable[[], Mapping[ServerKey, ServerConsent]],
         pending: PendingSignIns,
     ) -> None:
-        """`consents` returns the servers at which persons sign in."""
+        """`consents` returns the servers that users sign in to."""
         self._store = store
         self._consents = consents
         self._pending = pending
 
     async def of(self, identity: Identity) -> dict[ServerKey, str]:
-        """The servers at which the caller has to sign in, each with the reason. Empty for callers that are not persons,
-        and while the store does not answer.
+        """Servers that the caller has to sign in to, each with the reason. Empty if the caller is not a user, and while
+        the store does not answer.
         """
         person, consents = person_of(identity), self._consents()
         if not person or self._store is None or not consents:
@@ -42,7 +42,7 @@ class WantedSignIns:
         return {key: reason for key, reason in reasons.items() if reason}
 
     def reason(self, person: bytes, server: ServerKey, consent: ServerConsent, grant: StoredGrant | None) -> str:
-        """Why a person with this grant has to sign in at a server; empty if that is not so."""
+        """Why a user with this grant has to sign in to a server; empty if that is not needed."""
         problem = consent.source.sign_in_problem(person, grant)
         if grant is None or consent.source.cached(TokenSubject(person)) is not None:
             return problem

@@ -1,6 +1,7 @@
 """Connections to one origin of an HTTP API, and the calls on them.
 
-A request of an API belongs to no session, so any pod can take it, and a call that was not sent may move to another pod.
+A request to an API belongs to no session. So any pod can take it, and a call that was not sent yet may move to another
+pod.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.messages import ResultMembers
 
 PING_METHOD = b"OPTIONS"
-"""Method of pings: any answer shows that the API is alive, and none changes anything (RFC 9110 section 9.2.1)."""
+"""Method of pings: any answer shows that the API is alive, and the method changes nothing (RFC 9110 section 9.2.1)."""
 
 
 class ApiResult(NamedTuple):
-    """A result that was made of an answer. With its members it need not be decoded again."""
+    """A result that was made from an answer. If it includes its members, it need not be decoded again."""
 
     raw: Raw
     members: ResultMembers | None
@@ -50,7 +51,7 @@ class LargeAnswer(NamedTuple):
 
 
 class CompleteAnswer(Carrier):
-    """Source of an answer that has arrived, so that nothing is left to pause."""
+    """Source of an answer that has arrived completely, so that there is nothing to pause."""
 
     peer = None
 
@@ -104,11 +105,11 @@ class ApiCall(Call):
         self._size = 0
         """Bytes in `_collected`."""
         self._collected: list[bytes] = []
-        """Data of the events of an answer that is an event stream."""
+        """Data of the events, if the answer is an event stream."""
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
         self._making: TaskCall | None = None
-        """The making of the result of a large answer."""
+        """Task that makes the result of a large answer."""
         self.over = False
         """Whether the exchange has ended: by an answer, an error or `cancel`."""
         self.pod: ServerPod | None = None
@@ -145,7 +146,7 @@ class ApiCall(Call):
         self._fail(error)
 
     def on_event(self, data: bytes) -> bool:
-        """Collect the events of a stream: the result has all of them."""
+        """Collect an event of a stream. The result contains all events."""
         self._collected.append(data)
         self._size += len(data)
         return self._size > self.max_bytes
@@ -168,7 +169,7 @@ class ApiCall(Call):
         return True
 
     async def _make(self, answer: LargeAnswer) -> Raw:
-        """Make the result of a large answer, which counts towards the memory budget meanwhile. Raises McpError."""
+        """Make the result of a large answer, which meanwhile counts towards the memory budget. Raises McpError."""
         WORKS_FOR.set(self._sink.agent)
         arrival = None if self.counter is None else self.counter.arrival(_COMPLETE)
         assert self.pool is not None, "an answer comes from a pool"
@@ -185,7 +186,7 @@ class ApiCall(Call):
             if arrival is not None:
                 arrival.close()
         self._check_size(len(result))
-        await asyncio.sleep(0)  # both the result's copy and its translation take milliseconds
+        await asyncio.sleep(0)  # both copying and translating the result take milliseconds
         return result
 
     def _check_size(self, size: int) -> None:
@@ -229,7 +230,7 @@ class ApiOrigin:
         call.pool.submit(call)
 
     def ping(self, request: UpstreamRequest, sink: ResponseSink) -> ApiCall:
-        """Send a request that any live server answers; every answer makes an empty result."""
+        """Send a request that any live server answers. The result of any answer is empty."""
         call = ApiCall(self, request, sink, self._ping_data, lambda _: _PONG)
         self.submit(call)
         return call
@@ -258,7 +259,7 @@ class ApiOrigin:
         return self._ping_data
 
     def on_pods_known(self) -> None:
-        # calls that wait for a connection move to one pod each
+        # calls that wait for a connection move, each to one pod
         for call in self._pool.outstanding():
             if isinstance(call, ApiCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)

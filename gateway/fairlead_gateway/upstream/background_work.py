@@ -35,9 +35,9 @@ class Background:
         return self._tasks.start(work, f"{what} {self._host}")
 
     def post(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
-        """Send a message in the background and ignore its outcome; dropped while MAX_POSTS are in progress.
-
-        `authorization` completes the head. A message whose token the server refuses is sent once more, with another.
+        """Send a message in the background and ignore its outcome. The message is dropped while MAX_POSTS are in
+        progress. `authorization` completes the head. If the server refuses the token, the message is sent once more
+        with another one.
         """
         if len(self._tasks) < MAX_POSTS:
             self.run(self._post_authorized(pool, head, body, authorization), "post to")

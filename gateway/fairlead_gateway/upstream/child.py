@@ -59,7 +59,7 @@ class ChildUpstream(StreamUpstream):
         try:
             return await super().request(request, sink)
         except McpError as error:
-            raise self._mask.error(error)  # noqa: B904 - the same error, with a person's key masked
+            raise self._mask.error(error)  # noqa: B904 - the same error, with a user's key masked
 
     def gauges(self) -> Gauges:
         return Gauges(busy=self.limit.busy)

@@ -1,9 +1,9 @@
 """GET stream of a client's own legacy session, on which the server sends requests and notifications outside of calls.
 
-A server may end the stream at any time, for example with the token that it was opened with. It is then opened again,
-with the person's newest token and after the last event that was received (MCP 2025-11-25, Transports, "Listening for
-Messages from the Server" and "Resumability and Redelivery"). A server that ends streams on purpose says with
-`retry` when (SEP-1699).
+A server may end the stream at any time, for example when the token that opened it expires. The stream is then opened
+again with the user's newest token, and resumes after the last event that was received (MCP 2025-11-25, Transports,
+"Listening for Messages from the Server" and "Resumability and Redelivery"). A server that ends streams on purpose sends
+`retry` to say when to reconnect (SEP-1699).
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class GetStream:
-    """Reader of the stream of one session. Requests and answers go over `pool`, ends of elicitations to `complete`."""
+    """Reads the stream of one session. Requests and answers go over `pool`; ends of elicitations go to `complete`."""
 
     def __init__(
         self, pool: Pool, session: ServerSession, background: Background, complete: CompleteElicitation
     ) -> None:
         self.settled = asyncio.Event()
-        """Set once the stream is open, or could not be opened."""
+        """Set once the stream is open, or the attempt to open it has failed."""
         self._pool = pool
         self._session = session
         self._background = background
         self._complete = complete
         self._opened = False
-        """Whether the server has opened a stream, so that it has one for this session."""
+        """Whether the server has opened a stream before, which shows that it supports one for this session."""
         self._cursor: Cursor | None = None
 
     async def run(self) -> None:
-        """Read the stream until the server says that there is none, or none any more."""
+        """Read the stream until the server says that it does not offer one, or no longer does."""
         clock = self._pool.clock
         backoff, refused = Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY), b""
         try:
@@ -75,14 +75,14 @@ class GetStream:
             self.settled.set()
 
     async def _authorize(self, refused: bytes) -> bytes | None:
-        """`Authorization` header line of the next GET; None if the client has to bring a new token first."""
+        """`Authorization` header line of the next GET; None if the client has to send a new token first."""
         try:
             return await self._session.authorization.valid(self._pool.clock() + POST_SECONDS, refused)
         except McpError:
             return None
 
     async def _read(self, authorization: bytes) -> Answer | None:
-        """Read one stream to its end; None if its connection was lost, or its server is busy. Raises McpError."""
+        """Read one stream to its end. Returns None if the connection is lost or the server busy. Raises McpError."""
         cursor = self._cursor
         after = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
         data = with_body(get_head(self._session.head) + authorization + after, b"")
@@ -120,7 +120,7 @@ class GetStream:
         return False
 
     def _complete_elicitation(self, params: Raw) -> None:
-        """Forward the end of an elicitation: a client that got the error -32042 has no call in progress any more."""
+        """Forward the end of an elicitation: a client that got the error -32042 no longer has a call in progress."""
         client = self._session.client
         if client is not None and not client.passing and url_elicitation.declares_urls(client.features):
             self._complete(client.session, params)
@@ -130,15 +130,14 @@ class GetStream:
 
 
 def is_busy(status: int) -> bool:
-    """Whether a status says that a server, or what is in front of it, cannot answer for now."""
+    """Whether a status says that a server, or a proxy in front of it, cannot answer at the moment."""
     return status == 429 or status >= 500
 
 
 def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, *, ended_well: bool) -> float:
-    """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server said that.
-
-    A server that says `retry` and ends the stream without a failure (`ended_well`) wants to be asked at that pace, so
-    the backoff starts at its first delay.
+    """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server sent it. A
+    server that sends `retry` and ends the stream without a failure (`ended_well`) asks for that pace, so the backoff
+    restarts at its first delay.
     """
     least = 0.0 if retry is None else min(max(retry, LEAST_RETRY), LONGEST_RETRY)
     if retry is not None and ended_well:

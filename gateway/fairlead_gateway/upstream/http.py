@@ -61,7 +61,7 @@ _ERA_CODES: Final = frozenset(
 )
 """Codes by which a modern server rejects `initialize` of any client."""
 _WITHOUT_SESSIONS: Final = frozenset({400, 404, 405})
-"""Statuses that say the same."""
+"""HTTP statuses with the same meaning."""
 _FRAME: Final = len(BEFORE_ID) + len(_END)
 """Bytes of a body without id, method and params."""
 
@@ -80,7 +80,7 @@ class HttpAccess:
     complete: CompleteElicitation = forward_nothing
     """Forwards the end of an elicitation between the calls of a client."""
     arguments: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Secret arguments of tools, which calls already have; they are masked in errors."""
+    """Secret arguments of tools. Calls contain them already; here they serve to mask errors."""
 
 
 class HttpUpstream(Upstream):
@@ -238,7 +238,7 @@ class HttpUpstream(Upstream):
                 self._send_in(call, session)
 
     def end_request(self, session: ServerSession, sink: ResponseSink) -> None:
-        """Record the end of a request in a session of one client or person."""
+        """Record the end of a request in a session of one client or user."""
         if session.leave(sink):
             self._idle.mark_idle(session)
 
@@ -254,7 +254,7 @@ class HttpUpstream(Upstream):
         self.background.post(pools.control, session.head, note, session.authorization)
 
     def mask_of(self, *lines: bytes) -> Mask:
-        """The mask of everything secret that was sent with a request, with its `Authorization` header lines."""
+        """Masks every secret that was sent with a request, including its `Authorization` header lines."""
         mask = self.mask
         for line in lines:
             if line:
@@ -399,9 +399,8 @@ class HttpUpstream(Upstream):
 
 
 def _is_about_sessions(error: McpError, *, personal: bool) -> bool:
-    """Whether a refused handshake shows that the server has no legacy sessions for anybody.
-
-    `personal`: it had the token of one person, so that many errors may be about this person.
+    """Whether a refused handshake shows that the server has no legacy sessions for any client. `personal`: the
+    handshake had the token of one user, so that many errors may concern this user alone.
     """
     if isinstance(error, HttpRefused):
         return error.status in _WITHOUT_SESSIONS if personal else error.status not in (401, 403)

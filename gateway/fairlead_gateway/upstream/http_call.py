@@ -77,7 +77,7 @@ class HttpCall(Call):
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
         self._rest_lines: tuple[bytes, ...] = ()
-        """`Authorization` header lines of the GETs for the rest of the answer, the last one at the end."""
+        """`Authorization` header lines of the GETs for the rest of the answer, newest last."""
         self._carrier: Carrier | None = None
         """Connection of an answer that is an event stream; None before the stream begins."""
         self._reading_paused = False

@@ -1,8 +1,8 @@
-"""Upstream of an HTTP API that an OpenAPI document describes: a call of a tool is one request of an operation.
+"""Upstream of an HTTP API that an OpenAPI document describes: each call of a tool is one request of an operation.
 
-`fairlead_openapi.calling` makes the requests, and the results from the answers. The credential of the server goes to
-the origin of the endpoint alone: a document that names another origin for an operation does not get it, nor the values
-of arguments that are in Secrets.
+`fairlead_openapi.calling` makes the requests, and makes the results from the answers. The server's credential is sent
+only to the origin of the endpoint. If the document names another origin for an operation, that origin gets neither the
+credential nor the values of arguments that are stored in Secrets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_ORIGINS: Final = 16
 _CALL: Final = "tools/call"
 _PING: Final = "ping"
 _WITH_BODY: Final = frozenset({"PATCH", "POST", "PUT"})
-"""Methods whose requests have a length even without a body (RFC 9110 section 8.6)."""
+"""Methods whose requests have a `Content-Length` even without a body (RFC 9110 section 8.6)."""
 _ELSEWHERE: Final = (
     "the operation is at another origin than the server's URL, {origin}, to which the server's credential is not sent"
 )
@@ -61,15 +61,17 @@ class ApiAccess:
     credential: Credential
     headers: Mapping[str, str]
     tls: ssl.SSLContext
-    """Trust of `https` at the endpoint's own origin."""
+    """Trust settings for `https` at the endpoint's own origin."""
     system_tls: ssl.SSLContext
-    """Trust of `https` at other origins."""
+    """Trust settings for `https` at other origins."""
     make_result: MakeResult
     resolve: Resolve = resolve_by_dns
 
 
 class OpenApiUpstream(Upstream):
-    """Upstream of the operations of one API, by the names of their tools. `limit` is the limit on concurrent calls."""
+    """Upstream of the operations of one API, by the names of their tools. `limit` is the maximum number of concurrent
+    calls.
+    """
 
     def __init__(
         self, endpoint: OpenApiEndpoint, operations: Mapping[str, Operation], access: ApiAccess, *, limit: int

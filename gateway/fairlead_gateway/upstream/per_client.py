@@ -1,12 +1,12 @@
 """Upstream of a server with `session: PerClient`: each client session has its own session or process at the server.
 
 A server session ends with the client's session, after a time without calls, or to make room for another one. Requests
-outside of a client session (modern MCP and REST) get a temporary server session, which ends with the request. It is
-kept if its process now has state that later requests need: a task, or a call that asks its client. Such requests name
-the process (`upstream.affinity`).
+outside of a client session (modern MCP and REST) get a temporary server session that ends with the request. It is kept
+if its process now has state that later requests need: a task, or a call that asks its client. Such requests name the
+process (`upstream.affinity`).
 
-Processes that start with a person's key belong to that person and that key: no request of another person reaches them,
-and they end with the key.
+A process that starts with a user's key belongs to that user and that key: no other user's request reaches it, and it
+ends with the key.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Session:
         self.upstream = upstream
         self.client = client
         self.person = b""
-        """Key of the person whose credential the process has; empty for none."""
+        """Key of the user whose credential the process has; empty for none."""
         self.authorization = b""
         """Credential of the process, as the line of a request (`UpstreamRequest.authorization`)."""
         self.agent = agent
@@ -99,7 +99,7 @@ class _Session:
 
 class PerClientUpstream(Upstream):
     """Upstream that opens a separate upstream for each client. `make` creates one from normalized capabilities
-    and, with `by_credential`, the line with the credential of its person, else an empty line.
+    and, with `by_credential`, the line with the credential of its user, else an empty line.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class PerClientUpstream(Upstream):
         self._processes: dict[bytes, _Session] = {}
         """Sessions by name of the process."""
         self._persons: dict[bytes, set[_Session]] = {}
-        """Sessions with the credential of a person, by person."""
+        """Sessions that have the credential of a user, by user."""
         self._temporary = 0
         """Number of temporary sessions, which end with their request."""
         self._with_tasks = 0
@@ -191,7 +191,7 @@ class PerClientUpstream(Upstream):
         for session in self._sessions:
             session.upstream.end_sessions_of(person)
         for session in [*self._persons.get(person, ())]:
-            if not session.persistent:  # its request ends with it
+            if not session.persistent:  # the session ends with the request
                 session.persistent = True
                 self._temporary -= 1
             self._retire(session)
@@ -350,8 +350,8 @@ class PerClientUpstream(Upstream):
         return session
 
     def _open_session(self, request: UpstreamRequest, client_session: bytes | None) -> _Session | None:
-        """The open session that a request belongs to; None without one. A session of another credential ends if it is
-        that of the client. Raises RpcError for a request that names a process of another person.
+        """The open session that a request belongs to; None if there is none. If the client's session has another
+        credential, it ends. Raises RpcError if the request names a process of another user.
         """
         session = None if request.instance is None else self._processes.get(request.instance)
         if session is not None:
@@ -365,7 +365,7 @@ class PerClientUpstream(Upstream):
         return session
 
     def _assign(self, session: _Session, request: UpstreamRequest) -> None:
-        """Make a session that of a request's person."""
+        """Assign a session to the user of a request."""
         session.person = request.person
         session.authorization = request.authorization
         if request.person:

@@ -72,7 +72,7 @@ class _Connection(NamedTuple):
     credentials: ServerCredentials | None = None
     """Access tokens per call; None if `upstream` has the credential of all requests."""
     consent: ServerConsent | None = None
-    """Consent of persons; None if the server does not want persons to sign in."""
+    """Consent of users; None if users do not sign in to the server."""
     arguments: Mapping[str, Mapping[str, str]] = {}
     """Values of hidden arguments, by tool and argument."""
     complete: bool = True
@@ -87,7 +87,7 @@ class _Connection(NamedTuple):
 
 
 class _ServerTokens(NamedTuple):
-    """Access tokens of one server, and what its sign-in needs, as `_Connection` has them."""
+    """Access tokens of one server, with what its sign-in needs: the part of `_Connection` about them."""
 
     credentials: ServerCredentials | None = None
     consent: ServerConsent | None = None
@@ -178,12 +178,12 @@ class Registry:
         return isinstance(flow, ConsentFlow) and await flow.revoke(grant)
 
     def consent(self, key: ServerKey) -> ServerConsent | None:
-        """Consent of persons for a server; None if it does not want persons to sign in, or was removed."""
+        """Consent of users for a server; None if users do not sign in to it, or it was removed."""
         entry = self._entries.get(key)
         return None if entry is None else entry.connection.consent
 
     def consents(self) -> dict[ServerKey, ServerConsent]:
-        """All servers that want persons to sign in."""
+        """All servers that users sign in to."""
         return {
             key: entry.connection.consent
             for key, entry in list(self._entries.items())
@@ -277,14 +277,16 @@ class Registry:
         )
 
     def _reusable_tokens(self, key: ServerKey, config: UpstreamConfig) -> _ServerTokens | None:
-        """The source of access tokens that a changed configuration keeps, so that not every person needs a grant."""
+        """The source of access tokens if a changed configuration can keep using it, so that not every user needs a new
+        grant.
+        """
         entry = self._entries.get(key)
         if entry is None or not config.has_tokens_of(entry.config):
             return None
         return _ServerTokens(entry.connection.credentials, entry.connection.consent)
 
     async def _make(self, key: ServerKey, config: UpstreamConfig, reusable: _ServerTokens | None) -> _Connection:
-        """Connect a server, with the source of access tokens `reusable` unless that is None."""
+        """Connect a server. If `reusable` is not None, it is the source of the access tokens."""
         try:
             credential = Credential()
             if config.credential is not None:
@@ -308,7 +310,7 @@ class Registry:
         if oauth is None or not isinstance(endpoint, kinds):
             return _ServerTokens()
 
-        def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
+        def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are created after the source
             credentials.granted(subject, seconds)
 
         access = token_access(
@@ -350,7 +352,7 @@ class Registry:
             entry.connection.upstream.end_session(session)
 
     def _end_sessions_of(self, key: ServerKey, person: bytes) -> None:
-        """End the sessions of a person with a server: servers bind sessions to accounts."""
+        """End the sessions of a user with a server: servers bind sessions to accounts."""
         entry = self._entries.get(key)
         if entry is not None:
             entry.connection.upstream.end_sessions_of(person)

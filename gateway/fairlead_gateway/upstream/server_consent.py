@@ -1,4 +1,4 @@
-"""Parts of one server's upstream that the sign-in of persons, and the entry of their keys, needs."""
+"""Parts of one server's upstream that sign-ins and the entry of keys need."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from fairlead_mcp.session import McpSession
 
 
 class ServerConsent(msgspec.Struct, frozen=True):
-    """Consent flow of one server or entry of keys for it, its access tokens, and sessions with one of them."""
+    """Consent flow or key entry of one server, its access tokens, and the sessions that use them."""
 
     settings: OAuthSettings
     uid: str
     """`Catalog.uid` of the server."""
     endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint | TcpEndpoint
     installation: str
-    """Name of this installation in the header `Via`, by which loops are noticed."""
+    """Name of this installation in the header `Via`, which detects loops."""
     flow: ConsentFlow | KeyEntry
     source: TokenSource
     session: Callable[[AccessToken], McpSession] | None
-    """Makes a session with the server, not connected yet, whose requests have the access token; None for an API, whose
-    tools a document lists. Raises McpError for a program.
+    """Makes a session with the server that is not connected yet and sends the access token with its requests; None for
+    an API, whose tools are listed from a document. Raises McpError for a program.
     """
 
     @property
@@ -46,14 +46,14 @@ class ServerConsent(msgspec.Struct, frozen=True):
 def make_flow(
     oauth: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore
 ) -> ConsentFlow | KeyEntry:
-    """Consent flow of a server, or the entry of keys for it. Raises GrantFailed if its settings cannot be used."""
+    """Consent flow of a server, or its key entry. Raises GrantFailed if the settings are not usable."""
     return KeyEntry(oauth, access) if oauth.grant == USER_KEY else ConsentFlow(oauth, credential, access, store)
 
 
 def token_access(
     endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint | TcpEndpoint, resolve: Resolve, **more: Any
 ) -> TokenAccess:
-    """Surroundings of the tokens of a server at its URL, or of the keys of a program; `more` are members of it."""
+    """Environment of the tokens of a server at its URL, or of the keys of a program; `more` are further members."""
     if isinstance(endpoint, ChildEndpoint | TcpEndpoint):
         return TokenAccess(program_address(endpoint), resolve, **more)
     host, authorities = endpoint.host_header, endpoint.ca_bundle
@@ -61,8 +61,8 @@ def token_access(
 
 
 def headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
-    """Headers that are sent beside the access token: a configured value of the header with a person's key is for lists
-    alone.
+    """Headers that are sent in addition to the access token. If users' keys go into a header, the configured value of
+    that header is used only for lists.
     """
     key = "" if oauth is None or oauth.user_key is None else oauth.user_key.header.lower()
     return {name: value for name, value in credential.headers.items() if name.lower() != key}

@@ -30,9 +30,9 @@ def forward_nothing(session: bytes, params: Raw) -> None:
     """For upstreams whose clients have no streams."""
 
 
-# a NamedTuple takes ten times as long to make, which each call would pay
+# each call would pay for a NamedTuple, which takes ten times as long to create
 PersonKey: TypeAlias = tuple[bytes, PodAddress]
-"""Key of a session that all clients of one outbound person share: the person, and the session's pod."""
+"""Key of a session that all clients of one outbound user share: the user, and the session's pod."""
 SessionKey: TypeAlias = ClientPeer | PersonKey | PodAddress
 """Key of a session: the client for a client's own session, whose id belongs to one principal; a `PersonKey`, or the
 address of the pod of a session that all clients share.
@@ -40,7 +40,7 @@ address of the pod of a session that all clients share.
 
 
 def shared_key(person: bytes, pod: PodAddress) -> SessionKey:
-    """Key of the session that the clients of a person share; those of all persons if `person` is empty."""
+    """Key of the session that the clients of a user share; those of all users if `person` is empty."""
     return (person, pod) if person else pod
 
 
@@ -91,9 +91,9 @@ class ServerSession:
         self.client = client
         """Client that owns the session; None for a shared session."""
         self.person = person
-        """Outbound person whose clients share the session; empty for a session of all persons."""
+        """Outbound user whose clients share the session; empty for a session of all users."""
         self.owned = client is not None or person != b""
-        """Whether the session belongs to one client or person, and ends when it is idle."""
+        """Whether the session belongs to one client or user, and ends when it is idle."""
         self.key: SessionKey = client if client is not None else shared_key(person, None)
         """Key of the session in `ServerSessions.open`."""
         self.pod: Address | None = None
@@ -101,7 +101,7 @@ class ServerSession:
         self.active_sinks: list[ResponseSink] = []
         """Sinks of the requests in progress; only used in a client's own session."""
         self.requests = 0
-        """Number of requests in progress; only used in a session that a person's clients share."""
+        """Number of requests in progress; only used in a session that a user's clients share."""
         self.levels: LogLevels | None = None
         """Log levels; None if the server has no log messages."""
         self.setting_level = asyncio.Lock()

@@ -1,7 +1,7 @@
-"""Access tokens for the gateway's own messages in a legacy session: answers to the server, cancellations, GETs, levels
-of log messages, and the end of the session.
+"""Access tokens for the gateway's own messages in a legacy session: answers to the server, cancellations, GETs, log
+levels, and the end of the session.
 
-Such a message may be sent minutes after the request that it belongs to, whose token may have expired by then.
+Such a message may be sent minutes after the request that it belongs to. By then, the request's token may have expired.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fairlead_mcp.errors import McpError
 
 
 class SessionAuthorization:
-    """`Authorization` header lines of one session's person; empty if the credential is in the head of all requests."""
+    """`Authorization` header lines of one session's user; empty if the credential is in the head of all requests."""
 
     __slots__ = ("_credentials", "_person", "line")
 
@@ -22,15 +22,15 @@ class SessionAuthorization:
         """Header line of the session's last request."""
 
     def freeze(self) -> None:
-        """Acquire no token any more, for a new one may be of another account, which the session is not of."""
+        """Stop acquiring tokens, because a new one may belong to another account than the session."""
         self._credentials = None
 
     async def valid(self, deadline: float, refused: bytes = b"") -> bytes:
         """Header line with a valid token, which is acquired if none is cached. `deadline` is in seconds of the
         monotonic clock; `refused` is a line that the server answered with 401.
 
-        Without a valid token, and after `freeze`, it is the newest line that is known, unless the server has refused
-        it: then raises McpError.
+        If no valid token can be had, and after `freeze`, the newest known line is returned. Raises McpError if the
+        server has refused that line.
         """
         credentials = self._credentials
         if credentials is None or not self.line:

@@ -1,6 +1,6 @@
 """Sessions with one legacy server over HTTP: a shared one at each pod, and one for each client with capabilities.
 
-At a server with access tokens per call, a session is shared by the clients of one person only, as servers bind sessions
+At a server with access tokens per call, a session is shared by the clients of one user only, as servers bind sessions
 to users. It ends when it is idle.
 
 A client with capabilities (sampling, elicitation, roots) needs a session that declares them, so that the server can
@@ -51,7 +51,7 @@ STREAM_SECONDS: Final = 2.0
 
 
 class _Opening(NamedTuple):
-    """A session that is being opened for a person; empty: for all persons."""
+    """A session that is being opened for a user; an empty key: for all users."""
 
     task: asyncio.Task[ServerSession]
     person: bytes
@@ -67,7 +67,7 @@ class RequestForm(NamedTuple):
     read: Callable[[Answer, bytes], Raw]
     """Returns the result in the answer to a request id. Raises McpError."""
     credentials: CallCredentials | None
-    """Access tokens per request; None if `head` has the credential."""
+    """Access tokens per request; None if `head` contains the credential."""
     complete: CompleteElicitation
     """Forwards the end of an elicitation between the calls of a client."""
 
@@ -84,7 +84,7 @@ class ServerSessions:
         most: int = MAX_SESSIONS,
     ) -> None:
         self.most = most
-        """Limit on open sessions, beyond which the one that is idle for longest is ended."""
+        """Maximum number of open sessions. Beyond it, the session that has been idle for longest is ended."""
         self._credentials = form.credentials
         self._complete = form.complete
         self._head = form.head
@@ -115,7 +115,7 @@ class ServerSessions:
         person: bytes = b"",
         authorization: bytes = b"",
     ) -> ServerSession:
-        """The session of a client, or the one that a person's clients share at a pod, opened on first use.
+        """The session of a client, or the one that a user's clients share at a pod, opened on first use.
 
         `authorization` is the header line with which it is opened. A cancelled request does not cancel the opening, as
         others may wait for it. Raises McpError.
@@ -166,12 +166,12 @@ class ServerSessions:
                 opening.task.cancel()
 
     def has_any_of(self, person: bytes) -> bool:
-        """Whether sessions of a person are open or are being opened."""
+        """Whether sessions of a user are open or being opened."""
         owners: list[ServerSession | _Opening] = [*self.open.values(), *self._opening.values()]
         return any(owner.person == person for owner in owners)
 
     def end_all_of(self, person: bytes) -> None:
-        """End all sessions of a person, whose account at the server has ended or is another one now."""
+        """End all sessions of a user whose account at the server has ended or was replaced."""
         for opening in [*self._opening.values()]:
             if opening.person == person:
                 opening.task.cancel()
@@ -249,10 +249,10 @@ class ServerSessions:
                 self._make_room(session)
 
     def _make_room(self, newest: ServerSession | None) -> bool:
-        """Drop the session of a client or person that is idle for longest; False if none is idle.
+        """Drop the session of a client or user that has been idle for longest. Returns False if none is idle.
 
-        A session with subscriptions is dropped only if nothing else is idle, or if such sessions take up more than half
-        of the limit, as they stay when their clients disappear. Its subscriber is notified.
+        A session with subscriptions is dropped only if nothing else is idle, or if such sessions are more than half of
+        the limit, because they stay when their clients disappear. Its subscriber is notified.
         """
         unused = [
             session
@@ -270,7 +270,7 @@ class ServerSessions:
         return idle is not None
 
     def _make_room_for_person(self) -> None:
-        """Keep within the limit before a session is opened for a person. Raises PoolFull."""
+        """Keep within the limit before a session is opened for a user. Raises PoolFull."""
         if len(self.open) + len(self._opening) >= self.most and not self._make_room(None):
             raise PoolFull(
                 f"{self.most} sessions of other persons with {self._pools.host} are in use (FAIRLEAD_UPSTREAM_SESSIONS)"

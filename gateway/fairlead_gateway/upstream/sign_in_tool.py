@@ -1,7 +1,7 @@
-"""Upstream of a server whose lists nobody could read yet, so that its only tool asks callers to sign in.
+"""Upstream of a server whose lists could not be read yet. Its only tool asks callers to sign in.
 
-A call without a grant fails before it reaches any upstream, with a link. So a caller that reaches this one has signed
-in.
+A call without a grant fails with a link before it reaches any upstream. So a caller that reaches this upstream has
+signed in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIGNED_IN: Final = Raw(
 
 
 class SignInUpstream(Upstream):
-    """Answers calls of the tool `sign_in`, of callers with a grant."""
+    """Answers calls of the tool `sign_in` whose callers have a grant."""
 
     def __init__(self) -> None:
         self._count = itertools.count(1).__next__

@@ -31,7 +31,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
 
     @property
     def personal(self) -> bool:
-        """Whether calls go with tokens of persons."""
+        """Whether calls are sent with users' tokens."""
         return self.oauth is not None and (self.exchanges or self.oauth.of_person)
 
     @property
@@ -41,10 +41,10 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
 
     @property
     def key_variable(self) -> str:
-        """Environment variable that has the key of a process's person; empty for a server without one."""
+        """Environment variable that contains a user's key in each process; empty if the server needs none."""
         return "" if self.oauth is None or self.oauth.user_key is None else self.oauth.user_key.env
 
     def has_tokens_of(self, other: UpstreamConfig) -> bool:
-        """Whether access tokens of another configuration are good for this one."""
+        """Whether access tokens for another configuration are also valid for this one."""
         own = self.endpoint, self.credential, self.oauth, self.uid
         return own == (other.endpoint, other.credential, other.oauth, other.uid)

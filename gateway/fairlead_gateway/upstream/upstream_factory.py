@@ -154,7 +154,7 @@ class UpstreamFactory:
         features: bytes | None = None,
         person_key: str = "",
     ) -> Upstream:
-        """Upstream of one process; with `person_key`, of the person who entered that key."""
+        """Upstream of one process. With `person_key`, the process gets the key that this user entered."""
         if self._children is None:
             return Unreachable(f"the server {key} is a child process, which this gateway cannot run")
         spec = ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd)

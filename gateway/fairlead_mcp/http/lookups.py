@@ -30,9 +30,8 @@ def _system_lookup(host: str, port: int, flags: int) -> AddressInfo:
 
 
 def system_name(address: str, port: int, flags: int) -> AddressInfo:
-    """The name of an address (PTR, RFC 1035 section 3.5), as the only member of the only tuple.
-
-    Raises OSError without one; socket.gaierror with `AI_NUMERICHOST`, as no name can be told without a resolver.
+    """Return the name of an address (PTR, RFC 1035 section 3.5), as the only member of the only tuple. Raises OSError
+    if it has none; socket.gaierror with `AI_NUMERICHOST`, which forbids the use of a resolver.
     """
     if flags & socket.AI_NUMERICHOST:
         raise socket.gaierror(socket.EAI_NONAME, "a reverse lookup needs a resolver")
@@ -61,7 +60,7 @@ class Lookups:
         for a host that cannot be a name.
         """
         with contextlib.suppress(socket.gaierror):  # raised for a name
-            return self._lookup(host, port, socket.AI_NUMERICHOST)  # an address takes no lookup and no thread
+            return self._lookup(host, port, socket.AI_NUMERICHOST)  # an address needs no lookup and no thread
         key = (host, port)
         running = self._running.get(key)
         if running is None:
@@ -87,7 +86,7 @@ class Lookups:
             self._threads += 1
         try:
             threading.Thread(target=self._work, name="resolver", daemon=True).start()
-        except RuntimeError as error:  # the machine's limit of threads
+        except RuntimeError as error:  # the machine allows no more threads
             with self._lock:
                 self._threads -= 1
                 with contextlib.suppress(ValueError):  # another thread has taken the job

@@ -45,8 +45,8 @@ class BrokenStream(NamedTuple):
     before: Answer | McpError
     """How the stream ended."""
     authorize: Callable[[bool], Awaitable[bytes]] | None = None
-    """Returns the `Authorization` header line of a GET if `get_head` has none, or empty. It gets whether the server
-    answered the GET before with 401, which is then sent again, once, with the other line.
+    """Returns the `Authorization` header line of a GET if `get_head` has none; otherwise an empty line. Its argument
+    says whether the server answered the previous GET with 401; that GET is then sent once more, with the new line.
     """
 
 

@@ -55,7 +55,7 @@ _CHARSET: Final = re.compile(
     r"charset\s*=\s*\"?((?:utf|us-ascii|iso|latin|windows|cp|shift|euc|gb|big5|koi8)[\w.:-]{0,40})",
     re.ASCII | re.IGNORECASE,
 )
-"""Encodings of texts: some of Python's other codecs take quadratic time."""
+"""Encodings of texts. Some of Python's other codecs take quadratic time."""
 _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
@@ -108,7 +108,7 @@ def error_result(text: str) -> Raw:
 
 
 def is_fault_of_call(error: HttpRefused) -> bool:
-    """Whether the status says that the call is at fault, and neither the credential, a limit nor the API."""
+    """Whether the status blames the call itself, rather than the credential, a rate limit or the API."""
     return 400 <= error.status < 500 and error.status not in (401, 403, 408, 421, 425, 429)
 
 
@@ -116,7 +116,7 @@ def _json_result(form: AnswerForm, body: bytes) -> Raw:
     try:
         body.decode()
         value = compact(body.removeprefix(codecs.BOM_UTF8))
-    except _UNREADABLE:  # not JSON in spite of its type
+    except _UNREADABLE:  # declared as JSON, but it is not
         return _result(_text_block(_text(body, form.content_type)))
     block = _text_block(value.decode())
     if not form.structured:

@@ -9,10 +9,10 @@ from fairlead_api.documents.operations import Operation
 def credential_for(operation: Operation, credential: Credential) -> SentCredential:
     """Select the parts of a server's credential that the request of an operation sends.
 
-    Headers, query and cookies that belong to no scheme are sent always. Of the schemes, those of the first alternative
-    for which the credential has them all: the schemes of one alternative are needed together. A scheme whose credential
-    is sent always, or a token of each call, has nothing more here. Without such an alternative the request is sent
-    without them, and the API answers what it lacks. A scheme's header replaces one of the same name.
+    Headers, query parameters and cookies that belong to no scheme are always sent. For schemes, the first alternative
+    is used whose schemes all have a credential, because the schemes of one alternative are needed together. A scheme
+    whose credential is always sent, or is obtained per call, adds nothing here. If no alternative is complete, none of
+    them is sent, and the API's answer says what is missing. A scheme's header replaces another header of the same name.
     """
     headers, query, cookies = dict(credential.headers), dict(credential.query), dict(credential.cookies)
     for alternative in operation.security:

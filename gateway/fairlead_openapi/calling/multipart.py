@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from fairlead_mcp.http.target import checked_value
 
 _ESCAPED: Final = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
-"""Characters that would end a name in `Content-Disposition`, as browsers escape them (HTML, "Multipart form data")."""
+"""Characters that would end a name in `Content-Disposition`, with the escapes that browsers use (HTML, "Multipart form
+data").
+"""
 
 
 class FormPart(NamedTuple):
@@ -18,9 +20,9 @@ class FormPart(NamedTuple):
     name: str
     data: bytes
     content_type: str = ""
-    """Empty: the part is a text."""
+    """Empty: the part is text."""
     filename: str = ""
-    """Name of the file that the part is; empty: it is none."""
+    """File name of the part; empty if it is not a file."""
 
 
 def multipart(parts: Sequence[FormPart]) -> tuple[str, bytes]:
@@ -44,8 +46,8 @@ def _head(part: FormPart) -> bytes:
 
 
 def _boundary(parts: Sequence[FormPart]) -> bytes:
-    """A delimiter that no part contains. It depends on the parts alone, so that a request that is repeated is the same,
-    and the caller that chooses a part cannot know it before.
+    """A delimiter that no part contains. It depends only on the parts, so that a repeated request is identical; the
+    caller who chooses a part cannot predict it.
     """
     digest = hashlib.sha256()
     for part in parts:

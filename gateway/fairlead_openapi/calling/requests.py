@@ -1,7 +1,8 @@
-"""Request of a call: its path, query, headers and body, from the arguments and the server's credential. No I/O.
+"""Makes the HTTP request of a call: path, query, headers and body, from the arguments and the server's credential. No
+I/O.
 
-Arguments are chosen by a model, so each value is kept in its place: it cannot leave its segment of the path, add a
-parameter or a header, or replace what the credential sets.
+A model chooses the arguments, so each value is confined to its position: it cannot leave its path segment, add a
+parameter or header, or replace a part of the credential.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from fairlead_openapi.calling.styles import encoder, escape, in_path, pairs
 from fairlead_openapi.calling.values import Members, compact, kind_of, text_of, value_of
 
 MAX_TARGET_BYTES: Final = 16 << 10
-"""Limit on path and query: most servers take 8 KiB, and the longest takes of those in use 16 KiB."""
+"""Maximum bytes of path and query. Most servers accept 8 KiB; the highest limit in common use is 16 KiB."""
 MAX_HEADER_BYTES: Final = 32 << 10
 """Limit on the header lines of one request."""
 MAX_GIVEN_BYTES: Final = 96 << 10
-"""Limit on the arguments of one location as JSON, where a character takes up to six bytes: encoding more of them only
-to find that they are too long would hold up the event loop."""
+"""Maximum bytes of the arguments of one location as JSON, in which a character takes up to six bytes. Encoding more,
+only to find that the result is too long, would block the event loop.
+"""
 _TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 _PATH: Final = "/%:@!$&'()*+,;=~-._"
 """Characters of a template that need no escape in a path (RFC 3986 section 3.3)."""
@@ -37,7 +39,7 @@ _COOKIE: Final = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _METHOD: Final = re.compile(r"[A-Z]{1,32}")
 _REFUSED_METHODS: Final = frozenset({"CONNECT", "TRACE"})
-"""Methods that do not reach the API, or give away the credential of the request."""
+"""Methods that do not reach the API, or that expose the credential of the request."""
 _NOT_ARGUMENTS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "via", "forwarded", "traceparent"})
 """Headers that arguments never set, in addition to those of the transport."""
 
@@ -56,11 +58,11 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 def build_request(
     operation: Operation, arguments: Members, base: bytes, credential: SentCredential, *, added: str = ""
 ) -> HttpRequest:
-    """Make the request of a call. `base` is path and query of the base URL, encoded. `added` is the name of a header
-    that the caller adds, which neither arguments nor the credential set then.
+    """Make the request of a call.
 
-    Raises ArgumentsRefused for arguments that the request cannot carry, and InvalidTarget for a credential or a
-    document with control characters.
+    `base` is the encoded path and query of the base URL. `added` is the name of a header that the caller adds, which
+    neither arguments nor the credential may set. Raises ArgumentsRefused if the request cannot carry the arguments, and
+    InvalidTarget if a credential or a document contains control characters.
     """
     if not _METHOD.fullmatch(operation.method) or operation.method in _REFUSED_METHODS:
         raise InvalidTarget(f"the method {operation.method!r} is not sent")
@@ -83,7 +85,7 @@ def build_request(
 
 
 def _refuse_unknown(operation: Operation, arguments: Members) -> None:
-    """Refuse arguments that the request has no place for: without them it would mean something else."""
+    """Refuse arguments that the request has no place for: without them the request would have another meaning."""
     names = {parameter.argument for parameter in operation.parameters}
     if operation.body is not None:
         names |= {operation.body.argument, *operation.body.properties}
@@ -123,9 +125,7 @@ def _target(operation: Operation, arguments: Members, base: bytes, credential: S
 
 
 def _without(names: AbstractSet[str], pairs: list[str]) -> list[str]:
-    """Pairs whose name, as it is written, is not one of `names`: an object that is spread over the query chooses its
-    names itself.
-    """
+    """Remove pairs whose encoded name is one of `names`: an object spread over the query chooses its own names."""
     return [pair for pair in pairs if pair.partition("=")[0] not in names]
 
 

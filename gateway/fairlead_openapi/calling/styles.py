@@ -86,8 +86,8 @@ def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = 
 def spread(
     name: str, raw: Raw, style: Style, *, explode: bool, separator: str = "", encode: Encode = str
 ) -> list[tuple[str, str]]:
-    """Names and texts that a value is written as; none for null and for an empty list or object. `separator` is between
-    the texts of a list or object that does not explode; without one it is the plain one of the style.
+    """Names and texts that represent a value; none for null and for an empty list or object. `separator` is put between
+    the texts of a list or object that does not explode; default: the plain separator of the style.
     """
     if style == "deepObject" and kind_of(raw) in "{[":
         return [(key, encode(text_of(scalar))) for key, scalar in flattened(name, raw)]

@@ -11,7 +11,7 @@ from msgspec import Raw
 from fairlead_mcp.errors import ArgumentsRefused
 
 Members: TypeAlias = dict[str, Raw]
-"""Members of a JSON object, whose values are raw JSON: numbers keep all their digits."""
+"""Members of a JSON object as raw JSON, so that numbers keep all their digits."""
 Value: TypeAlias = str | list[str] | dict[str, str]
 """A parameter's value: the text of a scalar, or the texts of a list's items or of an object's members."""
 

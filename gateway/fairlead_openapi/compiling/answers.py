@@ -14,11 +14,11 @@ from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.shapes import UnusablePart
 
 RESULT: Final = "result"
-"""Property that a JSON answer is wrapped in that is not an object."""
+"""Property that wraps a JSON answer that is not an object."""
 _SUCCESS: Final = re.compile(r"2(\d\d|[xX][xX])\Z")
 _MAX_ACCEPTED: Final = 4
 _MAX_DEPTH: Final = 16
-"""References and combinations that are looked through for the type of an answer."""
+"""Maximum number of references and combinations that are followed to find the type of an answer."""
 
 
 class AnswerShape(msgspec.Struct, frozen=True):

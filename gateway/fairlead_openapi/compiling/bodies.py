@@ -48,7 +48,7 @@ class BodyReader:
         self._names = names
 
     def read(self, value: Any) -> BodyArguments:
-        """Read a body; None is none. Raises UnusablePart where one that requests need cannot be made."""
+        """Read a body; None means no body. Raises UnusablePart if requests need the body and it cannot be made."""
         stated = mapping(self._references.resolve(value), "`requestBody`")
         content = mapping(stated.get("content"), "`content` of `requestBody`")
         media_type = choose(content)
@@ -76,7 +76,7 @@ class BodyReader:
         source = media.get("schema", True)
         encoding = self._encoding(kind, media)
         if kind == "multipart":
-            source = self._schemas.target_of(source)  # written out, as binary properties become base64
+            source = self._schemas.target_of(source)  # resolved, because binary properties become base64
         converted = self._schemas.convert(source)
         if kind == "multipart":
             converted = _with_base64(converted, encoding)
@@ -132,7 +132,7 @@ class BodyReader:
         )
 
     def _plain_object(self, converted: PortableSchema, source: Any) -> _PlainObject | None:
-        """The object whose properties can be arguments; None for any other schema."""
+        """The object if its properties can be arguments; None for any other schema."""
         schema = converted.schema
         if isinstance(schema, dict) and "$ref" in schema and len(schema.keys() - {"title", "description"}) == 1:
             try:

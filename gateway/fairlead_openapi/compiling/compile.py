@@ -31,7 +31,7 @@ class CompileOptions(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...] = ()
     """Globs of operations that are left out, whatever `include` says."""
     url: str = ""
-    """Absolute URL of the document, which URLs of its servers may be relative to; empty if it has none."""
+    """Absolute URL of the document, to which its servers' URLs may be relative; empty if it has none."""
 
 
 class _SourceOperation(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ def _report(
     context: DocumentContext,
     tools: list[CompiledTool],
 ) -> OperationReport:
-    """Compile one operation, add its tool to `tools`, and say what became of it."""
+    """Compile one operation, add its tool to `tools`, and report the outcome."""
     report = OperationReport(operation=str(source.key), operation_id=source.key.operation_id, tags=source.tags)
     if source.fault:
         return msgspec.structs.replace(report, left_out=source.fault)

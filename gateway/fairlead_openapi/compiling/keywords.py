@@ -90,7 +90,7 @@ def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
 
 
 def with_null(schema: Schema) -> Schema:
-    """The schema, or null: what authors mean by `nullable`, also beside `$ref` and `allOf`."""
+    """A schema that also allows null, which is what authors mean by `nullable`, even beside `$ref` and `allOf`."""
     if any(keyword in schema for keyword in _APPLICATORS):
         outer = {keyword: schema[keyword] for keyword in _ANNOTATIONS if keyword in schema}
         inner = {keyword: value for keyword, value in schema.items() if keyword not in _ANNOTATIONS}
@@ -107,7 +107,7 @@ def with_null(schema: Schema) -> Schema:
 
 
 def _normalize(schema: Schema, made: Schema) -> None:
-    """Write the values of keywords as 2020-12 has them."""
+    """Convert the values of keywords to 2020-12."""
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if schema.get(exclusive) is True and bound in made:
             made[exclusive] = made.pop(bound)

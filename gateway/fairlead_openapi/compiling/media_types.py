@@ -10,8 +10,9 @@ FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 JSON: Final = "application/json"
 _JSON_PATCH: Final = "application/json-patch+json"
-"""Operations on a document (RFC 6902). APIs that take a part of the object too state one schema, the object's, for all
-types."""
+"""List of operations on a document (RFC 6902). APIs that also accept a partial object declare one schema for all types:
+the object's.
+"""
 _ANY: Final = ("*/*", "application/*")
 _STRUCTURED_TEXT: Final = ("xml", "yaml", "x-yaml", "x-ndjson", "ndjson", "jsonl", "jsonlines", "javascript", "graphql")
 """Subtypes of `application` that are text. Names with `+xml` and `+yaml` are too."""
@@ -54,8 +55,8 @@ def kind_of(media_type: str) -> BodyKind:
 
 
 def choose(media_types: Iterable[str]) -> str | None:
-    """The media type whose bodies lose least: JSON, forms, text, bytes; exact names before ranges and variants,
-    and JSON Patch after other JSON.
+    """Choose the media type whose bodies lose least: JSON, then forms, text, bytes. Exact names are preferred to ranges
+    and variants, and other JSON to JSON Patch.
     """
     return min(media_types, key=_rank, default=None)
 

@@ -1,7 +1,7 @@
 """Names of tools and arguments. No I/O.
 
-The name of a tool depends on its operation alone, so that names stay when others are added. Only where several
-operations would have the same name, those whose `operationId` is not exactly that name get a hash of method and path.
+The name of a tool depends only on its operation, so it stays when other operations are added. The exception: if several
+operations would have the same name, those whose `operationId` differs from it get a hash of method and path.
 """
 
 from __future__ import annotations

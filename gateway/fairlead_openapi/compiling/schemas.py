@@ -23,9 +23,9 @@ _DROPPED: Final[dict[Direction, str]] = {"request": "readOnly", "result": "write
 """Flag of properties that requests or results do not have."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_NAMED: Final = 5
-"""Definitions that a loss names."""
+"""Maximum number of definitions that a loss names."""
 _MAX_HIDING_DEPTH: Final = 8
-"""Levels of `allOf` in which properties that the direction lacks are looked for."""
+"""Maximum levels of `allOf` that are searched for properties that the direction lacks."""
 
 
 class PortableSchema(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class SchemaConverter:
         self._references = references
         self._flag = _DROPPED[direction]
         self.dialect_3_0 = dialect_3_0
-        """Whether nothing applies beside a `$ref`, as before OpenAPI 3.1."""
+        """Whether the siblings of a `$ref` are ignored, as before OpenAPI 3.1."""
         self._names: dict[str, str] = {}
         """Name of the definition by pointer."""
         self._targets: dict[str, Any] = {}
@@ -100,8 +100,8 @@ class SchemaConverter:
         return dict(sorted(within.items())), tuple(dict.fromkeys(losses))
 
     def target_of(self, schema: Any) -> Any:
-        """The schema of the document that a schema is, when references without siblings that matter are followed.
-        Raises UnusablePart.
+        """The schema of the document that a schema stands for: references are followed while no sibling matters. Raises
+        UnusablePart.
         """
         for _ in range(MAX_HOPS):
             if not isinstance(schema, dict) or "$ref" not in schema:
@@ -110,8 +110,8 @@ class SchemaConverter:
         raise UnusablePart("a `$ref` leads back to itself")
 
     def is_dropped(self, schema: Any, depth: int = 0) -> bool:
-        """Whether a property with this schema is left out of the direction, also where its `allOf` alone says so: in
-        OpenAPI 3.0 nothing applies beside a `$ref`.
+        """Whether a property with this schema is left out of the direction. It is also left out if only its `allOf`
+        says so: in OpenAPI 3.0, siblings of a `$ref` are ignored.
         """
         if not isinstance(schema, dict) or depth > _MAX_HIDING_DEPTH:
             return False

@@ -1,4 +1,4 @@
-"""OperationFilter of operations by globs on `operationId`, tag and `METHOD /path`. No I/O."""
+"""Selects operations by globs on `operationId`, tag and `METHOD /path`. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead_openapi.compiling.naming import OperationKey
 
 
 class OperationFilter:
-    """Operations that match some `include`, or all without any, and no `exclude`."""
+    """Operations that match an `include` (or any, if there is no `include`), and no `exclude`."""
 
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
         self._include = [Glob(pattern) for pattern in include]

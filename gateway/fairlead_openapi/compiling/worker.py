@@ -1,4 +1,6 @@
-"""Compilation in a process of its own, limited in time and memory, so that a hostile document costs itself alone."""
+"""Compiles documents in a separate process with limits on time and memory, so that a hostile document harms nothing
+else.
+"""
 
 from __future__ import annotations
 

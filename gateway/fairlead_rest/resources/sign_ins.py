@@ -69,7 +69,7 @@ def router(context: RestContext) -> APIRouter:
             entry = next((each for each in catalog.unready_servers() if each.key == key), None)
             if entry is not None:  # it has never answered, so that is not known
                 raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
-            raise Problem(NOT_FOUND, f"{key} does not want persons to sign in")
+            raise Problem(NOT_FOUND, f"{key} does not ask users to sign in")
         return catalog.identity, key
 
     async def document(identity: Identity, key: ServerKey) -> SignInDocument:

@@ -44,7 +44,7 @@ class ProbePlan:
     policy: ProbePolicy = "Declared"
     """The policy that applies to the server."""
     has_no_person: bool = False
-    """Whether no tool is probed because calls need a person's token, and the operator has no credential instead."""
+    """Whether no tool is probed because calls need a user's token, and the operator has no credential instead."""
 
 
 class _ProbeHints(msgspec.Struct, frozen=True, rename="camel"):

@@ -93,7 +93,7 @@ class Discoverer:
         self._requested: set[ServerKey] = set()
         """Servers with a requested refresh and without a `DiscoveryState`."""
         self._granted: dict[ServerKey, TakenListing] = {}
-        """Newest listing of each server that a gateway read with a person's token, until the next reconcile."""
+        """Newest listing of each server that a gateway read with a user's token, until the next reconcile."""
         self._failed_refreshes: dict[ServerKey, Refreshed] = {}
         """Failed refresh of each server that has no `DiscoveryState`."""
         self._comparisons = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
@@ -196,7 +196,7 @@ class Discoverer:
         self._finished(key)
 
     def take_listing(self, key: ServerKey, listing: TakenListing) -> None:
-        """Use a listing that a gateway read with a person's token, if it is newer than the last one."""
+        """Use a listing that a gateway read with a user's token, if it is newer than the last one."""
         # a gateway whose clock is ahead would keep out the lists of all others
         listing = replace(listing, at=min(listing.at, self._now().timestamp()))
         waiting = self._granted.get(key)
@@ -389,7 +389,7 @@ class Discoverer:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 
     async def _wants_sign_in(self, key: ServerKey, target: DiscoveryTarget, error: McpError) -> bool:
-        """Whether a server's refusal says that a person has to sign in; without a challenge, its metadata decides."""
+        """Whether a server's refusal says that a user has to sign in; without a challenge, its metadata decides."""
         if wants_sign_in(error, target.refusal):
             return True
         if not may_want_sign_in(error, target.refusal) or not isinstance(target.endpoint, HttpEndpoint):

@@ -1,5 +1,5 @@
-"""Servers that list their tools to people only: who has to sign in, the catalog until then, and the listing that a
-gateway read with a person's token. Pure.
+"""Servers that list their tools only to users who have signed in: the credential, the catalog until somebody signs in,
+and the listing that a gateway read with a user's token. Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairlead_operator.server.presented_credentials import present_client, setti
 
 _FRESH_INTERVALS: Final = 2
 _FRESH_SLACK_S: Final = 60.0
-"""A granted listing counts as fresh for this time and so many intervals of the server."""
+"""Seconds that are added to the server's intervals for which a granted listing counts as fresh."""
 _ONLY_EVENTS: Final = (
     "the server only speaks HTTP+SSE (MCP 2024-11-05) at this URL, whose connections carry the credential, while each "
     "person's calls have a token of their own: use its URL for streamable HTTP, often with /mcp in place of /sse"
@@ -38,7 +38,7 @@ NOT_SIGNED_IN: Final = "the server lists its tools only to people who have signe
 
 @dataclass(frozen=True)
 class TakenListing:
-    """A listing that a gateway read with a person's token."""
+    """A listing that a gateway read with a user's token."""
 
     uid: str
     url: str
@@ -47,7 +47,7 @@ class TakenListing:
     listing: RawListing | None
     """None if it was `refused`."""
     refused: str = ""
-    """Why the gateway does not hand the lists over."""
+    """Why the gateway does not report the lists."""
 
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
         """Whether the listing is of the server with this UID at this endpoint."""
@@ -57,7 +57,7 @@ class TakenListing:
 
     @property
     def by_events(self) -> bool:
-        """Whether the server only speaks HTTP+SSE, by which calls cannot have a token each."""
+        """Whether the server only speaks HTTP+SSE, over which calls cannot have tokens of their own."""
         return self.listing is not None and isinstance(self.listing.endpoint, EventsEndpoint)
 
 
@@ -74,7 +74,7 @@ def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | No
 
 
 def is_same_place(endpoint: Endpoint, url: str) -> bool:
-    """Whether a URL is that of an HTTP endpoint; a slash at the end of the path makes no difference."""
+    """Whether a URL is that of an HTTP endpoint. A trailing slash of the path makes no difference."""
     return isinstance(endpoint, HttpEndpoint) and _without_slash(endpoint.url) == _without_slash(url)
 
 
@@ -84,10 +84,8 @@ def _without_slash(url: str) -> tuple[str, str]:
 
 
 def refusal_meaning(server: McpServer, credential: Credential | None, environment: Environment) -> RefusalMeaning:
-    """Meaning of a refusal of the operator's requests, which have this credential.
-
-    On a laptop, a server whose declaration has no credential may be one that people sign in to, unless their tokens
-    would be readable on the network.
+    """Meaning of a refusal of the operator's requests with this credential. On a laptop, a server that is declared
+    without a credential may be one that users sign in to, unless their tokens would be readable on the network.
     """
     spec, local = server.spec, environment == "local"
     if spec.lists_with_first_grant(default=local):
@@ -101,7 +99,7 @@ def refusal_meaning(server: McpServer, credential: Credential | None, environmen
 
 
 def wants_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
-    """Whether a server's refusal says that a person has to sign in."""
+    """Whether a server's refusal requires a user to sign in."""
     if not isinstance(error, HttpRefused) or error.status not in (401, 403):
         return False
     if meaning is RefusalMeaning.SIGN_IN:
@@ -110,7 +108,7 @@ def wants_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
 
 
 def may_want_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
-    """Whether a server's refusal may say that a person has to sign in, if the server offers that otherwise."""
+    """Whether a server's refusal may mean that a user has to sign in; it does if the server also offers sign-ins."""
     asks_for_credential = isinstance(error, HttpRefused) and error.status == 401
     return asks_for_credential and meaning is RefusalMeaning.SIGN_IN_IF_OFFERED
 
@@ -125,7 +123,7 @@ def with_consent(server: McpServer, credential: ResolvedCredential) -> ResolvedC
 
 
 def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
-    """Catalog with the tool `sign_in` alone, which a gateway answers with a link."""
+    """Catalog that contains only the tool `sign_in`, which the gateway answers with a link."""
     name = server.metadata.name
     definition = {
         "name": SIGN_IN_TOOL,
@@ -144,7 +142,7 @@ def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
 
 
 def is_needless(state: DiscoveryState, stored: Catalog) -> bool:
-    """Whether a stored catalog asks for a sign-in that its server's spec does not want any more."""
+    """Whether a stored catalog asks for a sign-in that the server's spec no longer requires."""
     return stored.sign_in and state.target.refusal is RefusalMeaning.FAILURE
 
 
@@ -174,7 +172,7 @@ def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing 
 
 
 def published_listing(server: McpServer, state: DiscoveryState, listing: RawListing) -> RawListing:
-    """The published part of a listing: with a person's token, the tools and what `discovery.shared` names."""
+    """The published part of a listing: with a user's token, the tools and what `discovery.shared` names."""
     return listing.with_shared(server.spec.discovery.shared) if state.wants_sign_in else listing
 
 
@@ -196,20 +194,20 @@ def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float
 
 
 def not_signed_in(state: DiscoveryState) -> str:
-    """Sentence that nobody has signed in, with the words of a refusal that may have another reason, such as a firewall:
-    403 without a challenge.
+    """Sentence that nobody has signed in. It quotes a refusal that may have another reason, such as a firewall: 403
+    without a challenge.
     """
     return f"{NOT_SIGNED_IN}; the server refused: {state.refused}" if state.refused else NOT_SIGNED_IN
 
 
 def odd_refusal(error: McpError) -> str:
-    """Words of a refusal that does not ask for a credential; else empty. See `not_signed_in`."""
+    """The words of a refusal that does not ask for a credential; else empty. See `not_signed_in`."""
     is_odd = isinstance(error, HttpRefused) and error.status == 403 and Challenge.parse(error.challenge) is None
     return error.problem[:SENTENCE_CHARS] if is_odd else ""
 
 
 def keeps_granted(state: DiscoveryState, interval: float, now: float) -> bool:
-    """Whether a listing with a person's token goes before what the server lists without one, which may be less: while
+    """Whether a listing with a user's token goes before what the server lists without one, which may be less: while
     gateways renew it. `interval` is that of the discovery, `now` in seconds since the epoch.
     """
     if state.target.refusal is RefusalMeaning.FAILURE or state.listing is None:

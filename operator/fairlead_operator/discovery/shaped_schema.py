@@ -53,7 +53,7 @@ class ArgumentPlan:
     sent: Mapping[str, Any] = field(default_factory=dict)
     """Values of hidden arguments in every call."""
     unknown: frozenset[str] = frozenset()
-    """Hidden arguments that every call has, with a value that is not known here."""
+    """Hidden arguments that every call contains, with values that are not known here."""
     filled: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of arguments that clients see."""
     descriptions: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class ShapedSchema:
         return {**shaped, **definitions}
 
     def _fresh(self, name: str) -> str:
-        """A name for a definition that no other definition has."""
+        """A name that no other definition has."""
         number, fresh = 2, name
         while fresh in self._taken:
             fresh, number = f"{name}_{number}", number + 1
@@ -155,7 +155,9 @@ class ShapedSchema:
         return True
 
     def _renamed(self, keyword: str, value: Any) -> Any:
-        """The value of a keyword that names arguments, or speaks of all together; other keywords as they are."""
+        """Rename the arguments in the value of a keyword that names arguments or applies to all of them; other keywords
+        are unchanged.
+        """
         match keyword:
             case "minProperties" | "maxProperties" if isinstance(value, int):
                 return max(0, value - sum(map(self._plan.is_sent, self._plan.hidden)))
@@ -320,7 +322,7 @@ class ShapedSchema:
         return reference.startswith("#/") and reference[2:].partition("/")[0] not in DEFINITIONS
 
     def _join(self, shaped: Schema, also: list[AnySchema]) -> bool:
-        """Add schemas that have to hold too. False if one of them never holds."""
+        """Add schemas that also have to match. Returns False if one of them never matches."""
         if False in also:
             return False
         further = [schema for schema in also if schema not in (True, {})]
@@ -330,7 +332,7 @@ class ShapedSchema:
 
     @staticmethod
     def _decide_branches(shaped: Schema) -> AnySchema:
-        """Leave out branches that are decided: False if no call could match the schema."""
+        """Leave out branches that can be decided. Returns False if no call could match the schema."""
         if "allOf" in shaped:
             if False in shaped["allOf"]:
                 return False

@@ -30,10 +30,9 @@ _encode: Final = msgspec.json.Encoder().encode
 def shape_tools(
     tools: Iterable[ToolEntry], overrides: dict[str, ToolOverride]
 ) -> tuple[list[ToolEntry], list[Fault], list[str]]:
-    """The tools with their shapes, the faults of those that are left out because of their shape, and notes.
-
-    Tools keep their order. Of two tools with one name for clients, that with this name at the server is kept, else the
-    first by the server's name.
+    """Apply the shapes of tools. Returns the tools in their order, the faults of tools that are left out because of
+    their shape, and notes. If two tools have the same name for clients, the one with this name at the server is kept,
+    else the first by the server's name.
     """
     shaped: list[ToolEntry] = []
     faults: list[Fault] = []
@@ -155,7 +154,7 @@ def _check_expression(expression: str) -> None:
 
 
 def _usable(definition: bytes) -> Raw:
-    """The definition, checked like those of servers. Raises UnshapeableTool."""
+    """The definition, after the same checks as for servers' definitions. Raises UnshapeableTool."""
     refusal = make_forms(definition, ListedType.TOOL).modern.refusal
     if refusal:
         raise UnshapeableTool(refusal)

@@ -35,9 +35,9 @@ class RefusalMeaning(Enum):
     FAILURE = "failure"
     """The operator's credential is missing or wrong."""
     SIGN_IN = "sign-in"
-    """A person has to sign in, because the spec lists with the first grant."""
+    """A user has to sign in, because the spec lists with the first grant."""
     SIGN_IN_IF_OFFERED = "sign-in-if-offered"
-    """A person has to sign in if the server offers that, by a challenge or its metadata: the spec has no credential."""
+    """A user has to sign in if the server offers that, by a challenge or its metadata: the spec has no credential."""
 
 
 @dataclass(frozen=True)
@@ -104,27 +104,28 @@ class DiscoveryState:
     listing: KeptListing | None = None
     """The last good answer of this target."""
     source: ApiSource | None = None
-    """Source that `listing` was made from, for an HTTP API; `target` may have another since."""
+    """For an HTTP API, the source from which `listing` was made; the source in `target` may have changed since."""
     listed: KeptListing | None = None
     """The last good answer without gated tools, which only clients with certain capabilities see."""
     whole: bool = False
     """Whether an answer counts only after the capability comparison: a pinned server's later tools would be held back.
     """
     wants_sign_in: bool = False
-    """Whether the server lists to people only, as far as the last discovery and listings of gateways tell."""
+    """Whether the server lists only to users, according to the last discovery and to gateways' listings."""
     only_events: bool = False
     """Whether the last listing of a gateway was read over HTTP+SSE, which gives calls no token each."""
     granted_at: float = 0.0
-    """When `listing` was read with a person's token, in seconds since the epoch; 0: not known, or it was not."""
-    granted_refused: str = ""
-    """Why the last lists that a gateway read with a person's token are not used; empty if they are."""
-    lists_read_at: float = 0.0
-    """When a gateway last read the lists with a person's token, as `Catalog.lists_read_at`."""
-    refused: str = ""
-    """Words of the last refusal that was taken for the wish for a sign-in, if it may have another reason."""
-    failure: DiscoveryFailure | None = None
-    """The failure of the last discovery; None after a successful one, and after one that a person has to sign in for.
+    """Time at which `listing` was read with a user's token, in seconds since the epoch; 0: unknown, or read without
+    one.
     """
+    granted_refused: str = ""
+    """Why the last lists that a gateway read with a user's token are not used; empty if they are."""
+    lists_read_at: float = 0.0
+    """When a gateway last read the lists with a user's token, as `Catalog.lists_read_at`."""
+    refused: str = ""
+    """Words of the last refusal that was taken for a request to sign in, if it may have another reason."""
+    failure: DiscoveryFailure | None = None
+    """The failure of the last discovery; None if it succeeded, or if a user has to sign in."""
     failures: int = 0
     """Number of consecutive failed discoveries."""
     silent_since: float | None = None

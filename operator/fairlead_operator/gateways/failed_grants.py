@@ -1,7 +1,7 @@
-"""Servers whose grants fail at gateways, from their reports: the verdict of the condition `Authorized`. No I/O.
+"""Verdict of the condition `Authorized`: servers whose grants fail at gateways, from the gateways' reports. No I/O.
 
-A gateway reports a failure when it begins and when it is over. One that has not reported for REPLICA_SECONDS, because
-it is gone or cannot be reached, counts no more until it reports again; what it said is kept for KEPT_SECONDS.
+A gateway reports when a failure begins and when it ends. If a gateway has not reported for REPLICA_SECONDS, because it
+is gone or unreachable, its failures are ignored until it reports again. They are dropped after KEPT_SECONDS.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairlead_mcp.oauth.errors import UNREACHABLE
 from fairlead_operator.ports import ConditionVerdict
 
 REPLICA_SECONDS: Final = 60.0
-"""Time without a report after which the failures of a gateway count no more."""
+"""Seconds without a report after which the failures of a gateway are ignored."""
 KEPT_SECONDS: Final = 3600.0
-"""Time without a report after which the failures of a gateway are forgotten."""
+"""Seconds without a report after which the failures of a gateway are dropped."""
 START_SECONDS: Final = 30.0
-"""Time after the start of an operator for which a condition is kept as it is, until all gateways have reported."""
+"""Seconds after the operator's start for which a condition stays as it is, until all gateways have reported."""
 GRANTED: Final = ConditionVerdict(True, Cause.AUTHORIZED, "no gateway reports failed grants for calls of the server")
 
 
@@ -33,7 +33,7 @@ class _Replica:
     """Time of its last report, in monotonic seconds."""
     failed: Mapping[ServerKey, FailedGrant]
     silent: bool = False
-    """Whether its failures count no more."""
+    """Whether its failures are ignored."""
 
 
 class FailedGrants:
@@ -81,7 +81,7 @@ class FailedGrants:
         return GRANTED if shown is None or now - self._began >= START_SECONDS else shown
 
     def seconds_until_due(self, key: ServerKey) -> float | None:
-        """Seconds after which the verdict may be another without a report; None if it cannot."""
+        """Seconds after which the verdict may change without a report; None if it cannot."""
         now = self._monotonic()
         if self._began is not None and now - self._began < START_SECONDS:
             return self._began + START_SECONDS - now
@@ -89,7 +89,7 @@ class FailedGrants:
         return max(heard) + REPLICA_SECONDS - now if heard else None
 
     def _heard(self, key: ServerKey) -> list[_Replica]:
-        """Gateways whose failure of a server counts."""
+        """Gateways whose failures for a server count."""
         return [replica for replica in self._replicas.values() if key in replica.failed and not replica.silent]
 
     def _leave_out_silent(self, now: float) -> None:

@@ -1,7 +1,7 @@
 """Lists the tools of HTTP APIs: reads a document, compiles it if it has changed, and keeps the result.
 
-One document is compiled at a time, because compiling takes a process with up to a gigabyte of memory, and few are read
-at once, because each may have 32 MiB. APIs whose last listing failed wait for each other alone.
+One document is compiled at a time, because a compilation takes up to a gigabyte of memory. Few are read at once,
+because each may have 32 MiB. APIs whose last listing failed wait only for each other.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from fairlead_operator.openapi.document_content import DocumentUnusable
 from fairlead_operator.openapi.document_fetch import DocumentVersion, fetch_document
 
 READ_AT_ONCE: Final = 3
-"""Documents that are in memory at once; one more of an API whose last listing failed."""
+"""Maximum number of documents in memory, plus one of an API whose last listing failed."""
 REFUSED_SECONDS: Final = 600.0
-"""Time after which a document that was refused is compiled again: it may have been the fault of a busy machine."""
+"""Seconds after which a refused document is compiled again: a busy machine may have caused the refusal."""
 ReadDocument: TypeAlias = Callable[[DocumentPlace], Awaitable[bytes]]
 """Reads a document that is not at a URL. Raises DocumentUnusable."""
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """Listing of the version of a document with this digest and tag, or why it has none."""
+    """Listing of the document version with this digest and tag, or why it has none."""
 
     source: ApiSource
     digest: str
@@ -45,7 +45,7 @@ class _Compiled:
     listing: KeptListing | None
     problem: str = ""
     until: float = float("inf")
-    """Monotonic seconds until which it is not compiled again."""
+    """Monotonic time until which the document is not compiled again."""
 
     async def unpack(self) -> RawListing:
         """The listing. Raises DocumentUnusable."""
@@ -91,7 +91,7 @@ class ApiListings:
         return listing
 
     def forget(self, key: ServerKey) -> None:
-        """Drop what is kept of a deleted server."""
+        """Drop the state of a deleted server."""
         self._compiled.pop(key, None)
         self._failed.discard(key)
 

@@ -45,17 +45,17 @@ DocumentPlace = ConfigMapPlace | FilePlace | UrlPlace
 
 @dataclass(frozen=True)
 class ApiSource:
-    """Everything that decides which tools an HTTP API has."""
+    """Everything that determines the tools of an HTTP API."""
 
     location: DocumentPlace
     base_url: str | None
-    """None: the document's own."""
+    """None: the base URL in the document."""
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     has_auth: bool
-    """Whether calls carry a credential, which may not go to another origin than that of `base_url`."""
+    """Whether calls carry a credential, which may only be sent to the origin of `base_url`."""
     with_secrets: frozenset[str] = frozenset()
-    """Tools whose calls carry values of Secrets in arguments, which may not go there either."""
+    """Tools whose calls carry values of Secrets in arguments, which may also only be sent there."""
     host_header: str | None = None
     ca_bundle: str | None = None
 
@@ -86,7 +86,7 @@ class ApiSource:
         )
 
     def keeps_at_base(self, tool: str) -> bool:
-        """Whether the calls of a tool carry something that may only go to the origin of `base_url`."""
+        """Whether calls of a tool carry a secret that may only be sent to the origin of `base_url`."""
         return self.has_auth or tool in self.with_secrets
 
     def endpoint(self, url: str | None = None) -> OpenApiEndpoint:

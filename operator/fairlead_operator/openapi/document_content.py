@@ -1,4 +1,6 @@
-"""Content of stored OpenAPI documents: which key of a ConfigMap has it, and whether it is compressed. Pure."""
+"""Content of stored OpenAPI documents: which key of a ConfigMap contains the document, and whether it is compressed.
+Pure.
+"""
 
 from __future__ import annotations
 

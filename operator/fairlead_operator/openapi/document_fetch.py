@@ -35,7 +35,7 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True)
 class DocumentVersion:
-    """A document as read."""
+    """A version of a document."""
 
     data: bytes
     url: str = ""

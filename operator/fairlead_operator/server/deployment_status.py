@@ -13,7 +13,7 @@ from fairlead_operator.ports import ConditionVerdict, PodCount
 from fairlead_operator.server.kube_manifests import selector_labels
 from fairlead_operator.server.symptoms import Symptom
 
-NOTHING_TO_RUN: Final = ConditionVerdict(True, Cause.PROGRAMMED, "nothing has to run here: the server has a URL")
+NOTHING_TO_RUN: Final = ConditionVerdict(True, Cause.PROGRAMMED, "nothing is started here: the server has a URL")
 NOT_STARTED: Final = ConditionVerdict(
     None,
     Cause.WAITING_FOR_REFS,

@@ -264,7 +264,7 @@ def _container(server: McpServer) -> Json:
 
 
 def program_digest(server: McpServer) -> str:
-    """Digest of all that decides what a program does with persons' keys; empty for a program that gets none."""
+    """Digest of all that decides what a program does with users' keys; empty for a program that gets none."""
     spec = server.spec
     if not spec.starts_with_keys:
         return ""

@@ -108,7 +108,7 @@ def present_client(grant: Grant, secret: ReferencedSecret | None) -> PresentedCr
 
 
 def present_key(auth: UserKeyAuth) -> PresentedCredential:
-    """The key that each person enters. The operator has none."""
+    """The key that each user enters. The operator has none."""
     header = auth.header
     key = UserKeySettings(
         header="" if header is None else header.name,

@@ -1,1 +1,1 @@
-"""Page with the accounts that persons have at servers, where they are ended."""
+"""Page with the accounts that users have at servers, where they are ended."""

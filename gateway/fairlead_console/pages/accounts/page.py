@@ -1,5 +1,5 @@
-"""The page `/console/accounts`: who granted what to which server, since when and until when, with a button that ends
-each account; and which clients persons have signed in. Administrators see the accounts and clients of all persons.
+"""Page `/console/accounts`: who granted access to which server, and for what time, with a button that ends each
+account; also the clients that users have signed in. Administrators see the accounts and clients of all users.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENTRY: Final = NavigationEntry("Accounts", PATH, 75)
 PER_PAGE: Final = 50
 """Accounts per page of the list."""
 _EXPECTED: Final = (NOT_KEPT, FORBIDDEN)
-"""Codes of a gateway without a store, and of a visitor without accounts, for which the page has words."""
+"""Error codes that the page explains: the gateway has no store, or the visitor can have no accounts."""
 
 
 def router(console: ConsoleContext) -> APIRouter:

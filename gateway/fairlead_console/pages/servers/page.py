@@ -125,7 +125,7 @@ def router(console: ConsoleContext) -> APIRouter:
         opened = await visit.api.post(f"/v1/servers/{server}/sign-in", None, SignInDocument)
         if opened.sign_in_url is None:
             return redirect(f"{PATH}/{opened.server}")
-        # by a page, for a browser may follow the redirect of a form to this origin alone
+        # through a page: browsers follow the redirect of a form only within this origin
         return onward_page(
             f"Sign in at {opened.server}", "The next page says where you are sent.", opened.sign_in_url, "Continue"
         )

@@ -27,7 +27,7 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     name: str
     state: str
     sign_in: str
-    """Why the visitor has to sign in at the server; empty if that is not so."""
+    """Why the visitor has to sign in to the server; empty if that is not needed."""
     advice: ServerAdvice | None
     """None if the server is ready without a cause to mention."""
     conflict: str

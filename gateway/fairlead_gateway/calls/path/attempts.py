@@ -153,7 +153,7 @@ class Attempts(ResponseSink):
         self._credential: CallCredential | None = None
         """Access token of the current attempt; None if the server has one credential for all requests."""
         self._renewed_for: tuple[str, ...] = ()
-        """Refusals of tokens so far (`Challenge.refusal`), each of which is answered with another token once."""
+        """Refusals of tokens so far (`Challenge.refusal`). Each one is answered once with another token."""
         self._measured = 0
         """Number that the tool's latency meter gave the attempt; 0 between attempts."""
         self.moved_to = NEVER
@@ -163,11 +163,13 @@ class Attempts(ResponseSink):
         upstream only knows the latest deadline possible.
         """
         self._start_began = NEVER
-        """Time when the attempt began to wait for the start of the server's process, less earlier such waits; NEVER
-        where it does not wait."""
+        """Time at which the attempt began to wait for the start of the server's process, minus the duration of earlier
+        waits; NEVER while it does not wait.
+        """
         self._start_seconds = 0.0
-        """Duration of the starts of the server's process, which the deadline does not count; the most that this can
-        become while the process starts."""
+        """Seconds spent on starts of the server's process, which the deadline does not count. While the process starts,
+        it is the maximum that this can become.
+        """
         self.sent_at = NEVER
         """Start of the last attempt; NEVER once the attempt is in `trail`."""
         self.answered_at = NEVER
@@ -237,7 +239,7 @@ class Attempts(ResponseSink):
 
     def take_error(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
-        if self._start_began >= 0:  # a process that does not start counts against its tool
+        if self._start_began >= 0:  # a process that does not start counts as a failure of its tool
             self._start_seconds = min(self._start_seconds, self.answered_at - self._start_began)
             self._begin_measurement(self._start_began)
             self._start_began = NEVER
@@ -266,7 +268,7 @@ class Attempts(ResponseSink):
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
-        self.measure(NEUTRAL)  # from here on a person or a model is awaited, whose time is not the tool's latency
+        self.measure(NEUTRAL)  # from here on a user or a model is awaited, whose time is not the tool's latency
         self._owner.ask(message, answer)
 
     def wait_for_start(self, deadline: float) -> float:
@@ -288,7 +290,7 @@ class Attempts(ResponseSink):
 
     def answer_arrived(self) -> None:
         self.answered_at = self.context.clock()
-        self.measure(OK)  # the rest is the gateway's time, which neither counts for the server nor takes its place
+        self.measure(OK)  # the rest is the gateway's time, not the server's
         if self._ticket:
             self._ticket = QUEUED
             self.route.guard.leave_well()
@@ -362,7 +364,7 @@ class Attempts(ResponseSink):
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
     def restart_timeout(self) -> None:
-        """Restart the timeout after the call has waited for a person, within the longest duration of a call."""
+        """Restart the timeout after the call has waited for a user, within the longest duration of a call."""
         route = self.route
         longest = max(route.timeout, route.longest)
         self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + longest)

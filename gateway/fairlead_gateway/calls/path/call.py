@@ -114,7 +114,7 @@ class ToolCall(ClientCall):
         self._members: jsonrpc.RawObject | None = None
         """Original params, for further rounds with a modern server."""
         self._opened: round_trips.OpenedPages | None = None
-        """Pages that the person agreed to open; None before a modern server asks a legacy client."""
+        """Pages that the user agreed to open; None until a modern server asks a legacy client for the first time."""
         self._bridged: BridgedCall | None = None
         """Call at the server that this request starts or continues; None where the eras need no bridge."""
         self._peer: ClientPeer | None = None
@@ -236,7 +236,7 @@ class ToolCall(ClientCall):
         self._unshare()
         page = url_elicitation.read_request(message.method, message.params)
         if not self.open_relay().on_request(message, answer) and page is not None:
-            # not here: the server's connection is still reading the event with the question
+            # not here: the server's connection is still reading the event that contains the question
             asyncio.get_running_loop().call_soon(self._stop_for, page)
 
     def pause(self) -> None:
@@ -548,7 +548,9 @@ class ToolCall(ClientCall):
         )
 
     def _stop_for(self, page: UrlElicitation) -> None:
-        """End the call, whose server waits for a page that the client has no stream to be asked about."""
+        """End a call whose server waits for the user to open a page, because the client has no stream on which it could
+        be asked.
+        """
         if not self.attempts.done:
             self.attempts.stop()
             self._answer_error(url_elicitation.required_error((page,)))

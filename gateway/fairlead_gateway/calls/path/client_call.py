@@ -1,4 +1,4 @@
-"""A client's request to a server, as the parts of its path see it; `calls.path.call` carries it out."""
+"""A client's request to a server, as the stages of its path see it; `calls.path.call` executes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairlead_mcp.messages import ResultMembers
 from fairlead_tools.refusal import Refusal
 
 NOT_REPEATED: Final = -1
-"""`ClientCall.repeats` of a call that is not a repeated one."""
+"""`ClientCall.repeats` of a call that does not repeat another one."""
 T = TypeVar("T")
 
 
@@ -62,15 +62,15 @@ class ClientCall(AttemptOwner):
         self.rounds = 0
         """Number of times that a modern server has asked this legacy client for input (`input_required`)."""
         self.repeats = NOT_REPEATED
-        """Number of times that a repeated call was sent again, while a person was not done with a page; NOT_REPEATED
-        if the client does not repeat a call.
+        """How often a repeated call was sent again because the user had not finished a page; NOT_REPEATED if the client
+        does not repeat a call.
         """
         self.dialogs = 0
-        """Number of times that a modern client was asked to open pages for the call, before it repeated it."""
+        """How often a modern client was asked to open pages before it repeated the call."""
         self.selected = False
         """Whether the part of the result that clients get is selected."""
         self.waited = False
-        """Whether the call has waited for its person to sign in."""
+        """Whether the call has waited for its user to sign in."""
         self.refusal = ""
         """Message of the gateway's refusal, as sent to the client; empty if the call was not refused."""
         self.denied = ""

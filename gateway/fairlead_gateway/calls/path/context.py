@@ -71,7 +71,7 @@ class CallServices:
     state_signer: RequestStateSigner | None = None
     repeat_states: RepeatStates | None = None
     sign_ins: SignInWait | None = None
-    """Sign-ins of persons at servers."""
+    """User sign-ins to servers."""
     end_upstream_session: Callable[[bytes], None] | None = None
     """Ends the sessions with servers that belong to a client session, given the id of the latter."""
     clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""Answers a client whose person has to open a page before the call can be made (elicitation by URL).
+"""Answers a client whose user has to open a page before the call can be made (elicitation by URL).
 
 | client | answer |
 |---|---|
@@ -7,7 +7,7 @@
 | any other, or a request that neither form exists for | a refusal whose text has the link |
 
 The call is over for its server. A question in mid-call takes this way only if its client has no stream for it. Clients
-repeat a call as soon as the person agreed to open the page: if the person is not done with it then, the gateway makes
+repeat a call as soon as the user agreed to open the page: if the user is not done with it then, the gateway makes
 the call again and again for `hold_seconds`, and only then asks again, MAX_DIALOGS times in all: then the client gets
 the text with the link.
 """
@@ -33,15 +33,15 @@ from fairlead_tools.refusal import CANCELLED, Refusal
 _HOLD_SECONDS: Final = 45.0
 _HELD_SHARE: Final = 0.75
 MAX_DIALOGS: Final = 3
-"""Limit on the times that a modern client is asked for one call: SDKs fail a call after about ten."""
+"""How often a modern client is asked for one call. SDKs give up on a call after about ten times."""
 DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opened: the call was not made")
 
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def answer_with_pages(call: ClientCall, pages: Sequence[UrlElicitation]) -> bool:
-    """Have the client's person open pages that the server wants. Returns False if the client cannot do that, or was
-    asked often enough.
+    """Ask the client to have its user open the pages that the server requires. Returns False if the client does not
+    support that, or was asked too often.
     """
     if not opens_pages(call):
         return False
@@ -54,7 +54,7 @@ def answer_with_pages(call: ClientCall, pages: Sequence[UrlElicitation]) -> bool
 
 
 def opens_pages(call: ClientCall) -> bool:
-    """Whether the call may be answered with a page to open: only some methods have `input_required`."""
+    """Whether the answer to the call may ask the user to open a page: only some methods have `input_required`."""
     request = call.request
     if request.modern and request.method not in methods.MCP_NAME_MEMBER:
         return False
@@ -62,9 +62,8 @@ def opens_pages(call: ClientCall) -> bool:
 
 
 def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: str = "") -> None:
-    """Answer the call with pages to open, for a client for which `opens_pages` is True.
-
-    `recorded` is the code that is recorded if the gateway itself asks, not the server.
+    """Answer the call with pages to open. The client must be one for which `opens_pages` is True. `recorded` is the
+    error code that is recorded if the gateway asks, and not the server.
     """
     request, route = call.request, call.route
     if not request.modern:
@@ -80,9 +79,8 @@ def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: s
 
 
 def take_repeat(call: ClientCall) -> Refusal | None:
-    """Make a request that repeats a call after `ask_by_answer` a call like the first.
-
-    Returns a refusal if the person declined to open a page. Raises RpcError (-32602) for a state of another call.
+    """If a request repeats a call after `ask_by_answer`, restore the state of that call. Returns a refusal if the user
+    declined to open a page. Raises RpcError (-32602) if the state belongs to another call.
     """
     request, route = call.request, call.route
     if not request.modern:
@@ -105,19 +103,19 @@ def take_repeat(call: ClientCall) -> Refusal | None:
 
 
 def hold_seconds(call: ClientCall) -> float:
-    """Seconds for which a repeated call waits for its person: a part of its time, and less than the minute for which
-    many clients wait for an answer.
+    """Seconds for which a repeated call waits for its user: a part of the call's time, and less than the minute after
+    which many clients give up.
     """
     return min(_HOLD_SECONDS, call.route.timeout * _HELD_SHARE)
 
 
 def new_elicitation_id() -> str:
-    """A new `elicitationId`."""
+    """Make an `elicitationId`."""
     return str(uuid.uuid4())
 
 
 def _hold(call: ClientCall) -> bool:
-    """Make a repeated call again a little later. Returns False if it was held back long enough."""
+    """Wait a little, then make a repeated call again. Returns False if it has waited long enough."""
     wait = round_trips.wait_before(call.repeats)
     held = call.context.clock() - call.attempts.started
     if held + wait > hold_seconds(call):

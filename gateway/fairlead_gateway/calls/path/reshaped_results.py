@@ -1,4 +1,6 @@
-"""Gives the result of a call the shape of its tool: the clients' names in errors, and the selected part."""
+"""Reshapes the result of a call for clients: errors use the clients' argument names, and only the selected part is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from fairlead_tools.selection import mark
 
 
 def reshape(call: ClientCall, shape: CallShape, result: Raw, *, from_modern: bool) -> Raw | None:
-    """The result in the shape of the tool; the same object if nothing changes. None if the part of a large result is
-    selected in another process: `call.finish` is then called with it.
+    """Reshape a result. Returns the same object if nothing changes. Returns None if the part of a large result is
+    selected in another process; `call.finish` is called with it later.
     """
     if call.selected:
         return result
@@ -23,7 +25,7 @@ def reshape(call: ClientCall, shape: CallShape, result: Raw, *, from_modern: boo
         return shown
     keeper = call.context.keeper
     if keeper is None or keeper.selector is None:
-        return Raw(mark(bytes(result), "this gateway selects no part of large results"))
+        return Raw(mark(bytes(result), "this gateway cannot select a part of large results"))
     work = keeper.selector.select(selection, bytes(result))
     call.continue_after(work, partial(_finish, call, from_modern=from_modern), "select a part of a result")
     return None

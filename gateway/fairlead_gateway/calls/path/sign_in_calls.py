@@ -1,4 +1,4 @@
-"""Asks the person of a call to sign in at its server, and makes the call once that is done.
+"""Asks the user of a call to sign in to its server, and makes the call once that is done.
 
 | client | how |
 |---|---|
@@ -9,7 +9,7 @@
 
 One question per sign-in and client is open at a time at this replica, until its client is gone: other calls of that
 client wait for the sign-in for SILENT_SECONDS, and get the text with the link if it does not come, as those do whose
-person does not sign in in time. Another client of the person is asked itself. A call waits once.
+user does not sign in in time. Another client of the user is asked itself. A call waits once.
 """
 
 from __future__ import annotations
@@ -45,11 +45,14 @@ from fairlead_tools.refusal import SIGN_IN_REQUIRED
 PROGRESS_SECONDS: Final = 5.0
 """Seconds between two progress notifications of a call that waits."""
 SILENT_SECONDS: Final = 20.0
-"""Limit on the seconds for which a call waits while its client is asked in another call."""
+"""Maximum seconds for which a call waits silently while another call asks the same client."""
 ASKED_SECONDS: Final = 60.0
-"""Seconds for which a question in an answer is open without a sign of its client, which may be gone."""
+"""Seconds after which a question in an answer no longer counts as open if the client shows no activity: it may be gone.
+"""
 _PROGRESS_STEP: Final = 0.001
-"""Progress of one notification: small, because progress must increase and the server begins to count afterwards."""
+"""Progress of one notification. It is small because progress must increase, and the server's own progress begins
+afterwards.
+"""
 ENDED: Final = "ended"
 """The sign-in has ended: the call shows whether it succeeded."""
 LATE: Final = "late"
@@ -59,14 +62,16 @@ DECLINED_BY_PERSON: Final = "declined"
 
 
 def _key_of(call: ClientCall) -> Key:
-    """Key of the question to the call's person in the call's client."""
+    """Key of the question to the call's user in the call's client."""
     binding, identity = call.route.binding, call.identity
     person = identity.person if binding.credentials is None else binding.credentials.person(identity)
     return person, call.route.server.key, _client_of(call)
 
 
 def _client_of(call: ClientCall) -> bytes:
-    """The session of a legacy client; a digest of `clientInfo` of a modern one, which has no sessions."""
+    """Identifies the client: the session of a legacy client, or a digest of `clientInfo` for a modern client, which has
+    no sessions.
+    """
     if not call.request.modern:
         return call.own_session or b""
     try:
@@ -77,9 +82,8 @@ def _client_of(call: ClientCall) -> bytes:
 
 
 def ask_person(call: ClientCall, error: Exception) -> bool:
-    """Have the call's person open the pages that an error names, if there are any.
-
-    Returns False if the client cannot be asked: it gets the text, which has the links.
+    """Ask the call's user to open the pages in an error, if it has any. Returns False if the client cannot be asked; it
+    then gets the text with the links.
     """
     if isinstance(error, GrantFailed):
         return error.sign_in_url != "" and _ask_to_sign_in(call, error)
@@ -88,7 +92,7 @@ def ask_person(call: ClientCall, error: Exception) -> bool:
 
 
 def close_question(call: ClientCall) -> None:
-    """Count the question to the call's person as answered."""
+    """Count the question to the call's user as answered."""
     call.context.sign_in_questions.close(_key_of(call))
 
 
@@ -124,8 +128,8 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
 
 
 def _wait(call: ClientCall, key: Key, error: GrantFailed, work: Coroutine[Any, Any, str]) -> None:
-    """Wait with `work` for the sign-in that an error asks for, then make the call, or fail it with the error if the
-    person did not sign in.
+    """Wait with `work` for the sign-in that an error asks for. Then make the call, or fail it with the error if the
+    user did not sign in.
     """
     page = refusals.sign_in_page(error)
 
@@ -149,9 +153,8 @@ def _wait(call: ClientCall, key: Key, error: GrantFailed, work: Coroutine[Any, A
 
 
 async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Future[bytes] | None = None) -> str:
-    """Wait until the sign-in ends, for at most `seconds`, or until `answer` is that the person declined.
-
-    Returns ENDED, LATE or DECLINED_BY_PERSON.
+    """Wait until the sign-in ends, at most `seconds`, or until `answer` says that the user declined. Returns ENDED,
+    LATE or DECLINED_BY_PERSON.
     """
     server = call.route.server.key
     work = call.context.sign_in_questions.waits.wait(call.identity, server, seconds)
@@ -173,12 +176,12 @@ async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Fu
 
 
 async def _wait_silently(call: ClientCall) -> str:
-    """Wait like `_wait_for_sign_in`, in a call of a client that is asked in another."""
+    """Wait like `_wait_for_sign_in`, without a question, because another call already asks the client."""
     return await _wait_for_sign_in(call, min(SILENT_SECONDS, _seconds_left(call)))
 
 
 async def _hold(call: ClientCall, key: Key, seconds: float) -> str:
-    """Wait like `_wait_for_sign_in`, in a repeated call, whose client is gone if the call is cancelled."""
+    """Wait like `_wait_for_sign_in`, in a repeated call. If the call is cancelled, its client is gone."""
     try:
         return await _wait_for_sign_in(call, seconds)
     except asyncio.CancelledError:
@@ -187,7 +190,9 @@ async def _hold(call: ClientCall, key: Key, seconds: float) -> str:
 
 
 async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float) -> str:
-    """Wait like `_wait_for_sign_in`, and ask a legacy client in the call. Returns NO_STREAM if it has no stream."""
+    """Wait like `_wait_for_sign_in`, and ask a legacy client on the stream of the call. Returns NO_STREAM if it has no
+    stream.
+    """
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     relay, ident = call.open_relay(), new_elicitation_id()
 
@@ -208,13 +213,13 @@ async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, second
 
 
 def _is_accepted(body: bytes) -> bool:
-    """Whether a client's response to `elicitation/create` says that the person agreed."""
+    """Whether a client's response to `elicitation/create` says that the user agreed."""
     response = jsonrpc.read_response(body)
     return response.error is None and isinstance(response.result, Raw) and url_elicitation.is_accepted(response.result)
 
 
 def _report(call: ClientCall, step: int, server: str) -> None:
-    """Send a progress notification to a client that wants them."""
+    """Send a progress notification if the client asked for them."""
     token = call.request.token
     if token is None:
         return

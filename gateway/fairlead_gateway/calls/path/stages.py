@@ -32,9 +32,8 @@ def check_availability(call: ToolCall) -> Refusal | None:
 
 
 def check_arguments(call: ToolCall) -> Refusal | None:
-    """Refuse arguments that do not match the tool's `inputSchema`, then translate them to the server's names.
-
-    A request that continues a call after `input_required` may omit the arguments.
+    """Refuse arguments that do not match the tool's `inputSchema`, then rename them for the server. A request that
+    continues a call after `input_required` may omit the arguments.
     """
     check, request, shape = call.route.check, call.request, call.route.shape
     if check is None and shape is None:
@@ -51,7 +50,7 @@ def check_arguments(call: ToolCall) -> Refusal | None:
 
 
 def _translate_arguments(call: ToolCall, shape: CallShape, given: Raw | None) -> Refusal | None:
-    """Replace the arguments by those for the server, which policies, cache and audit log read too."""
+    """Replace the arguments by the server's. Policies, cache and audit log read these too."""
     request = call.request
     if shape.lacking is not None:
         why = f"the gateway does not have the secret value of the argument '{shape.lacking}' of {call.route.name}"

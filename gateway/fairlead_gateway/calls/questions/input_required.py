@@ -93,7 +93,7 @@ class Bridge(Generic[CallT]):
         self._parked: OrderedDict[str, CallT] = OrderedDict()
         """Parked calls by `requestState`, oldest first."""
         self._unused_peers: dict[tuple[bytes, bytes], list[ClientPeer]] = {}
-        """Peers without a call, by their capabilities and person."""
+        """Peers without a call, by their capabilities and user."""
         self._count = itertools.count(1).__next__
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class Bridge(Generic[CallT]):
     def lease(self, features: bytes, person: bytes = b"") -> ClientPeer:
         """A peer with these capabilities, for one call at a time: `release` makes it available to other calls.
 
-        `person` is the outbound person of the call, at a server that can tie its sessions to persons.
+        `person` is the outbound user of the call, at a server that can tie its sessions to users.
         """
         free = self._unused_peers.get((features, person))
         if free:

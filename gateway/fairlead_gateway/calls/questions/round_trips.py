@@ -5,7 +5,7 @@ answers to the server in another request, with the server's `requestState` (MCP 
 SEP-2322).
 
 A client that agreed to open a page (elicitation by URL) is not asked about it again: a server that repeats the question
-still waits for the person, so the gateway waits before it sends the next request.
+still waits for the user, so the gateway waits before it sends the next request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_ROUNDS: Final = 16
 MAX_QUESTIONS: Final = 16
 """Limit on the questions of one `input_required` result."""
 LONGEST_WAIT: Final = 5.0
-"""Limit on the seconds between two requests for a page that the person has not finished yet."""
+"""Maximum seconds between two requests for a page that the user has not finished yet."""
 _ACCEPTED: Final = Raw(b'{"action":"accept"}')
 
 
@@ -53,7 +53,7 @@ class InputRequired(msgspec.Struct):
 
 
 class OpenedPages:
-    """Pages that the client's person agreed to open during one call."""
+    """Pages that the client's user agreed to open during one call."""
 
     def __init__(self) -> None:
         self.urls: set[str] = set()
@@ -61,13 +61,13 @@ class OpenedPages:
         """Number of waits so far."""
 
     def next_wait(self) -> float:
-        """Seconds to wait before the server is asked again."""
+        """Seconds to wait before the next request to the server."""
         self.waits += 1
         return wait_before(self.waits - 1)
 
 
 def wait_before(repeats: int) -> float:
-    """Seconds to wait before a request is sent again, because a person is not done with a page: 1, 2, 4, then
+    """Seconds to wait before a request is sent again because the user has not finished a page: 1, 2, 4, then
     LONGEST_WAIT.
     """
     return min(2.0 ** min(repeats, 8), LONGEST_WAIT)
@@ -96,11 +96,11 @@ _UNKNOWN_FORM: Final = "the server's result input_required violates the MCP sche
 async def ask_client(
     relay: MessageRelay, asking: InputRequired, seconds: float, opened: OpenedPages | None = None
 ) -> RawObject:
-    """Ask the client all questions of a result. Returns the params to add to the next request: answers and state.
+    """Ask the client all questions of a result, and return the params to add to the next request: answers and state.
+    Pages in `opened` are not asked about again.
 
-    `opened` are the pages that are not asked about again. Raises RpcError if the client refuses or lacks the required
-    capability or stream (-32042 where it only lacks these for pages), and Timeout if the answers are not complete after
-    `seconds`.
+    Raises RpcError if the client refuses, or lacks the required capability or stream (-32042 if it lacks these only for
+    pages). Raises Timeout if an answer is missing after `seconds`.
     """
     opened = OpenedPages() if opened is None else opened
     questions = asking.questions.values()
@@ -122,7 +122,7 @@ async def ask_client(
 
 
 def pages_of(asking: InputRequired) -> list[UrlElicitation]:
-    """Pages that the questions of a result ask to open. Raises NotMcp for one without a valid URL."""
+    """Pages that the questions of a result ask to open. Raises NotMcp for a page without a valid URL."""
     pages = []
     for question in asking.questions.values():
         page = url_elicitation.read_request(question.method, question.params)
@@ -140,7 +140,7 @@ def check_pages(asking: bytes | Raw, features: bytes | None) -> None:
     URL.
     """
     if b"url" not in bytes(asking) and b"\\" not in bytes(asking):
-        return  # no member is the word, not even with escapes
+        return  # the word does not occur, not even in escaped form
     pages = pages_of(_decode(asking))
     if pages and not url_elicitation.declares_urls(features):
         raise url_elicitation.required_error(pages)

@@ -104,9 +104,8 @@ class ServerRequests:
     def ask(
         self, session: bytes, server_id: bytes, answer: AnswerServer, credentials: CallCredentials | None = None
     ) -> bytes:
-        """Register a server's request. Returns its id for the client, raw JSON; `answer` gets the client's response.
-
-        `credentials` are those of the server, if it needs an access token per call.
+        """Register a server's request. Returns its id for the client, as raw JSON; `answer` receives the client's
+        response. `credentials` are the server's, if each call needs an access token.
         """
         ident = b'"%b"' % self._new_id().encode()
         self._open[ident] = _OpenRequest(session, server_id, answer, credentials)

@@ -1,4 +1,4 @@
-"""Open questions of the gateway to persons to sign in at servers: one at a time per person, server and client."""
+"""Questions that ask users to sign in to servers and are still open: at most one per user, server and client."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.sign_in import SignInWait
 
 MAX_QUESTIONS: Final = 4096
-"""Limit on the open questions of one replica; beyond it, the oldest count as answered."""
+"""Maximum number of open questions per replica. Beyond it, the oldest count as answered."""
 Key: TypeAlias = tuple[bytes, ServerKey, bytes]
-"""Person towards a server, that server, and the client that is asked."""
+"""The user, known to the server by this key; the server; and the client that is asked."""
 Question: TypeAlias = tuple[str, float, Callable[[], bool]]
-"""Link, time at which the question counts as answered, and whether its client is gone."""
+"""Link, time at which the question counts as answered, and a function that returns whether the client is gone."""
 
 
 def _stays() -> bool:
-    """`gone` of a question that does not end with a connection."""
+    """`gone` of a question that is not tied to a connection."""
     return False
 
 
 class SignInQuestions:
-    """Open questions to persons to sign in, and the wait for sign-ins. `clock` is in seconds."""
+    """Open questions that ask users to sign in, and the wait for these sign-ins. `clock` returns seconds."""
 
     def __init__(self, waits: SignInWait, clock: Callable[[], float]) -> None:
         self.waits = waits
         self._clock = clock
         self._open: dict[Key, Question] = {}
-        """Oldest first; some have ended."""
+        """Oldest first. Some of them have ended already."""
 
     def __len__(self) -> int:
         """Number of open questions."""
         return sum(map(self._is_open, self._open.values()))
 
     def open(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _stays) -> bool:
-        """Open a question for at most `seconds`, or until its client is `gone`; False if it is open already."""
+        """Open a question for at most `seconds`, or until its client is `gone`. Returns False if it is open already."""
         question = self._open.get(key)
         if question is not None and question[0] == url and self._is_open(question):
             return False
@@ -60,7 +60,7 @@ class SignInQuestions:
 
 
 class NoSignIns(SignInWait):
-    """For a gateway without sign-ins: nothing is waited for."""
+    """Replacement in a gateway without sign-ins: never waits."""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
         return True

@@ -1,6 +1,6 @@
 """Cache of the results of tools with `cacheableSeconds`.
 
-Pure module. A key is a hash of the tool's definition, the server's endpoint and credential, the outbound person at a
+Pure module. A key is a hash of the tool's definition, the server's endpoint and credential, the outbound user at a
 server with access tokens per call (`CallCredentials.result_scope`), the arguments in canonical form, and the members of
 `_meta` that the server receives. These members may identify the user; as they are part of the key, a result never
 reaches another user. Errors are not cached. If equal calls run at the same time, one of them is sent, and the others

@@ -1,7 +1,7 @@
-"""Translates calls of a tool whose shape differs from its server's definition: arguments, and errors that name them.
+"""Translates calls of a tool whose shape differs from its server's definition: the arguments, and errors that name
+them. Pure module.
 
-Pure module. Clients call such a tool by the names in its shape; policies, the audit log, the cache and the server get
-the server's names.
+Clients use the names of the shape. Policies, the audit log, the cache and the server use the server's names.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ToolCallShape:
         return {**members, "arguments": Raw(jsonrpc.encode(arguments))}
 
     def show_text(self, text: str) -> str:
-        """A text of the server with the clients' names of arguments, where it quotes the server's."""
+        """A server's text in which quoted argument names are replaced by the clients' names."""
         if self._quoted is None:
             return text
         return self._quoted.sub(lambda match: f"{match[1]}{self._known_as[match[2]]}{match[1]}", text)
@@ -104,7 +104,7 @@ class ToolCallShape:
         return error if shown == error.message else RpcError(error.code, shown, error.data, status=error.status)
 
     def show_failure(self, result: Raw) -> Raw:
-        """A result of a failed call with the clients' names of arguments in its texts; other results unchanged."""
+        """The result of a failed call with the clients' argument names in its texts; other results unchanged."""
         if self._quoted is None or b'"isError"' not in bytes(result):
             return result
         try:

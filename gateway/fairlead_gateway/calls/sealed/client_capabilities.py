@@ -53,7 +53,7 @@ def normalize(capabilities: bytes | Raw, version: str = eras.MODERN_VERSION) -> 
     if parsed.elicitation is not UNSET and version >= _FORMS_SINCE:
         modes = {"form": parsed.elicitation.form, "url": parsed.elicitation.url}
         if version < _MODES_SINCE:
-            modes = {}  # an elicitation is a form
+            modes = {}  # no mode: an elicitation was always a form
         features["elicitation"] = {mode: {} for mode, value in modes.items() if value is not UNSET}
     if parsed.roots is not UNSET:
         features["roots"] = {}

@@ -1,8 +1,8 @@
-"""Seals a `requestState` that only has its client repeat the call, such as after a person has opened a page.
+"""Seals a `requestState` that only asks the client to repeat its call, for example after the user has opened a page.
 
-The server knows nothing of the state. It is bound to principal, server, method, target and the digest of the params,
-expires after REPEAT_SECONDS, and is not stored: replicas that share the session key accept each other's states (MCP
-2026-07-28, "Multi Round-Trip Requests", server requirements).
+The server never sees the state. It is bound to principal, server, method, target and a digest of the params, expires
+after REPEAT_SECONDS, and is not stored: replicas that share the session key accept each other's states (MCP 2026-07-28,
+"Multi Round-Trip Requests", server requirements).
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class RepeatStates:
     def seal(
         self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str, *, dialogs: int = 1
     ) -> str:
-        """A state for a request. `target` is the name that the client uses, `member` its member of the params, and
-        `dialogs` how often the client was asked for this call.
+        """Seal a state for a request. `target` is the clients' name of the target, `member` is the param that contains
+        it, and `dialogs` is how often the client was asked for this call.
         """
         head = f"{int(self._clock()) + REPEAT_SECONDS}.{dialogs}"
         return f"{_PREFIX}{head}.{self._seal.mac(identity.owner, _bound(head, server, target, request, member))}"
 
     def verify(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> int:
-        """How often the client was asked, by the state that `seal` made for a request; 0 without any. Raises RpcError
-        (-32602) for a state of another principal or call, and for one that has expired.
+        """Verify the state of a request, and return how often the client was asked; 0 without a state. Raises RpcError
+        (-32602) if the state belongs to another principal or call, or has expired.
         """
         state = states.state_in(request.params)
         if state is None or not state.startswith(_PREFIX):

@@ -25,7 +25,7 @@ from fairlead_mcp.server_tasks import RESULT_TYPE
 CALL: Final = "tools/call"
 COMPLETE: Final = b'"complete"'
 _COPIED: Final = 64 << 10
-"""Bytes from which a copy of a result takes longer than a view of it."""
+"""Size in bytes from which copying a result takes longer than making a view of it."""
 INPUT_REQUIRED: Final = "input_required"
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 
