@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from authorizationworld import gateway_of, identity_file
 from fairlead_api.documents.catalog import Credential
@@ -22,6 +24,7 @@ from fairlead_api.documents.oauth import (
     ResourceClientSettings,
 )
 from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_mcp.oauth.errors import INVALID_CLIENT, INVALID_TARGET, GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
@@ -122,9 +125,21 @@ async def test_a_gateway_gets_a_persons_token_of_another_one_by_an_assertion_of_
             access = TokenAccess(server_url=f"{base}/mcp", resolve=resolve_by_dns)
             source = TokenSource(settings, credential, access)
             subject = TokenSubject(b"alice", await provider.sign_in("alice"), time.time() + 600)
-            token = await source.obtain(subject)
+            token, *others = await asyncio.gather(*(source.obtain(subject) for _ in range(20)))
+            assert all(other is token for other in others)
+            assert len(provider.granted()) == 1
             assert source.cached(subject) is token
             identity = await gateway.endpoint.identities.identify(token.header_line[15:].strip())
             assert getattr(identity, "person", b"") == f"jwt:{provider.issuer}#alice".encode()
             assert getattr(identity, "resource", "") == "/mcp"
+            bob = TokenSubject(b"bob", await provider.sign_in("bob"), time.time() + 600)
+            with pytest.raises(GrantFailed, match="step 1 of 2") as failed:
+                await source.obtain(bob)
+            assert failed.value.cause == INVALID_TARGET
             await source.aclose()
+            wrong = TokenSource(settings, Credential(client_secret=SECRET, resource_client_secret="wrong"), access)
+            with pytest.raises(GrantFailed, match="step 2 of 2") as failed:
+                await wrong.obtain(subject)
+            assert failed.value.cause == INVALID_CLIENT
+            assert subject.token not in str(failed.value)
+            await wrong.aclose()
