@@ -30,7 +30,7 @@ AT_PROVIDER: Final = "step 1 of 2, the assertion of the identity provider"
 AT_SERVER: Final = "step 2 of 2, the access token of the server's authorization server (resourceClient)"
 
 
-class _Target(NamedTuple):
+class _SecondStep(NamedTuple):
     """Where the second step goes."""
 
     issuer: str
@@ -57,7 +57,7 @@ class AssertionGrants(TokenGrants):
         self._access = access
         # the server's metadata names its own authorization server, never the identity provider
         self._provider = IssuerClient(settings, credential, dataclasses.replace(access, server_url=""))
-        self._target: _Target | None = None
+        self._target: _SecondStep | None = None
 
     def check(self, subject: TokenSubject) -> None:
         check_subject(self._settings, subject, self._access.clock())
@@ -114,7 +114,7 @@ class AssertionGrants(TokenGrants):
         if self._target is not None:
             await self._target.client.aclose()
 
-    async def _find(self, resource_metadata: str) -> _Target:
+    async def _find(self, resource_metadata: str) -> _SecondStep:
         """The authorization server of the MCP server. Raises GrantFailed."""
         before = self._target
         if before is not None and self._access.monotonic() < before.until:
@@ -133,7 +133,7 @@ class AssertionGrants(TokenGrants):
             issuer = (await discover_issuer(self._access, named, self._own.ca_bundle, named_by_server=True)).issuer
         resource = self._settings.resource or (metadata.resource if metadata is not None else self._access.server_url)
         client = self._client(issuer) if before is None or before.issuer != issuer else before.client
-        target = _Target(issuer, resource, self._access.monotonic() + DISCOVERY_SECONDS, client)
+        target = _SecondStep(issuer, resource, self._access.monotonic() + DISCOVERY_SECONDS, client)
         self._target = target
         if before is not None and before.client is not client:
             await before.client.aclose()

@@ -6,7 +6,6 @@ An access token of the provider that went on to a foreign authorization server w
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Final
 
 import msgspec
@@ -17,17 +16,17 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, GrantFailed
 TYPES: Final = frozenset({"oauth-id-jag+jwt", "application/oauth-id-jag+jwt"})
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _AssertionHeader(msgspec.Struct, frozen=True):
     typ: str = ""
 
 
-class _Claims(msgspec.Struct, frozen=True):
+class _AssertionClaims(msgspec.Struct, frozen=True):
     aud: Any = None
     client_id: Any = None
 
 
-_header: Final = msgspec.json.Decoder(_Header).decode
-_claims: Final = msgspec.json.Decoder(_Claims).decode
+_header: Final = msgspec.json.Decoder(_AssertionHeader).decode
+_claims: Final = msgspec.json.Decoder(_AssertionClaims).decode
 
 
 def require_assertion(token: str, issuer: str, client_id: str) -> None:
@@ -35,10 +34,10 @@ def require_assertion(token: str, issuer: str, client_id: str) -> None:
     parts = token.split(".")
     try:
         header, claims = _header(_decoded(parts[0])), _claims(_decoded(parts[1]))
-    except (IndexError, binascii.Error, *jsonrpc.UNREADABLE):
-        header, claims = _Header(), _Claims()
+    except (IndexError, ValueError, *jsonrpc.UNREADABLE):
+        header, claims = _AssertionHeader(), _AssertionClaims()
     if header.typ.lower() not in TYPES:
-        what = "is no assertion (typ oauth-id-jag+jwt)"
+        what = "is not an assertion (typ oauth-id-jag+jwt)"
     elif claims.aud not in (issuer, [issuer]):
         what = f"is not for {issuer} alone (aud)"
     elif claims.client_id != client_id:

@@ -1,4 +1,4 @@
-"""What an identity provider may send as an assertion (ID-JAG), and what is sent nowhere."""
+"""Assertions (ID-JAG) of an identity provider, and other answers, which are sent nowhere."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_an_assertion_is_for_one_authorization_server_and_the_client_there() -> 
 
 
 def test_an_access_token_in_place_of_an_assertion_is_sent_nowhere() -> None:
-    assert "no assertion" in str(failure(jwt("at+jwt")))
+    assert "not an assertion" in str(failure(jwt("at+jwt")))
 
 
 @pytest.mark.parametrize("token", ["opaque", "a.b.c", "..", "é.é.é", "W10.W10.", jwt().split(".")[0]])
-def test_what_is_no_jwt_is_sent_nowhere(token: str) -> None:
-    assert "no assertion" in str(failure(token))
+def test_text_that_is_not_a_jwt_is_sent_nowhere(token: str) -> None:
+    assert "not an assertion" in str(failure(token))
 
 
 @pytest.mark.parametrize("kind", [None, "urn:ietf:params:oauth:token-type:access_token"])
