@@ -38,6 +38,13 @@ GRANTS = (
         "assert",
     ),
     Guard(
+        "an access token of the identity provider, on its way to a foreign authorization server",
+        f"{_OAUTH}.id_jag",
+        (("    if header.typ.lower() not in TYPES:\n", "    if False:\n"),),
+        "tests/unit/mcp/oauth/test_id_jag.py::test_an_access_token_in_place_of_an_assertion_is_sent_nowhere",
+        "DID NOT RAISE",
+    ),
+    Guard(
         "a token for a server that takes those of another issuer",
         f"{_OAUTH}.metadata",
         (("    if named and issuer.rstrip", "    if False and issuer.rstrip"),),

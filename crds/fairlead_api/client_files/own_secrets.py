@@ -16,6 +16,8 @@ from fairlead_api.client_files.keys import OWN
 
 SECRET: Final = "secret"  # noqa: S105 - the name of a key
 SECRET_FILE: Final = "secretFile"  # noqa: S105 - likewise
+_RESOURCE_CLIENT: Final = "resourceClient"
+"""Member of a member that has a secret of its own."""
 _AUTH: Final = "auth"
 _DISCOVERY: Final = "discovery"
 ReadSecretFile = Callable[[str], str]
@@ -54,8 +56,10 @@ def _without_secrets(
         if not isinstance(member, Mapping):
             members[name] = member
             continue
-        rest = {key: value for key, value in member.items() if key not in (SECRET, SECRET_FILE)}
+        nested = {key: value for key, value in member.items() if key == _RESOURCE_CLIENT and isinstance(value, Mapping)}
+        rest = {key: value for key, value in member.items() if key not in (SECRET, SECRET_FILE, *nested)}
         members[name] = _resolved(rest, where, read)
+        members[name] |= _without_secrets(nested, where, read, server, read_file, secrets)
         key, value = _secret(member, where, read, read_file)
         if key:
             secrets[key] = value

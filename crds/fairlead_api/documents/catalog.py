@@ -109,6 +109,9 @@ class SentCredential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=
         return f"SentCredential({sorted(self.headers)}, {sorted(self.query)}, {sorted(self.cookies)})"
 
 
+_SECRETS: Final = ("token", "client_secret", "private_key", "resource_client_secret", "resource_private_key")
+
+
 class Credential(SentCredential, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
     """Content of one key of a credentials Secret: headers for each request, variables for the child's environment, and
     arguments of tools.
@@ -123,11 +126,15 @@ class Credential(SentCredential, rename="camel", omit_defaults=True, frozen=True
     """Secret of the OAuth client in `Catalog.oauth`."""
     private_key: str = ""
     """Private key of that client, PEM or JWK, for `private_key_jwt`."""
+    resource_client_secret: str = ""
+    """Secret of the client in `OAuthSettings.resource_client`."""
+    resource_private_key: str = ""
+    """Private key of that client."""
     arguments: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     """Values of hidden arguments, by the server's names of the tool and the argument."""
 
     def __repr__(self) -> str:
-        secrets = "".join(f", {name}" for name in ("token", "client_secret", "private_key") if getattr(self, name))
+        secrets = "".join(f", {name}" for name in _SECRETS if getattr(self, name))
         openapi = "".join(
             f", {name}={sorted(getattr(self, name))}" for name in ("query", "cookies", "schemes") if getattr(self, name)
         )

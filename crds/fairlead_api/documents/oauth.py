@@ -23,6 +23,10 @@ USER_KEY: Final = "userKey"
 """Each person enters a key of their own once, which the gateway keeps and sends with the person's calls."""
 ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
 """Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
+ID_JAG: Final = "IdJag"
+"""Profile of `tokenExchange`: by an assertion of the identity provider for the authorization server of the MCP server
+(draft-ietf-oauth-identity-assertion-authz-grant).
+"""
 PERSON: Final = "Person"
 AGENT: Final = "Agent"
 STANDARD_PARAMETERS: Final = frozenset(
@@ -81,13 +85,25 @@ class UserKeySettings(DocumentStruct, kw_only=True, frozen=True):
     """Beginnings of valid keys; empty: any."""
 
 
+class ResourceClientSettings(DocumentStruct, kw_only=True, frozen=True):
+    """Client of the gateway at the authorization server of an MCP server, with the profile `IdJag`."""
+
+    client_id: str
+    client_authentication: str = "client_secret_basic"
+    issuer: str = ""
+    """Empty only without a secret: then the first issuer that the server names."""
+    token_hosts: str = ""
+    """Hosts to which the secret may be sent; empty: any."""
+    ca_bundle: str | None = None
+
+
 class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """How to get an access token for one server. An empty text is an absent value."""
 
     grant: str
     """`clientCredentials`, `tokenExchange`, `userConsent` or `userKey`."""
     profile: str = ""
-    """Variant of the grant: `EntraOnBehalfOf`; empty: as in the RFC."""
+    """Variant of the grant: `EntraOnBehalfOf` or `IdJag`; empty: as in the RFC."""
     client_id: str = ""
     """Empty with `userKey`, and with `userConsent` if the gateway registers itself, or names the document that
     describes it."""
@@ -129,6 +145,8 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """
     grants_per: str = PERSON
     """`Person`: all agents of a person share a token; `Agent`: each agent of a person has its own."""
+    resource_client: ResourceClientSettings | None = None
+    """With the profile `IdJag`: the client at the authorization server of the MCP server; else None."""
     token_hosts: str = ""
     """Hosts to which the client's secret may be sent: the value of the Secret's annotation `fairlead.dev/hosts`; empty:
     any.

@@ -137,6 +137,12 @@ class GrantFailed(McpError):
             return self.again()
         return self._copy(f"there is no access token for a call of the server {server}: {self}")
 
+    def in_step(self, step: str) -> GrantFailed:
+        """Copy the exception, with the step of a grant that it happened in."""
+        copy = self._copy(f"{step}: {self}")
+        copy.impersonal = f"{step}: {self.impersonal}"
+        return copy
+
     def again(self) -> GrantFailed:
         """Copy the exception, without its traceback, to raise it for another caller."""
         return self._copy(str(self))

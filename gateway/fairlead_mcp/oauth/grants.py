@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from fairlead_api.documents.oauth import (
     CLIENT_CREDENTIALS,
     ENTRA_ON_BEHALF_OF,
+    ID_JAG,
     STANDARD_PARAMETERS,
     TOKEN_EXCHANGE,
     USER_CONSENT,
@@ -25,6 +26,7 @@ from fairlead_mcp.oauth.subject import TokenSubject
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  # the name of a type
 ID_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105  # likewise
 JWT_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"
+ID_JAG_TYPE: Final = "urn:ietf:params:oauth:token-type:id-jag"
 _TOKEN_EXCHANGE_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  # the name of a grant
 _JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
@@ -39,8 +41,10 @@ def check_settings(settings: OAuthSettings) -> None:
     secretless = not settings.client_id or settings.client_authentication == NONE
     if settings.grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT):
         problem = f"the grant {settings.grant[:40]!r} is unknown"
-    elif settings.profile not in ("", ENTRA_ON_BEHALF_OF):
+    elif settings.profile not in ("", ENTRA_ON_BEHALF_OF, ID_JAG):
         problem = f"the profile {settings.profile[:40]!r} is unknown"
+    elif (settings.profile == ID_JAG) != (settings.resource_client is not None):
+        problem = "the profile IdJag and resourceClient need each other"
     elif consent and bool(settings.token_url) != bool(settings.authorization_url):
         problem = "set authorizationURL and tokenURL together"
     elif not settings.client_id and (not consent or settings.token_url):
@@ -111,6 +115,23 @@ def grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[str
             **parameters,
         }
     return {"grant_type": "client_credentials", **parameters}
+
+
+def assertion_parameters(settings: OAuthSettings, subject: TokenSubject, issuer: str, resource: str) -> dict[str, str]:
+    """Parameters of an exchange for an assertion (draft-ietf-oauth-identity-assertion-authz-grant section 4.3)."""
+    return {
+        "grant_type": _TOKEN_EXCHANGE_GRANT,
+        "requested_token_type": ID_JAG_TYPE,
+        "subject_token": subject.token,
+        "subject_token_type": settings.subject_token_type or ACCESS_TOKEN_TYPE,
+        "audience": issuer,
+        "resource": resource,
+    }
+
+
+def redemption_parameters(assertion: str) -> dict[str, str]:
+    """Parameters that redeem an assertion (RFC 7523 section 2.1)."""
+    return {"grant_type": _JWT_BEARER_GRANT, "assertion": assertion}
 
 
 def code_parameters(code: str, verifier: str, redirect_uri: str, resource: str) -> dict[str, str]:

@@ -34,6 +34,8 @@ class TokenForm(NamedTuple):
     """`exp` of the subject token, in seconds since the epoch, which no access token outlives."""
     known_scopes: tuple[str, ...] = ()
     """Scopes of the token where neither request nor answer names any."""
+    asks_for_assertion: bool = False
+    """Whether the answer has an assertion (ID-JAG) in place of an access token."""
 
 
 class IssuerClient:
@@ -103,6 +105,7 @@ class IssuerClient:
             secret_mask(secrets),
             endpoint.authentication_methods,
             self._settings.grant,
+            asks_for_assertion=form.asks_for_assertion,
         )
         now = self._access.clock()
         if self._authentication.signs and answer.status >= 400:

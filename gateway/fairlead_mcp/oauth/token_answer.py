@@ -19,7 +19,7 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.masking import SHOWN, Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import BAD_ANSWER, SUBJECT_TOKEN_EXPIRED, GrantFailed
-from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, JWT_TYPE
+from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, ID_JAG_TYPE, JWT_TYPE
 from fairlead_mcp.oauth.refusal_advice import RefusalAdvice, advise
 from fairlead_mcp.oauth.scopes import bounded_scopes, split_scopes
 
@@ -87,6 +87,8 @@ class TokenRequest(NamedTuple):
     """Methods that the issuer's metadata names."""
     grant: str = TOKEN_EXCHANGE
     """That of the settings."""
+    asks_for_assertion: bool = False
+    """Whether an assertion (ID-JAG) is expected, and no access token."""
 
 
 class IssuedToken(NamedTuple):
@@ -124,18 +126,28 @@ def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> I
     value = members.access_token or ""
     if not value or len(value) > MAX_TOKEN_CHARACTERS or _VALUE.fullmatch(value) is None:
         raise _bad(request, "sent no usable access_token")
-    if members.token_type is not None and members.token_type.lower() != "bearer":
-        kind = _quote(members.token_type, request)
-        raise _bad(request, f"sent a token of the token_type {kind}, which is not for calling servers (Bearer is)")
-    if members.issued_token_type not in (None, "", ACCESS_TOKEN_TYPE, JWT_TYPE):
-        kind = _quote(members.issued_token_type or "", request)
-        raise _bad(request, f"sent a token of the issued_token_type {kind} instead of an access token")
+    _check_kind(members, request)
     expires_at = min(now + _lifetime(members.expires_in, request), request.subject_expires_at)
     if expires_at <= now:
         raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
     access = AccessToken.bearer(value, expires_at, _granted_scopes(members.scope, request))
     refresh_token, id_token = _text(members.refresh_token), _text(members.id_token)
     return IssuedToken(access, refresh_token, _refresh_end(members, now), id_token)
+
+
+def _check_kind(members: _TokenMembers, request: TokenRequest) -> None:
+    """Raise GrantFailed for another kind of token than the one that was asked for."""
+    if request.asks_for_assertion:
+        if members.issued_token_type != ID_JAG_TYPE:
+            kind = _quote(members.issued_token_type or "none", request)
+            raise _bad(request, f"sent a token of the issued_token_type {kind} instead of an assertion (id-jag)")
+        return
+    if members.token_type is not None and members.token_type.lower() != "bearer":
+        kind = _quote(members.token_type, request)
+        raise _bad(request, f"sent a token of the token_type {kind}, which is not for calling servers (Bearer is)")
+    if members.issued_token_type not in (None, "", ACCESS_TOKEN_TYPE, JWT_TYPE):
+        kind = _quote(members.issued_token_type or "", request)
+        raise _bad(request, f"sent a token of the issued_token_type {kind} instead of an access token")
 
 
 def _text(value: object) -> str:

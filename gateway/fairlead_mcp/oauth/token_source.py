@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, USER_CONSENT, USER_KEY, OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.assertion_grants import AssertionGrants
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consented_grants import ConsentedGrants
 from fairlead_mcp.oauth.entered_keys import EnteredKeys
@@ -405,4 +406,6 @@ def _grants(
         return EnteredKeys(settings, access, MemoryGrants() if store is None else store)
     if settings.grant == USER_CONSENT:
         return ConsentedGrants(settings, credential, access, MemoryGrants() if store is None else store)
+    if settings.resource_client is not None:
+        return AssertionGrants(settings, settings.resource_client, credential, access)
     return DirectGrants(settings, credential, access)

@@ -40,6 +40,7 @@ from fairlead_operator.server.presented_credentials import (
     present_client,
     present_header,
     present_key,
+    resource_secret_of,
     settings_of_calls,
 )
 from fairlead_operator.server.scheme_credentials import scheme_credentials, sent_credential
@@ -343,7 +344,11 @@ class Resolver:
         try:
             if grant is not None:
                 source = grant.secret_ref
-                return present_client(grant, None if source is None else await self._read(server, source))
+                other = resource_secret_of(grant)
+                secret_of_client = None if source is None else await self._read(server, source)
+                return present_client(
+                    grant, secret_of_client, None if other is None else await self._read(server, other)
+                )
             if isinstance(auth, Auth) and auth.user_key is not None:
                 return present_key(auth.user_key)
             if auth.static is None:  # possible only in a model that was not validated

@@ -30,6 +30,7 @@ from fairlead_operator.server.presented_credentials import (
     present_client,
     present_header,
     present_key,
+    resource_secret_of,
     settings_of_calls,
 )
 from fairlead_operator.server.scheme_credentials import scheme_credentials, sent_credential
@@ -189,7 +190,9 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     """Header or client that `auth` presents to the server. Raises Unresolved, UnusableSecret."""
     if auth.grant is not None:
         source = auth.grant.secret_ref
-        return present_client(auth.grant, None if source is None else _referenced(declared, contents, source))
+        other = resource_secret_of(auth.grant)
+        secret = None if source is None else _referenced(declared, contents, source)
+        return present_client(auth.grant, secret, None if other is None else _referenced(declared, contents, other))
     if isinstance(auth, Auth) and auth.user_key is not None:
         return present_key(auth.user_key)
     if auth.static is None:  # possible only in a model that was not validated

@@ -20,12 +20,14 @@ from fairlead_api.documents.oauth import (
     USER_CONSENT,
     USER_KEY,
     OAuthSettings,
+    ResourceClientSettings,
     UserKeySettings,
 )
 from fairlead_api.meta import ANNOTATION_HOSTS
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import (
     BearerAuth,
+    CredentialSource,
     Grant,
     HeaderAuth,
     McpServerSpec,
@@ -96,15 +98,47 @@ def present_header(auth: BearerAuth | HeaderAuth, text: str, version: str) -> Pr
     return PresentedCredential(Credential(headers=headers), version=version)
 
 
-def present_client(grant: Grant, secret: ReferencedSecret | None) -> PresentedCredential:
-    """The client of a grant, with its secret or private key; `secret` is None for a client without one.
+def resource_secret_of(grant: Grant) -> CredentialSource | None:
+    """Reference to the secret of the client at the authorization server of the server; None without one."""
+    own = grant.resource_client if isinstance(grant, TokenExchangeAuth) else None
+    return None if own is None else own.secret_ref
+
+
+def present_client(
+    grant: Grant, secret: ReferencedSecret | None, resource_secret: ReferencedSecret | None = None
+) -> PresentedCredential:
+    """The client of a grant, with its secret or private key; `secret` is None for a client without one, and
+    `resource_secret` is that of `resource_secret_of`.
 
     Raises UnusableSecret. The endpoint of an issuer without `tokenURL` is known after discovery only:
     `OAuthSettings.token_hosts` has the hosts to which the secret may go then.
     """
-    value = None if secret is None else _client(grant, secret)
-    hosts = (secret.hosts if secret is not None else None) or ""
-    return PresentedCredential(value, _settings(grant, hosts), secret.version if secret is not None else "")
+    value = None if secret is None else _client(grant.client_authentication, grant.token_url, secret)
+    settings = _settings(grant, _hosts(secret))
+    version = secret.version if secret is not None else ""
+    own = grant.resource_client if isinstance(grant, TokenExchangeAuth) else None
+    if own is None:
+        return PresentedCredential(value, settings, version)
+    if resource_secret is not None:
+        client = _client(own.client_authentication, None, resource_secret)
+        value = msgspec.structs.replace(
+            value or Credential(),
+            resource_client_secret=client.client_secret,
+            resource_private_key=client.private_key,
+        )
+        version = f"{version} {resource_secret.version}"
+    resource_client = ResourceClientSettings(
+        client_id=own.client_id,
+        client_authentication=own.client_authentication,
+        issuer=own.issuer or "",
+        token_hosts=_hosts(resource_secret),
+        ca_bundle=own.ca_bundle,
+    )
+    return PresentedCredential(value, msgspec.structs.replace(settings, resource_client=resource_client), version)
+
+
+def _hosts(secret: ReferencedSecret | None) -> str:
+    return (secret.hosts if secret is not None else None) or ""
 
 
 def present_key(auth: UserKeyAuth) -> PresentedCredential:
@@ -121,9 +155,9 @@ def present_key(auth: UserKeyAuth) -> PresentedCredential:
     return PresentedCredential(oauth=OAuthSettings(grant=USER_KEY, user_key=key))
 
 
-def _client(grant: Grant, secret: ReferencedSecret) -> Credential:
+def _client(authentication: str | None, token_url: str | None, secret: ReferencedSecret) -> Credential:
     """The client's secret or private key. Raises UnusableSecret."""
-    _check_hosts(grant, secret)
+    _check_hosts(token_url, secret)
     what = secret.label
     try:
         text = secret.value.decode().strip(_BLANKS)
@@ -131,7 +165,7 @@ def _client(grant: Grant, secret: ReferencedSecret) -> Credential:
         raise UnusableSecret(Cause.SECRET_VALUE_INVALID, f"{what} is not text in UTF-8") from None
     if not text:
         raise UnusableSecret(Cause.SECRET_KEY_MISSING, f"Secret {secret.name} has no value under the key {secret.key}")
-    if grant.client_authentication == "private_key_jwt":
+    if authentication == "private_key_jwt":
         if not _is_private_key(text):
             message = f"{what} is not a private key: a PEM text that begins with -----BEGIN PRIVATE KEY-----, or a JWK"
             raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
@@ -145,17 +179,16 @@ def _client(grant: Grant, secret: ReferencedSecret) -> Credential:
     return Credential(client_secret=text)
 
 
-def _check_hosts(grant: Grant, secret: ReferencedSecret) -> None:
+def _check_hosts(token_url: str | None, secret: ReferencedSecret) -> None:
     """Raise UnusableSecret if the Secret may not be sent to the token endpoint."""
     if secret.hosts is None:
         return
     if not secret.hosts.strip(" ,"):
         message = f"the annotation {ANNOTATION_HOSTS} of Secret {secret.name} is empty, so it may not be sent anywhere"
         raise UnusableSecret(Cause.HOST_NOT_ALLOWED, message)
-    if grant.token_url is not None and not hosts_allow(secret.hosts, grant.token_url):
+    if token_url is not None and not hosts_allow(secret.hosts, token_url):
         message = (
-            f"Secret {secret.name} may be sent to {secret.hosts} only, but the token endpoint is at "
-            f"{origin(grant.token_url)}"
+            f"Secret {secret.name} may be sent to {secret.hosts} only, but the token endpoint is at {origin(token_url)}"
         )
         raise UnusableSecret(Cause.HOST_NOT_ALLOWED, message)
 

@@ -15,6 +15,7 @@ from fairlead_api.documents.oauth import (
     USER_CONSENT,
     USER_KEY,
     OAuthSettings,
+    ResourceClientSettings,
     UserKeySettings,
 )
 from fairlead_api.v1alpha1.mcpserver import (
@@ -257,4 +258,27 @@ def test_settings_of_a_key_have_all_that_the_spec_says() -> None:
     )
     assert present_key(UserKeyAuth(env="DESK_KEY")).oauth == OAuthSettings(
         grant=USER_KEY, user_key=UserKeySettings(env="DESK_KEY")
+    )
+
+
+def test_the_client_at_the_servers_own_authorization_server_has_a_secret_of_its_own() -> None:
+    client = {
+        "issuer": "https://auth.example.com",
+        "clientID": "wiki",
+        "clientAuthentication": "client_secret_post",
+        "secretRef": {"name": "wiki", "key": "token"},
+        "caBundle": "-----BEGIN CERTIFICATE-----",
+    }
+    grant = exchange(issuer="https://login.example.com", profile="IdJag", resourceClient=client)
+    presented = present_client(grant, secret(), secret(b"another", "auth.example.com", "2"))
+    assert presented.value == Credential(client_secret="s3cret", resource_client_secret="another")
+    assert presented.version == "1 2"
+    assert presented.oauth is not None
+    assert presented.oauth.profile == "IdJag"
+    assert presented.oauth.resource_client == ResourceClientSettings(
+        client_id="wiki",
+        client_authentication="client_secret_post",
+        issuer="https://auth.example.com",
+        token_hosts="auth.example.com",
+        ca_bundle="-----BEGIN CERTIFICATE-----",
     )

@@ -23,9 +23,12 @@ from fairlead_api.v1alpha1.mcpserver.auth_rules import (
     ENDPOINT,
     ENTRA_REQUEST,
     ENTRA_TENANT,
+    ID_JAG_AUDIENCE,
+    ID_JAG_CLIENT,
     ISSUER,
     PARAMETERS,
     RESOURCE,
+    RESOURCE_CLIENT_ISSUER,
     SCOPE,
     TOKEN_URL,
 )
@@ -150,6 +153,27 @@ class ClientCredentialsAuth(OAuthClient):
     guards: ClassVar[tuple[ValidationRule, ...]] = (ENDPOINT,)
 
 
+class ResourceClient(Model):
+    """Client of Fairlead at the authorization server that issues tokens for the server."""
+
+    issuer: Annotated[str, Field(min_length=1, max_length=2048), ISSUER] | None = None
+    """Authorization server, as its metadata spells it (RFC 8414). Absent: the first one that the metadata of the server
+    names (RFC 9728)."""
+    client_id: str = Field(min_length=1, max_length=512, alias="clientID")
+    """Identifier of the client there."""
+    client_authentication: Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"] = (
+        "client_secret_basic"
+    )
+    """How the client authenticates: a secret in a header, a secret in the form, a signed JWT, or not."""
+    secret_ref: CredentialSource | None = None
+    """Secret with the client's secret or, for `private_key_jwt`, its private key (PEM or JWK); required except with
+    `clientAuthentication: none`. Its annotation `fairlead.dev/hosts` is about the token endpoint."""
+    ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
+    """Certificates (PEM) that verify the authorization server. Absent: the system's authorities."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (CLIENT_SECRET, RESOURCE_CLIENT_ISSUER)
+
+
 class TokenExchangeAuth(OAuthClient):
     """Access tokens that Fairlead obtains for each caller in exchange for the caller's own token (RFC 8693). That token
     is sent to its own issuer; to another issuer, or to a `tokenURL`, only if the installation allows it
@@ -163,14 +187,25 @@ class TokenExchangeAuth(OAuthClient):
     secret_ref: CredentialSource | None = None
     """Secret with the client's secret or, for `private_key_jwt`, its private key (PEM or JWK); required except with
     `clientAuthentication: none`. The annotation `fairlead.dev/hosts` of this Secret is about the token endpoint."""
-    profile: Literal["EntraOnBehalfOf"] | None = None
-    """Variant of the grant: `EntraOnBehalfOf` is Microsoft Entra's on-behalf-of flow. Absent: as in RFC 8693."""
+    profile: Literal["EntraOnBehalfOf", "IdJag"] | None = None
+    """Variant of the grant: `EntraOnBehalfOf` is Microsoft Entra's on-behalf-of flow. `IdJag`: `issuer`
+    issues an assertion (ID-JAG), for which the authorization server of the server gives the token. Absent: as in
+    RFC 8693."""
+    resource_client: ResourceClient | None = None
+    """With `profile: IdJag`: the client at the authorization server of the server."""
     subject_token_type: SubjectTokenType | None = None
     """Type of the caller's token. Absent: an access token."""
     grants_per: Literal["Person", "Agent"] = "Person"
     """`Person`: all agents of a person share a token. `Agent`: each agent of a person has its own."""
 
-    guards: ClassVar[tuple[ValidationRule, ...]] = (ENDPOINT, CLIENT_SECRET, ENTRA_TENANT, ENTRA_REQUEST)
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ENDPOINT,
+        CLIENT_SECRET,
+        ENTRA_TENANT,
+        ENTRA_REQUEST,
+        ID_JAG_CLIENT,
+        ID_JAG_AUDIENCE,
+    )
 
 
 class UserConsentAuth(OAuthRequest):

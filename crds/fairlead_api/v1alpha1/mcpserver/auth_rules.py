@@ -114,20 +114,21 @@ def _has_scopes_and_tenant(client: Any) -> bool:
 
 
 ENTRA_TENANT: Final = ValidationRule(
-    cel="!has(self.profile) || (has(self.scopes) && size(self.scopes) > 0 && "
+    cel="!has(self.profile) || self.profile != 'EntraOnBehalfOf' || (has(self.scopes) && size(self.scopes) > 0 && "
     + " && ".join(f"(!has(self.{url}) || !self.{url}.matches(r'{_ANY_TENANT}'))" for url in ("issuer", "tokenURL"))
     + ")",
     message="profile EntraOnBehalfOf needs scopes, such as api://tools/.default, and the issuer or token endpoint of "
     "one tenant, such as https://login.microsoftonline.com/TENANT/v2.0",
-    holds=lambda client: client.profile is None or _has_scopes_and_tenant(client),
+    holds=lambda client: client.profile != "EntraOnBehalfOf" or _has_scopes_and_tenant(client),
 )
 ENTRA_REQUEST: Final = ValidationRule(
-    cel="!has(self.profile) || (!has(self.audience) && !has(self.resource) && !has(self.subjectTokenType) && "
+    cel="!has(self.profile) || self.profile != 'EntraOnBehalfOf' || (!has(self.audience) && "
+    "!has(self.resource) && !has(self.subjectTokenType) && "
     "!(has(self.clientAuthentication) && self.clientAuthentication == 'none'))",
     message="profile EntraOnBehalfOf names the server in scopes and needs a client with a secret or private key: "
     "remove audience, resource, subjectTokenType and clientAuthentication: none",
     holds=lambda client: (
-        client.profile is None
+        client.profile != "EntraOnBehalfOf"
         or (
             client.audience is None
             and client.resource is None
@@ -135,4 +136,21 @@ ENTRA_REQUEST: Final = ValidationRule(
             and client.client_authentication != "none"
         )
     ),
+)
+ID_JAG_CLIENT: Final = ValidationRule(
+    cel="(has(self.profile) && self.profile == 'IdJag') == has(self.resourceClient)",
+    message="profile IdJag needs resourceClient, the client at the authorization server of the server: set both or "
+    "neither",
+    holds=lambda client: (client.profile == "IdJag") == (client.resource_client is not None),
+)
+ID_JAG_AUDIENCE: Final = ValidationRule(
+    cel="!has(self.resourceClient) || !has(self.audience)",
+    message="with profile IdJag, the audience is the authorization server of the server: remove audience, and set "
+    "resourceClient.issuer if the server does not name it",
+    holds=lambda client: client.resource_client is None or client.audience is None,
+)
+RESOURCE_CLIENT_ISSUER: Final = ValidationRule(
+    cel="!has(self.secretRef) || has(self.issuer)",
+    message="a client with a secret needs issuer, the authorization server to which the secret may be sent",
+    holds=lambda client: client.secret_ref is None or client.issuer is not None,
 )
