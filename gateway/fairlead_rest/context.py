@@ -153,10 +153,9 @@ class RestContext:
 
     def administers(self, identity: Identity) -> bool:
         """Whether the principal is an administrator. If authentication is off, every principal is. With a key that a
-        principal made for itself, it never is, nor by the token of a client that registered itself.
+        principal made for itself, it never is, nor by the token of a client that no setting names.
         """
-        of_anybody = identity.kind == "jwt" and identity.issued_here and identity.agent is None
-        if identity.made or of_anybody:
+        if identity.made or identity.of_anybody:
             return False
         certain = (key for key in subjects_of(identity) if key not in identity.doubtful)
         return self.guard.identities.open or not self.administration.groups.isdisjoint(certain)

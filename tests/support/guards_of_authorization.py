@@ -223,8 +223,15 @@ AUTHORIZATION = (
     Guard(
         "an administrator's rights for a client that registered itself",
         "fairlead_rest.context",
-        (("        if identity.made or of_anybody:\n", "        if identity.made:\n"),),
+        (("        if identity.made or identity.of_anybody:\n", "        if identity.made:\n"),),
         f"{_ANYBODY}::test_client_that_registered_itself_does_not_administer_for_an_administrator",
+        "200 == 403",
+    ),
+    Guard(
+        "an administrator's rights for a client of any host",
+        f"{_PROTOCOL}.token",
+        (("scopes, of_anybody=not client.is_named)", "scopes)"),),
+        f"{_ANYBODY}::test_client_of_any_host_does_not_administer_for_an_administrator",
         "200 == 403",
     ),
     Guard(

@@ -66,7 +66,7 @@ class AssertionGrant:
             used_at=now,
             ends_at=now + MAX_SECONDS,
         )
-        token = await parts.tokens.issue(session)
+        token = await parts.tokens.issue(session, of_anybody=not client.is_named)
         # last, so that a request that fails for another reason can be sent again
         if not await assertions.spent.spend(accepted.person.issuer, accepted.id, accepted.ends_at):
             raise refused("the assertion was used before (claim jti): get a new one for each request")

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.protocol.assertion_grant import AssertionGrant
 from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, ClientRequests, away, names_client
 from fairlead_authorization.protocol.grants import SessionGrant
@@ -85,7 +86,7 @@ class ClientTokenEndpoint:
         try:
             scopes = self._requests.check(authenticated, SessionGrant(issued.session))
             self._check_resource(form.get("resource"), issued)
-            return await self._content(issued, scopes)
+            return await self._content(issued, client, scopes)
         except OAuthRefusal:
             # somebody else may have the code
             with contextlib.suppress(SessionsAway):
@@ -102,7 +103,7 @@ class ClientTokenEndpoint:
         # a refused request has used its token up, which is good for the same successor a while
         scopes = self._requests.check(authenticated, SessionGrant(issued.session))
         self._check_resource(form.get("resource"), issued)
-        return await self._content(issued, scopes)
+        return await self._content(issued, client, scopes)
 
     def _check_resource(self, resource: str | None, issued: IssuedRefreshToken) -> None:
         """Raise OAuthRefusal unless a request names the session's own resource, or none (RFC 8707 section 2.2)."""
@@ -110,8 +111,10 @@ class ClientTokenEndpoint:
         if resource is not None and canonical_resource(resource, self._parts.issuer) != own:
             raise OAuthRefusal("invalid_target", f"the person has signed in for the resource {own} alone")
 
-    async def _content(self, issued: IssuedRefreshToken, scopes: tuple[str, ...]) -> dict[str, Any]:
-        token = await self._parts.tokens.issue(issued.session, scopes)
+    async def _content(
+        self, issued: IssuedRefreshToken, client: RegisteredClient, scopes: tuple[str, ...]
+    ) -> dict[str, Any]:
+        token = await self._parts.tokens.issue(issued.session, scopes, of_anybody=not client.is_named)
         content = {
             "access_token": token.value,
             "token_type": "Bearer",

@@ -16,6 +16,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.own_tokens import (
     AGENT_CLAIM,
     ALGORITHM,
+    ANYBODY_CLAIM,
     CLIENT_CLAIM,
     JWT_TYPE,
     MAX_SECONDS,
@@ -48,9 +49,12 @@ class AccessTokens:
         self._seconds = min(seconds, MAX_SECONDS)
         self._now = now
 
-    async def issue(self, session: ClientSession, scopes: Sequence[str] | None = None) -> IssuedAccessToken:
-        """Token for a session, with fewer scopes if `scopes` says so. A session without an id is not stored, as that of
-        an assertion, and its token cannot be ended before it expires. Raises SessionsAway.
+    async def issue(
+        self, session: ClientSession, scopes: Sequence[str] | None = None, *, of_anybody: bool = False
+    ) -> IssuedAccessToken:
+        """Token for a session, with fewer scopes if `scopes` says so. `of_anybody`: no setting names the client. A
+        session without an id is not stored, as that of an assertion, and its token cannot be ended before it expires.
+        Raises SessionsAway.
         """
         person = session.person
         claims: dict[str, Any] = {
@@ -64,6 +68,8 @@ class AccessTokens:
             claims[SESSION_CLAIM] = session.id
         if session.agent is not None:
             claims[AGENT_CLAIM] = session.agent
+        if of_anybody:
+            claims[ANYBODY_CLAIM] = True
         return await self._sign(claims, session.ends_at)
 
     async def issue_to_workload(self, workload: Identity, resource: str) -> IssuedAccessToken:

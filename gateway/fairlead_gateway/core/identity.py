@@ -94,6 +94,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
     issued_here: bool = False
     """Whether the gateway itself issued the token, so that no authorization server of a server takes it."""
+    of_anybody: bool = False
+    """Whether the token is of a client that no setting names, so that anybody may be behind it; it has no rights of
+    administrators.
+    """
     session: str = ""
     """Sign-in of a client at the gateway that the token is of; its provider's tokens are the person's towards other
     authorization servers. Empty: none.

@@ -50,6 +50,8 @@ PERSON_CLAIM: Final = "fairlead_person"
 """Claim with the person: `iss`, `sub` and the other claims of the provider."""
 AGENT_CLAIM: Final = "fairlead_agent"
 """Claim with the name of the client in policies; missing for a client that chose its name."""
+ANYBODY_CLAIM: Final = "fairlead_anybody"
+"""Claim of a client that nobody named, which is true; missing for others."""
 SESSION_CLAIM: Final = "sid"
 """Claim with the session, with whose end the token ends."""
 CLIENT_CLAIM: Final = "client_id"
@@ -234,6 +236,7 @@ class OwnTokens:
             expires_at=ends,
             resource=resource,
             issued_here=True,
+            of_anybody=agent is None or claims.get(ANYBODY_CLAIM) is True,
             session=session,
         )
 

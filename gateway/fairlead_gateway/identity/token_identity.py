@@ -29,6 +29,7 @@ def token_identity(
     expires_at: float,
     resource: str = "",
     issued_here: bool = False,
+    of_anybody: bool = False,
     session: str = "",
 ) -> Identity:
     """Identity by verified claims, whose `sub` is a text, of `issuer`. `issuer_names` are all issuers that policies may
@@ -47,6 +48,7 @@ def token_identity(
         credential=credential,
         resource=resource,
         issued_here=issued_here,
+        of_anybody=of_anybody,
         session=session,
         expires_at=expires_at,
     )

@@ -97,6 +97,28 @@ async def test_client_that_registered_itself_does_not_administer_for_an_administ
         assert await world.call(direct, EVERYBODYS) == 200
 
 
+async def test_client_of_any_host_does_not_administer_for_an_administrator(tmp_path: Path) -> None:
+    server = {"clientHosts": ["*", "named.example"]}
+    async with authorization_world(
+        tmp_path, server=server, client_documents=of_any_host, admin_groups=("staff",)
+    ) as world:
+        world.provider.id_claims = {"groups": ["staff"]}
+        for host, status in (("evil.example", 403), ("named.example", 200)):
+            attempt = document_client(host)
+            page = await world.come_back(await world.authorize(attempt))
+            _, tokens = await world.redeem(attempt, parameters(target_of(await world.decide(page)))["code"])
+            _, refreshed = await world.token(
+                {
+                    "grant_type": "refresh_token",
+                    "refresh_token": tokens["refresh_token"],
+                    "client_id": attempt.client_id,
+                }
+            )
+            for token in (tokens["access_token"], refreshed["access_token"]):
+                assert await world.call(token) == 200
+                assert await world.call(token, EVERYBODYS) == status
+
+
 async def ended(world: AuthorizationWorld, tokens: dict[str, Any]) -> bool:
     """Whether the sign-in of tokens of the client `desk` has ended."""
     status, _ = await world.refresh(tokens)
