@@ -123,7 +123,7 @@ def assertion_parameters(settings: OAuthSettings, subject: TokenSubject, issuer:
         "grant_type": _TOKEN_EXCHANGE_GRANT,
         "requested_token_type": ID_JAG_TYPE,
         "subject_token": subject.token,
-        "subject_token_type": settings.subject_token_type or ACCESS_TOKEN_TYPE,
+        "subject_token_type": subject_token_type(settings),
         "audience": issuer,
         "resource": resource,
     }
