@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -17,7 +18,9 @@ log = logging.getLogger(__name__)
 START_SECONDS: Final = 5.0
 """Time limit of the first look, after which tokens are accepted without it."""
 AGAIN_SECONDS: Final = 5.0
-"""Time until the next look: stores tell of changes only from some moments after the start."""
+"""Time until the next look: stores tell of changes only from some moments after they answer."""
+LOOKS: Final = 2
+"""Looks that a store has to answer."""
 
 
 class EndedSessions:
@@ -39,12 +42,14 @@ class EndedSessions:
     async def start(self) -> None:
         """Watch from now on, and reject the tokens of sessions that have ended before."""
         self._changes.start()
+        left = LOOKS
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._look()
+            left -= 1
         except (GrantStoreError, TimeoutError) as error:
             log.warning("Tokens of sessions that ended before the start are accepted for now: %s", error)
-        self._looking = asyncio.get_running_loop().create_task(self._look_again(), name="sessions ended before")
+        self._looking = asyncio.get_running_loop().create_task(self._look_again(left), name="sessions ended before")
 
     async def aclose(self) -> None:
         if self._looking is not None:
@@ -58,15 +63,13 @@ class EndedSessions:
             if key.server.startswith(session_ends.PREFIX):
                 self._end(key.server.removeprefix(session_ends.PREFIX))
 
-    async def _look_again(self) -> None:
-        """Look until the store answers."""
-        while True:
+    async def _look_again(self, left: int) -> None:
+        """Look until the store has answered as often as is left."""
+        while left:
             await self._pause(AGAIN_SECONDS)
-            try:
+            with contextlib.suppress(GrantStoreError):
                 await self._look()
-            except GrantStoreError:
-                continue
-            return
+                left -= 1
 
     async def _review(self, key: GrantKey) -> bool:
         """Reject the tokens of a changed session if it has ended; False if that is not known."""

@@ -13,13 +13,14 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from fairlead_authorization.sessions.access_tokens import AccessTokens
-from fairlead_authorization.sessions.ended_sessions import EndedSessions
+from fairlead_authorization.sessions.ended_sessions import LOOKS, EndedSessions
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_authorization.sessions.session_ends import PREFIX
 from fairlead_authorization.sessions.session_record import session_key
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_gateway.core.identity import Identity, ServiceAccount
+from fairlead_gateway.grants.reviewed_changes import ReviewedChanges
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import Tokens
 from fairlead_gateway.identity.own_tokens import ENDED, MAX_ENDED, MAX_SECONDS, SKEW_SECONDS, OwnTokens
@@ -336,6 +337,29 @@ async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_befor
         assert "has ended" in verdict.message
         assert isinstance(own.check(another), Identity)
         await watch.aclose()
+
+
+async def test_a_session_that_ends_while_a_store_comes_back_is_noticed(world: SessionWorld) -> None:
+    """The store answers, and tells of changes only from the next moment on."""
+    replica = world.replica()
+    issued = await replica.signed_in()
+    ended: list[str] = []
+    pauses = 0
+
+    async def pause(seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        _Store.away = False
+        if pauses == LOOKS:
+            await replica.sign_ins.end(key_of(), issued.session.id)
+
+    _Store.away = True
+    watch = EndedSessions(replica.store, ended.append, pause)
+    watch._changes = ReviewedChanges(MemoryGrants(), watch._review, "changes of a store that does not tell yet")
+    await watch.start()
+    await eventually(lambda: ended)
+    assert ended == [issued.session.id]
+    await watch.aclose()
 
 
 async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(world: SessionWorld) -> None:
