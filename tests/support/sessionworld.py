@@ -71,6 +71,8 @@ class RotatingProvider:
         self.grants: dict[str, str] = {}
         """Current refresh token by the grant."""
         self.requests = 0
+        self.lifetime = 300.0
+        """Seconds from now for which tokens are valid."""
         self.held: asyncio.Event | None = None
         """Answers come only after it is set."""
         self.answers: Callable[[SignedInPerson], SignedInPerson] | None = None
@@ -85,8 +87,8 @@ class RotatingProvider:
         self.grants.pop(token.partition(".")[0], None)
 
     def tokens(self, subject: str) -> dict[str, SubjectToken]:
-        """Tokens of an answer, valid for five minutes."""
-        token = SubjectToken(f"access of {subject} {self.requests}", self.clock() + 300)
+        """Tokens of an answer."""
+        token = SubjectToken(f"access of {subject} {self.requests}", self.clock() + self.lifetime)
         return {ACCESS_TOKEN_TYPE: token}
 
     async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:

@@ -35,7 +35,7 @@ from fairlead_mcp.oauth.token_cache import SKEW_PART, SKEW_SECONDS
 MAX_SESSIONS: Final = 2_048
 """Limit on the sessions whose tokens, or last failure, are in memory."""
 PAUSE_SECONDS: Final = 1.0
-"""Time for which a failure is answered again without another request."""
+"""Time for which any answer is given again without another request, also a failure or a token that has expired."""
 _Key: TypeAlias = tuple[bytes, str]
 """Person and session."""
 
@@ -95,11 +95,11 @@ class SubjectTokens:
     def _is_fresh(self, answer: _LastAnswer, token_type: str) -> bool:
         """Whether the last answer counts still."""
         now = self._now()
-        if answer.failure is not None:
-            return now < answer.at + PAUSE_SECONDS
+        if now < answer.at + PAUSE_SECONDS:
+            return True
         token = answer.tokens.get(token_type) or next(iter(answer.tokens.values()), None)
         if token is None:
-            return now < answer.at + PAUSE_SECONDS
+            return False
         return now < token.expires_at - min(SKEW_SECONDS, SKEW_PART * (token.expires_at - answer.at))
 
     def _begin(self, key: _Key) -> asyncio.Task[_LastAnswer]:
