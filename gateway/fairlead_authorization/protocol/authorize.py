@@ -82,8 +82,8 @@ class AuthorizationEndpoint:
         except _ClientRefused as error:
             outcome = "unavailable" if error.error == "temporarily_unavailable" else "refused"
             self._parts.counts.sign_ins[outcome] += 1
-            url = error_url(target.redirect_uri, error.error, str(error), target.state, self._parts.issuer)
-            return browser_redirect(url) if target.client.is_named else _refusal_page(url, target, error)
+            client, issuer = target.client, self._parts.issuer
+            return refusal(client, target.redirect_uri, error.error, str(error), target.state, issuer)
 
     async def _target(self, parameters: Parameters) -> _Target:
         """The client and its redirect URI, to which no error is sent before both are certain. Raises PageProblem."""
@@ -174,14 +174,16 @@ class AuthorizationEndpoint:
         return browser_redirect(begun.authorization.url, [*parts.states.surplus_cookies(request.cookies), cookie])
 
 
-def _refusal_page(url: str, target: _Target, error: _ClientRefused) -> Response:
-    """Page with a link in place of a redirect: with a client of anybody, links to the gateway would lead a browser
-    anywhere, before somebody has signed in (RFC 9700 section 4.11.2).
+def refusal(client: RegisteredClient, redirect_uri: str, code: str, message: str, state: str, issuer: str) -> Response:
+    """Redirect with an error to a client, before somebody has signed in; for a client of anybody a page with a link, as
+    links to the gateway would lead a browser anywhere (RFC 9700 section 4.11.2).
     """
-    host = redirect_host(target.redirect_uri)
-    text = f"You are not signed in: {error}. If you have just started this sign-in yourself, tell the program so."
-    status = 503 if error.error == "temporarily_unavailable" else 400
-    return choice_page(UNUSABLE, text, [(f"Go back to {host}", url)], status)
+    url = error_url(redirect_uri, code, message, state, issuer)
+    if client.is_named:
+        return browser_redirect(url)
+    text = f"You are not signed in: {message}. If you have just started this sign-in yourself, tell the program so."
+    status = 503 if code == "temporarily_unavailable" else 400
+    return choice_page(UNUSABLE, text, [(f"Go back to {redirect_host(redirect_uri)}", url)], status)
 
 
 async def find_client(parts: AuthorizationParts, client_id: str) -> RegisteredClient:

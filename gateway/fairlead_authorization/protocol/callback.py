@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import matches
-from fairlead_authorization.protocol.authorize import PageProblem, find_client
+from fairlead_authorization.protocol.authorize import PageProblem, find_client, refusal
 from fairlead_authorization.protocol.browser_state import PersonAwaited
 from fairlead_authorization.protocol.consent import ConsentPages, Recorder
 from fairlead_authorization.protocol.parameters import MAX_QUERY, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.provider import PersonDeclined, ProviderSignIn, SignedIn, SignInFailed
-from fairlead_authorization.protocol.responses import browser_redirect, error_url
+from fairlead_authorization.protocol.responses import browser_redirect, with_cookies
 from fairlead_authorization.sessions.session import ProviderAway, SessionsAway
 
 NOT_BEGUN: Final = (
@@ -59,8 +59,8 @@ class ProviderCallback:
         except SignInFailed as failed:
             raise PageProblem(f"You are not signed in: {failed}.") from failed
         parts.counts.sign_ins["denied" if code == "access_denied" else "unavailable"] += 1
-        url = error_url(state.redirect_uri, code, message, state.client_state, parts.issuer)
-        return browser_redirect(url, [end])
+        answer = refusal(client, state.redirect_uri, code, message, state.client_state, parts.issuer)
+        return with_cookies(answer, [end])
 
     async def _lead_on(
         self, request: Request, state: PersonAwaited, client: RegisteredClient, signed_in: SignedIn, record: Recorder

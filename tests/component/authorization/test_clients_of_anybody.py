@@ -62,6 +62,19 @@ async def test_no_link_leads_a_browser_on_to_a_client_of_anybody(tmp_path: Path)
             assert parameters((await world.authorize(attempt)).location)["error"] == "unsupported_response_type"
 
 
+async def test_person_who_declines_at_the_provider_is_not_led_on_to_a_client_of_anybody(tmp_path: Path) -> None:
+    server = {"clientHosts": ["*", "named.example"]}
+    async with authorization_world(tmp_path, server=server, client_documents=of_any_host) as world:
+        world.provider.redirect = {"code": None, "error": "access_denied"}
+        for host, status in (("evil.example", 400), ("named.example", 303)):
+            attempt = document_client(host)
+            page = await world.come_back(await world.authorize(attempt))
+            assert page.status == status
+            where = page.location if status == 303 else page.text
+            assert f"{attempt.redirect_uri}?error=access_denied" in where
+            assert "Max-Age=0" in page.headers["set-cookie"]
+
+
 async def test_person_is_told_that_the_provider_of_a_client_of_anybody_is_away(tmp_path: Path) -> None:
     async with authorization_world(tmp_path, server=REGISTRATION) as world:
         attempt = await register(world)
