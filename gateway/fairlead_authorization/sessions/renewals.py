@@ -35,7 +35,7 @@ from fairlead_authorization.sessions.session_record import (
 )
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant, VersionedGrant
 
-CLAIM_SECONDS: Final = 20.0
+CLAIM_SECONDS: Final = 25.0
 """Time for which a replica renews a session alone; longer than the requests and the write take."""
 SKEW_SECONDS: Final = 120.0
 """Difference of the clocks of two replicas that makes no difference."""

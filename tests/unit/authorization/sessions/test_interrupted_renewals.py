@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead_authorization.protocol.provider import KEYS_SECONDS, RENEWAL_SECONDS
+from fairlead_authorization.sessions.renewals import CLAIM_SECONDS
 from fairlead_authorization.sessions.session import ProviderAway, RenewedPerson, SignedInPerson
+from fairlead_gateway.grants.secret_store import API_SECONDS
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from sessionworld import RotatingProvider, SessionWorld
 
@@ -34,3 +37,8 @@ async def test_refresh_token_of_the_provider_is_kept_although_its_keys_are_away(
         refreshed = await world.replica().refresh(issued.refresh_token)
         assert refreshed.refresh_token != issued.refresh_token
         assert provider.requests == 3
+
+
+def test_no_other_replica_asks_while_a_renewal_may_still_be_written() -> None:
+    """Or it would ask by the refresh token of before."""
+    assert CLAIM_SECONDS > RENEWAL_SECONDS + KEYS_SECONDS + API_SECONDS
