@@ -60,7 +60,7 @@ AUTHORIZATION = (
     Guard(
         "access for one client by the consent to another",
         f"{_PROTOCOL}.callback",
-        (("        if await self._parts.sessions.has_consent(session, client):\n", "        if True:\n"),),
+        (("        if waiting.has_consent:\n", "        if True:\n"),),
         f"{_TEST}::test_consent_to_one_client_is_none_to_another",
         "303 == 200",
     ),

@@ -23,6 +23,7 @@ from fairlead_authorization.sessions.session import (
     RenewedPerson,
     RequestedAccess,
     SignedInPerson,
+    WaitingSession,
 )
 from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_authorization.sessions.session_record import SessionTimes
@@ -124,7 +125,7 @@ class Replica:
         self._provider = world.provider
         self._subjects = SubjectTokens(self.sessions, self._provider.renew, self.ended.append, clock)
 
-    async def begun(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> ClientSession:
+    async def begun(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> WaitingSession:
         """A session that waits for the consent of a person who has just signed in."""
         grant = self._provider.grant() if renewable else ProviderGrant()
         return await self.sessions.begin(

@@ -65,8 +65,8 @@ class ProviderCallback:
     async def _lead_on(
         self, request: Request, state: PersonAwaited, client: RegisteredClient, signed_in: SignedIn, record: Recorder
     ) -> Response:
-        session = await self._parts.sessions.begin(signed_in.person, client, state.access, signed_in.grant)
-        if await self._parts.sessions.has_consent(session, client):
-            url = await self._consents.code_url(session, state, record)
+        waiting = await self._parts.sessions.begin(signed_in.person, client, state.access, signed_in.grant)
+        if waiting.has_consent:
+            url = await self._consents.code_url(waiting, state, record)
             return browser_redirect(url, [self._parts.states.end_cookie(state.id)])
-        return self._consents.ask(session, client, state)
+        return self._consents.ask(waiting.session, client, state)

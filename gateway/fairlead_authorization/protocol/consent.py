@@ -22,7 +22,7 @@ from fairlead_authorization.protocol.metadata import CONSENT
 from fairlead_authorization.protocol.parameters import MAX_FORM, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import code_url, error_url, with_cookies
-from fairlead_authorization.sessions.session import ClientSession, SignedInPerson
+from fairlead_authorization.sessions.session import ClientSession, SignedInPerson, WaitingSession
 from fairlead_gateway.identity.sealed_values import ValueTooLong
 from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.authorization_request import new_secret
@@ -88,9 +88,10 @@ class ConsentPages:
         if not (_is_own_form(request) and hmac.compare_digest(token, state.token.encode())):
             raise PageProblem(_FOREIGN, 403)
         person = SignedInPerson(issuer=state.issuer, subject=state.subject, claims={})
-        session = await parts.sessions.waiting(person, state.session_id)
-        if session is None:
+        waiting = await parts.sessions.waiting(person, state.session_id)
+        if waiting is None:
             raise PageProblem(_GONE, 403)
+        session = waiting.session
         if fields.get("decision") != "allow":
             await parts.sessions.end(jwt_person(person.issuer, person.subject), session.id)
             parts.counts.sign_ins["denied"] += 1
@@ -102,13 +103,13 @@ class ConsentPages:
         if client.digest != state.client_digest or client.id != session.client_id:
             raise PageProblem("The program has changed meanwhile: start again from it.")
         await parts.sessions.consent(session, client)
-        url = await self.code_url(session, state, record)
+        url = await self.code_url(waiting, state, record)
         return self._onward(url, state, "You can close this window once the program goes on.")
 
-    async def code_url(self, session: ClientSession, state: BrowserState, record: Recorder) -> str:
+    async def code_url(self, waiting: WaitingSession, state: BrowserState, record: Recorder) -> str:
         """URL that takes a code to the client. Raises SessionRefused, SessionsAway."""
-        parts = self._parts
-        code = await parts.sessions.issue_code(session)
+        parts, session = self._parts, waiting.session
+        code = await parts.sessions.issue_code(waiting)
         parts.counts.sign_ins["signed_in"] += 1
         scopes = " ".join(session.access.scopes)
         what = f"access to {session.access.resource}{f' for {scopes}' if scopes else ''}"

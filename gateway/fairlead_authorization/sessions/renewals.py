@@ -60,13 +60,15 @@ class Renewals:
         self._clock = clock
         self._pause = pause
 
-    async def renew(self, key: GrantKey, generation: int, renew: Renew) -> VersionedGrant | None:
-        """The session with the person as the provider says now, claimed if the provider was asked; its caller writes it
-        next. None if its refresh token was superseded meanwhile, or if it has ended. Raises
-        SessionRefused if the provider has ended the person's access, which ends the session, ProviderAway, and
-        SessionsAway.
+    async def renew(
+        self, key: GrantKey, generation: int, renew: Renew, latest: VersionedGrant
+    ) -> VersionedGrant | None:
+        """The session, whose record was `latest` a moment ago, with the person as the provider says now, claimed if the
+        provider was asked; its caller writes it next. None if its refresh token was superseded meanwhile, or if it has
+        ended. Raises SessionRefused if the provider has ended the person's access, which ends the session,
+        ProviderAway, and SessionsAway.
         """
-        stored = await self._claim(key, generation)
+        stored = await self._claim(key, generation, latest)
         if stored is None or not stored.grant.refresh_token:
             return stored
         try:
@@ -88,15 +90,15 @@ class Renewals:
             raise
         return VersionedGrant(grant, stored.version)
 
-    async def _claim(self, key: GrantKey, generation: int) -> VersionedGrant | None:
+    async def _claim(self, key: GrantKey, generation: int, latest: VersionedGrant) -> VersionedGrant | None:
         """Wait until no other replica renews the session, and let others wait from now on. None if it has changed.
 
         The time in a claim is that of another clock. So a claim ends here when its record has not changed for
         CLAIM_SECONDS; the time only tells one of now from one that was left long ago.
         """
         seen, seen_at = "", 0.0
+        stored: VersionedGrant | None = latest
         while True:
-            stored = await self._records.read(key)
             if stored is None or session_of(stored.grant).generation > generation:
                 return None
             if not stored.grant.refresh_token:
@@ -107,11 +109,13 @@ class Renewals:
                     seen, seen_at = stored.version, self._clock()
                 if self._clock() < seen_at + CLAIM_SECONDS:
                     await self._pause(PAUSE_SECONDS)
+                    stored = await self._records.read(key)
                     continue
             claim = msgspec.structs.replace(stored.grant, renewing_until=now + CLAIM_SECONDS)
             version = await self._records.write(key, claim, stored.version)
             if version is not None:
                 return VersionedGrant(claim, version)
+            stored = await self._records.read(key)
 
     async def _end_others(self, person: bytes, ended: StoredGrant) -> None:
         """End the sessions by a grant that the provider has ended."""

@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_gateway.core.identity import SubjectToken
+from fairlead_mcp.oauth.stored_grant import VersionedGrant
 
 
 class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,18 @@ class ClientSession(msgspec.Struct, frozen=True, kw_only=True):
     used_at: float
     ends_at: float
     """Seconds since the epoch; no token outlives it."""
+
+
+class WaitingSession(NamedTuple):
+    """A session that waits for the person's consent."""
+
+    session: ClientSession
+    record: VersionedGrant
+    """As it is stored."""
+    has_consent: bool = False
+    """Whether the person had consented before to this client, redirect host and scopes, and the client's digest is the
+    same. One that a page asks about had not.
+    """
 
 
 class IssuedRefreshToken(NamedTuple):
@@ -113,28 +126,22 @@ class SessionStore(Protocol):
 
     async def begin(
         self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
-    ) -> ClientSession:
+    ) -> WaitingSession:
         """Store a session that waits for the person's consent, ten minutes at most. Raises SessionRefused if what the
         provider says of the person, or the request, is too long to be stored.
         """
         ...
 
-    async def waiting(self, person: SignedInPerson, session_id: str) -> ClientSession | None:
+    async def waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
         """A session that waits for consent."""
-        ...
-
-    async def has_consent(self, session: ClientSession, client: RegisteredClient) -> bool:
-        """Whether the person has consented to this client, redirect host and scopes before, and the client's digest is
-        the same.
-        """
         ...
 
     async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
         """Remember the person's consent."""
         ...
 
-    async def issue_code(self, session: ClientSession) -> str:
-        """Authorization code of a session that waits, good once for 60 s. Raises SessionRefused if it does not wait."""
+    async def issue_code(self, waiting: WaitingSession) -> str:
+        """Authorization code of a session, good once for 60 s. Raises SessionRefused if it does not wait any more."""
         ...
 
     async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:

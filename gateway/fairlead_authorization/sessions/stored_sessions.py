@@ -25,6 +25,7 @@ from fairlead_authorization.sessions.session import (
     SessionsAway,
     SessionStore,
     SignedInPerson,
+    WaitingSession,
 )
 from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_authorization.sessions.session_record import (
@@ -95,24 +96,24 @@ class StoredSessions(SessionStore):
 
     async def begin(
         self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
-    ) -> ClientSession:
+    ) -> WaitingSession:
         now = self._now()
         stored = session_record.new_session(person, client, access, grant, self._times, now)
         key = session_key(jwt_person(person.issuer, person.subject), secrets.token_hex(12))
-        await self._make_room(key.person, stored, now)
-        await self._records.write(key, stored, "")
-        return client_session(key, stored)
+        records = await self._records.of_person(key.person)
+        await self._make_room(_sessions(records), stored, now)
+        version = await self._records.write(key, stored, "")
+        assert version is not None, "nobody else makes this random id"
+        session = client_session(key, stored)
+        has_consent = consents.covers(_consents(records), session, client, now)
+        return WaitingSession(session, VersionedGrant(stored, version), has_consent)
 
-    async def waiting(self, person: SignedInPerson, session_id: str) -> ClientSession | None:
+    async def waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
         key = session_key(jwt_person(person.issuer, person.subject), session_id)
         stored = await self._records.read(key)
         if stored is None or not is_in(stored.grant, "waiting", self._now()):
             return None
-        return client_session(key, stored.grant)
-
-    async def has_consent(self, session: ClientSession, client: RegisteredClient) -> bool:
-        records = await self._records.of_person(_person_of(session))
-        return consents.covers(_consents(records), session, client, self._now())
+        return WaitingSession(client_session(key, stored.grant), stored)
 
     async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
         key, consent = consents.new_consent(session, client, self._now())
@@ -121,18 +122,16 @@ class StoredSessions(SessionStore):
             await self._records.delete(other)
         await self._records.write(key, consent, None)
 
-    async def issue_code(self, session: ClientSession) -> str:
+    async def issue_code(self, waiting: WaitingSession) -> str:
         texts = await self._keys.texts()
+        session, (grant, version), now = waiting.session, waiting.record, self._now()
         key = session_key(_person_of(session), session.id)
-        stored, now = await self._records.read(key), self._now()
-        if stored is None or not is_in(stored.grant, "waiting", now):
-            raise SessionRefused("the sign-in was completed already, or has taken too long")
         proof = secrets.token_bytes(16)
-        if await self._records.write(
-            key, session_record.with_code(stored.grant, code_digest(proof), now), stored.version
+        if is_in(grant, "waiting", now) and await self._records.write(
+            key, session_record.with_code(grant, code_digest(proof), now), version
         ):
             return texts.seal("code", TokenContent(key.person, session.id, 0, proof))
-        raise SessionRefused("the sign-in was completed already")
+        raise SessionRefused("the sign-in was completed already, or has taken too long")
 
     async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:
         texts = await self._keys.texts()
@@ -180,7 +179,7 @@ class StoredSessions(SessionStore):
                 raise SessionRefused("the refresh token was used before, so its session has ended: sign in again")
             rotation = self._rotations.get(key)
             if rotation is None:
-                rotation = self._begin_rotation(key, content.generation, renew, texts)
+                rotation = self._begin_rotation(key, stored, content.generation, renew, texts)
             # goes on without waiters, or the provider's new refresh token might be lost
             issued = await asyncio.shield(rotation.task)
             if issued is not None and rotation.generation == content.generation:
@@ -201,7 +200,7 @@ class StoredSessions(SessionStore):
                 raise SessionRefused("the sign-in of this token has ended: sign in again")
             if not stored.grant.refresh_token:
                 raise NotRenewable("the identity provider gave no refresh token with this sign-in")
-            renewed = await self._renewals.renew(key, session_of(stored.grant).generation, noting)
+            renewed = await self._renewals.renew(key, session_of(stored.grant).generation, noting, stored)
             if renewed is None or not answers:
                 continue
             if await self._write(key, renewed.grant, renewed) is not None:
@@ -226,8 +225,11 @@ class StoredSessions(SessionStore):
 
     # Internals
 
-    def _begin_rotation(self, key: GrantKey, generation: int, renew: Renew, texts: TokenTexts) -> _Rotation:
-        task = asyncio.get_running_loop().create_task(self._rotate(key, generation, renew, texts), name="refresh")
+    def _begin_rotation(
+        self, key: GrantKey, stored: VersionedGrant, generation: int, renew: Renew, texts: TokenTexts
+    ) -> _Rotation:
+        rotating = self._rotate(key, stored, generation, renew, texts)
+        task = asyncio.get_running_loop().create_task(rotating, name="refresh")
         rotation = self._rotations[key] = _Rotation(generation, task)
         task.add_done_callback(lambda done: self._end_rotation(key, done))
         return rotation
@@ -238,12 +240,12 @@ class StoredSessions(SessionStore):
             task.exception()  # or asyncio would log it, if no waiter is left
 
     async def _rotate(
-        self, key: GrantKey, generation: int, renew: Renew, texts: TokenTexts
+        self, key: GrantKey, stored: VersionedGrant, generation: int, renew: Renew, texts: TokenTexts
     ) -> IssuedRefreshToken | None:
         """Supersede the refresh token with a number; None if the session has changed meanwhile. Raises SessionRefused,
         ProviderAway, SessionsAway.
         """
-        renewed = await self._renewals.renew(key, generation, renew)
+        renewed = await self._renewals.renew(key, generation, renew, stored)
         if renewed is None:
             return None
         rotated = session_record.rotated(renewed.grant, generation, self._now())
@@ -260,9 +262,8 @@ class StoredSessions(SessionStore):
                 self._records.write_later(key, renewed.grant, renewed.version)
             raise
 
-    async def _make_room(self, person: bytes, new: StoredGrant, now: float) -> None:
+    async def _make_room(self, records: Sequence[tuple[GrantKey, StoredGrant]], new: StoredGrant, now: float) -> None:
         """End the sessions of a person that are over, and those that leave no room for a new one."""
-        records = _sessions(await self._records.of_person(person))
         over = {key for key, grant in records if has_ended(grant, now)}
         others = sorted(
             (record for record in records if record[0] not in over),

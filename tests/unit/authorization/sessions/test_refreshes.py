@@ -219,7 +219,10 @@ async def test_a_replica_that_was_killed_while_it_asked_the_provider_is_waited_f
 ) -> None:
     issued = await replica.signed_in()
     world.provider.held = asyncio.Event()
-    killed = asyncio.create_task(replica.sessions._renewals.renew(_key(issued.session.id), 1, world.provider.renew))
+    key = _key(issued.session.id)
+    stored = await replica.store.read(key)
+    assert stored is not None
+    killed = asyncio.create_task(replica.sessions._renewals.renew(key, 1, world.provider.renew, stored))
     await eventually(lambda: world.provider.requests)
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)

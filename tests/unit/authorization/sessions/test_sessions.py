@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_authorization.sessions.consents import MAX_CONSENT_BYTES
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
-from fairlead_authorization.sessions.session import ClientSession, ProviderGrant, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import ProviderGrant, SessionRefused, SessionsAway
 from fairlead_authorization.sessions.session_record import (
     CODE_SECONDS,
     MAX_CLAIMS_BYTES,
@@ -46,9 +46,9 @@ async def refused(replica: Replica, code: str, client_id: str = CLIENT.id) -> st
 
 async def test_a_session_goes_from_the_sign_in_to_its_first_refresh_token(replica: Replica) -> None:
     begun = await replica.begun()
-    assert await replica.sessions.waiting(person(), begun.id) == begun
+    assert await replica.sessions.waiting(person(), begun.session.id) == begun
     issued = await replica.sessions.redeem(await replica.sessions.issue_code(begun), CLIENT.id)
-    assert await replica.sessions.waiting(person(), begun.id) is None
+    assert await replica.sessions.waiting(person(), begun.session.id) is None
     assert (issued.session.person, issued.session.access) == (person(), ACCESS)
     assert (issued.session.agent, issued.session.began_at) == (CLIENT.agent, NOW)
     assert [each.id for each in await replica.sign_ins.of(key_of())] == [issued.session.id]
@@ -56,7 +56,7 @@ async def test_a_session_goes_from_the_sign_in_to_its_first_refresh_token(replic
 
 async def test_a_session_of_somebody_else_does_not_wait_for_a_person(replica: Replica) -> None:
     begun = await replica.begun("ada")
-    assert await replica.sessions.waiting(person("ben"), begun.id) is None
+    assert await replica.sessions.waiting(person("ben"), begun.session.id) is None
 
 
 async def test_sessions_and_consents_are_not_accounts_at_servers(replica: Replica) -> None:
@@ -80,7 +80,7 @@ async def test_texts_of_records_show_no_secret(replica: Replica) -> None:
 async def test_a_sign_in_that_waits_too_long_is_over(world: SessionWorld, replica: Replica) -> None:
     begun = await replica.begun()
     world.later(WAITING_SECONDS)
-    assert await replica.sessions.waiting(person(), begun.id) is None
+    assert await replica.sessions.waiting(person(), begun.session.id) is None
     with pytest.raises(SessionRefused, match="taken too long"):
         await replica.sessions.issue_code(begun)
 
@@ -166,7 +166,7 @@ async def test_consents_of_a_person_have_room_in_bytes_and_the_oldest_make_way(
     for number in range(30):
         world.later(1)
         client = msgspec.structs.replace(CLIENT, id=f"https://claude.ai/{number:02}/{'c' * 1_000}")
-        await replica.sessions.consent(await replica.begun(client=client), client)
+        await replica.sessions.consent((await replica.begun(client=client)).session, client)
     stored = [grant for key, grant in await replica.store.of_person(key_of()) if key.server.startswith("consent:")]
     assert sum(len(msgspec.json.encode(grant)) for grant in stored) <= MAX_CONSENT_BYTES
     assert {grant.client_id[18:20] for grant in stored} == {f"{number:02}" for number in range(30 - len(stored), 30)}
@@ -231,18 +231,19 @@ async def test_a_client_revokes_its_refresh_token(replica: Replica) -> None:
     assert not await replica.sign_ins.of(key_of())
 
 
-async def consented(replica: Replica, session: ClientSession, **client: str) -> bool:
-    return await replica.sessions.has_consent(session, msgspec.structs.replace(CLIENT, **client))
+async def consented(replica: Replica, subject: str = "ada", **client: str) -> bool:
+    begun = await replica.begun(subject, client=msgspec.structs.replace(CLIENT, **client))
+    return begun.has_consent
 
 
 async def test_a_person_consents_once_until_the_client_changes(world: SessionWorld, replica: Replica) -> None:
     begun = await replica.begun()
-    assert not await consented(replica, begun)
-    await replica.sessions.consent(begun, CLIENT)
-    assert await consented(replica, await world.replica().begun())
-    assert not await consented(replica, begun, digest="d2")
-    assert not await consented(replica, begun, id="https://evil.example/client.json")
-    assert not await consented(replica, await replica.begun("ben"))
+    assert not begun.has_consent
+    await replica.sessions.consent(begun.session, CLIENT)
+    assert await consented(world.replica())
+    assert not await consented(replica, digest="d2")
+    assert not await consented(replica, id="https://evil.example/client.json")
+    assert not await consented(replica, "ben")
 
 
 @pytest.mark.parametrize(
@@ -261,9 +262,9 @@ async def test_a_person_consents_once_until_the_client_changes(world: SessionWor
 async def test_a_consent_covers_host_scopes_and_resource(
     replica: Replica, access: dict[str, str], covered: bool
 ) -> None:
-    await replica.sessions.consent(await replica.begun(), CLIENT)
+    await replica.sessions.consent((await replica.begun()).session, CLIENT)
     begun = await replica.begun(access=msgspec.structs.replace(ACCESS, **access))
-    assert await consented(replica, begun) is covered
+    assert begun.has_consent is covered
 
 
 async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWorld, replica: Replica) -> None:

@@ -28,7 +28,7 @@ def replica(world: SessionWorld) -> Replica:
 
 
 async def has_consent(replica: Replica, client: RegisteredClient = CLIENT) -> bool:
-    return await replica.sessions.has_consent(await replica.begun(client=client), client)
+    return (await replica.begun(client=client)).has_consent
 
 
 async def test_a_sign_in_says_whose_client_it_is_and_what_it_may(world: SessionWorld, replica: Replica) -> None:
@@ -85,14 +85,14 @@ async def test_an_ended_sign_in_takes_its_tokens_and_consent_with_it(replica: Re
 
 async def test_the_consent_to_another_client_stays(replica: Replica) -> None:
     issued, local = await replica.signed_in(), await replica.begun(client=LOCAL)
-    await replica.sessions.consent(local, LOCAL)
+    await replica.sessions.consent(local.session, LOCAL)
     assert await replica.sign_ins.end(key_of(), issued.session.id) is not None
     assert await has_consent(replica, LOCAL)
 
 
 async def test_all_sign_ins_of_a_person_end_with_those_in_progress(replica: Replica) -> None:
     issued, code, begun = await replica.signed_in(), await replica.code(), await replica.begun()
-    await replica.sessions.consent(begun, CLIENT)
+    await replica.sessions.consent(begun.session, CLIENT)
     ben = await replica.signed_in("ben")
     ended = [each.id async for each in replica.sign_ins.end_all(key_of())]
     assert ended == [issued.session.id]
@@ -108,6 +108,7 @@ async def test_a_consent_to_a_program_at_one_loopback_address_is_for_all(replica
     uris = ("http://127.0.0.1/back", "http://localhost/back")
     both = msgspec.structs.replace(LOCAL, redirect_uris=uris)
     accesses = [msgspec.structs.replace(ACCESS, redirect_uri=uri) for uri in uris]
-    here, there = [await replica.begun(client=both, access=access) for access in accesses]
-    await replica.sessions.consent(here, both)
-    assert await replica.sessions.has_consent(there, both)
+    here = await replica.begun(client=both, access=accesses[0])
+    await replica.sessions.consent(here.session, both)
+    there = await replica.begun(client=both, access=accesses[1])
+    assert there.has_consent

@@ -366,7 +366,7 @@ async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(w
     replica = world.replica()
     issued, begun = await replica.signed_in(), await replica.begun("ben")
     await replica.sessions.end(key_of(), issued.session.id)
-    await replica.sessions.end(key_of("ben"), begun.id)
+    await replica.sessions.end(key_of("ben"), begun.session.id)
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
     await expired.look()
     (left,) = [key for key, _ in await replica.store.of_person(b"") if key.server.startswith(PREFIX)]
