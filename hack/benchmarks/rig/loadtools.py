@@ -1,4 +1,4 @@
-"""The load generator and the fast upstream, in C: built when needed, run, and their answers read.
+"""Builds and runs the load generator and the fast upstream, which are written in C, and reads their results.
 
 `load/mcpload.c` checks every answer (status, result, the number of its own call); `load/mcpup.c` echoes. Python
 would be the bottleneck on both sides of what is measured.

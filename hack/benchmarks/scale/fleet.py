@@ -1,4 +1,4 @@
-"""McpServers by the hundred, with stand-ins for their pods and for the servers in them.
+"""Hundreds of McpServers, with stand-ins for their pods and for the servers in them.
 
 One MCP server answers for all; a stand-in for kubelet and Deployment controller marks each Deployment as rolled out, in
 the two steps in which these do it.

@@ -1,4 +1,5 @@
-"""Rankings by vectors of the built-in encoder, for every vector store. They need the extra `search` and its wheel."""
+"""Rankings by vectors of the built-in encoder, for every vector store. They require the extra `search` and its
+wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a trace: every call of the misbehaving tools, without tiers and with them. SVG, without a library."""
+"""Draws a trace as SVG, without a library: every call of the misbehaving tools, without tiers and with them."""
 
 from __future__ import annotations
 

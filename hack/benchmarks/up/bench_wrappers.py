@@ -1,8 +1,8 @@
-"""Memory of real servers under `fairlead up`, with npx and uvx in front of them and without.
+"""Memory of real servers under `fairlead up`, with and without npx and uvx as their parent processes.
 
 Eleven servers of an `mcp.json`, in their newest versions from npm and PyPI, which are fetched before anything is
-measured. Counted is all that runs below `fairlead up`, once every server has listed its tools; RSS counts for each
-process what several share, PSS counts it once.
+measured. All processes below `fairlead up` are counted, after every server has listed its tools. RSS counts shared
+memory for each process, PSS counts it once.
 """
 
 from __future__ import annotations
