@@ -172,9 +172,7 @@ async def as_gateway(url: str, scenario: str, revision: str) -> None:
         folder = Path(name)
         port = free_port()
         if scenario == "http-custom-headers":
-            os.environ["FAIRLEAD_VALIDATE"] = (
-                "false"  # the scenario calls with a null that the tool's schema does not allow
-            )
+            os.environ["FAIRLEAD_VALIDATE"] = "false"  # it calls with a null that the tool's schema forbids
         stack.enter_context(gateway_over(url, port, folder))
         endpoint = Place(port)
         await asyncio.to_thread(await_endpoint, f"http://localhost:{port}{endpoint.target}", folder / "up.log")

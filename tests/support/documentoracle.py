@@ -128,9 +128,7 @@ class DocumentOracle:
                 yield Judgement(tool.name, arguments, f"refused: {error}")
                 continue
             read = ReadRequest(request, url.path + operation.path, f"{url.scheme}://{url.netloc}")
-            read.path_pattern = (
-                url.path + self._paths[tool.name]
-            )  # including a fragment, which a key of `paths` may contain
+            read.path_pattern = url.path + self._paths[tool.name]  # a key of `paths` may contain a fragment
             yield self._judgement(tool, arguments, read)
 
     def _judgement(self, tool: CompiledTool, arguments: dict[str, Any], read: ReadRequest) -> Judgement:

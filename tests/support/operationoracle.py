@@ -163,9 +163,7 @@ def _value(draw: st.DrawFn, location: str, style: str, *, explode: bool) -> tupl
         name = draw(st.sampled_from(sorted(SCALARS)))
         value = draw(SCALARS[name])
         if style == "label" and name == "string":
-            value = (
-                f"x{value}"  # whitespace and ";" after the dot of the style would make a dot segment, which is refused
-            )
+            value = f"x{value}"  # whitespace or ";" after the style's dot would make a dot segment, which is refused
         if location == "header" and name == "string":
             value = draw(st.text("abc019 &=;#", max_size=8)).strip() or "x"
         return {"type": name}, value

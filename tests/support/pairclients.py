@@ -290,9 +290,7 @@ def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
 def _called(call: Any) -> tuple[str, Any]:
     """Name and arguments of a Chat Completions call; the text for a custom tool."""
     if call.type == "custom":
-        custom = (
-            call.custom if isinstance(call.custom, dict) else call.custom.model_dump()
-        )  # streams have no type for it
+        custom = call.custom if isinstance(call.custom, dict) else call.custom.model_dump()  # untyped in streams
         return custom["name"], custom["input"]
     return call.function.name, _json(call.function.arguments)
 

@@ -221,9 +221,7 @@ class Goals:
             self.notes.append(f"{name}: not measured, there are {cores_left} cores for them and {error}")
             return
         try:
-            with (
-                ordinary() if quotas else nullcontext()
-            ):  # shares apply only to ordinary processes, so the neighbors are ordinary too
+            with ordinary() if quotas else nullcontext():  # shares apply only among ordinary processes
                 speeds = self.speeds_of_replicas(quotas)
         finally:
             for quota in quotas:

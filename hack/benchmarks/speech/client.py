@@ -117,9 +117,7 @@ async def load(parameters: dict[str, Any]) -> dict[str, Any]:
             for _ in range(parameters["sessions"])
         ]
         wire = WIRES[parameters["wire"]]
-        for socket in (
-            sockets if wire.first else ()
-        ):  # one after the other, because a gateway creates only a few tool lists at a time
+        for socket in sockets if wire.first else ():  # one by one: a gateway makes only a few tool lists at once
             await socket.send_str(wire.first.replace("MODEL", parameters["model"]))
             await socket.receive()
         clients = [Client(socket, wire, delays) for socket in sockets]
