@@ -1,7 +1,7 @@
-"""Follows a page as its reader does: its commands one after the other in a shell, as they stand.
+"""Runs the commands of a page unchanged in a shell, one after the other, as a reader would.
 
-Ports of the page are other ones here, as those may be taken. A line that ends in `&` goes on beside the rest, until the
-reader leaves; what it listens on is waited for, as a person would.
+The page's ports are replaced by free ones. A line that ends in `&` runs in the background until the reader leaves; the
+reader waits for its port.
 """
 
 from __future__ import annotations
