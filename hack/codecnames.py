@@ -17,9 +17,9 @@ from pathlib import Path
 from sourcefiles import report, source_files
 
 FOLDERS = ("crds", "operator", "gateway", "examples")
-"""Folders of what ships, and of what is copied from."""
+"""Folders of shipped code, and of code that users copy."""
 OTHER_DECODERS = ("msgspec.json", "msgspec.msgpack", "_document", "jsonrpc", "jwt", "webencodings", "json")
-"""Receivers whose `decode` and `encode` take a document, and no name of a codec."""
+"""Receivers whose `decode` and `encode` take a document instead of the name of a codec."""
 MADE_DECODERS = ("json.JSONDecoder(", "encoder(", "codecs.getincrementaldecoder(")
 NAMED = {
     "codecs.decode": 1,
@@ -46,15 +46,15 @@ NAMED = {
     "TextIOWrapper": 1,
     "io.TextIOWrapper": 1,
 }
-"""Functions, with the place of the codec's name among their arguments."""
+"""Functions, with the position of the codec's name among their arguments."""
 METHODS = {"decode": 0, "encode": 0, "read_text": 0, "write_text": 1}
 CLIENTS = ("httpx", "httpx2", "requests")
 OF_THE_PEER = ("text", "iter_text", "aiter_text", "iter_lines", "aiter_lines")
-"""Members of responses of `CLIENTS` that decode by the `charset` of the peer."""
+"""Members of responses of `CLIENTS` that decode with the peer's `charset`."""
 
 
 def main() -> int:
-    """Print all findings of the working directory; the exit code of the program."""
+    """Print all findings of the working directory, and return the exit code of the program."""
     return report(finding for file in source_files(Path(), FOLDERS) for finding in chosen_outside(file.name, file.tree))
 
 
@@ -82,7 +82,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _codec(call: ast.Call) -> ast.expr | None:
-    """The argument of a call that names a codec; None where it has none."""
+    """Argument of a call that names a codec; None if there is none."""
     function = ast.unparse(call.func)
     for keyword in call.keywords:
         if keyword.arg == "encoding":
@@ -94,7 +94,7 @@ def _codec(call: ast.Call) -> ast.expr | None:
 
 
 def _is_other(receiver: str) -> bool:
-    """Whether its first argument is a document: of a module, or of a decoder made on the spot."""
+    """Whether the call's receiver decodes documents: a module, or a decoder that is created in the same expression."""
     return receiver in OTHER_DECODERS or receiver.startswith(MADE_DECODERS)
 
 
@@ -103,7 +103,7 @@ def _is_literal(codec: ast.expr) -> bool:
 
 
 def _by_the_peer(awaited: ast.expr) -> str | None:
-    """Name of a method of aiohttp or Starlette that decodes by the `charset` of its peer, where none is given."""
+    """Name of a method of aiohttp or Starlette that decodes with the peer's `charset` because the call names none."""
     if not isinstance(awaited, ast.Call) or not isinstance(awaited.func, ast.Attribute) or awaited.args:
         return None
     if any(keyword.arg == "encoding" for keyword in awaited.keywords):

@@ -16,11 +16,11 @@ from generatedpage import run
 
 MARK = "<!-- What follows is written by hack/gen. -->\n"
 COMMON = ("url", "header", "token", "timeout", "json")
-"""Options of many verbs, said once."""
+"""Options of many commands, described only once."""
 
 
 def section(name: str, verb: TyperCommand) -> Iterator[str]:
-    """The heading, what it does, and a row for each argument and option of its own."""
+    """The heading, the description, and a row for each argument and each option that is not in COMMON."""
     about = " ".join((verb.help or "").strip().split("\n\n")[0].split())
     taken = [each for each in verb.params if each.name != "help" and not getattr(each, "hidden", False)]
     own = [each for each in taken if each.name not in COMMON]
@@ -45,7 +45,7 @@ def _cell(text: str | None) -> str:
 
 
 def page(before: str) -> str:
-    """The page, whose part before the mark is written by hand."""
+    """The page; the part before the mark is written by hand."""
     verbs = [part for name, verb in tree().verbs() for part in section(name, verb)]
     options = {param.name: param for _, verb in tree().verbs() for param in verb.params if param.name in COMMON}
     rows = "".join(f"| {_named(options[name])} | {_cell(getattr(options[name], 'help', None))} |\n" for name in COMMON)

@@ -32,13 +32,13 @@ TYPED: Final = (SOURCES, ROOT / "crds", ROOT / "operator")
 """Folders of the modules whose types the compiler reads."""
 PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp", "fairlead_tools")
 COMPILED: Final = "FAIRLEAD_COMPILED"
-"""Environment variable with a folder of extensions that were compiled before, which a wheel then takes."""
+"""Environment variable with a folder of compiled extensions, which are then put into the wheel."""
 GROUP: Final = "fairlead_path"
 """Name of the extension that holds the code of all MODULES: `GROUP__mypyc`, at the top of site-packages."""
 CACHED: Final = 6
-"""Compilations that the cache keeps, of about 10 MB each."""
+"""Maximum number of cached compilations, of about 10 MB each."""
 _STAMP: Final = "state"
-"""File of a folder of extensions with what they were made of."""
+"""File in a folder of extensions with the hash of their sources."""
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from (fairlead_[\w.]+) import (\([^)]*\)|.*)|import (fairlead_[\w.]+))", re.MULTILINE
 )
@@ -96,11 +96,12 @@ MODULES: Final = (
     "fairlead_mcp/sse.py",
     "fairlead_tools/validation/checker.py",
 )
-"""Those that every call passes through; all in one extension, as calls from one to the other are what is gained."""
+"""Modules on the path of every call. All are in one extension, because compiled calls between them save the most
+time."""
 
 
 class CompiledPath(BuildHookInterface[Any]):
-    """The build hook: its wheel is for one interpreter and one platform."""
+    """Build hook for a wheel for one interpreter and one platform."""
 
     PLUGIN_NAME = "custom"
 
@@ -125,7 +126,7 @@ def compile_into(folder: Path) -> None:
 
     Raises subprocess.CalledProcessError when something is wrong, which has been printed.
     """
-    # in another process: mypyc ends the one in which it finds an error, and talks on its standard output
+    # in a separate process: mypyc ends its process at an error, and writes to standard output
     command = [sys.executable, __file__, "--into", str(folder.resolve())]
     subprocess.run(command, check=True, cwd=SOURCES, stdout=sys.stderr)
 
@@ -147,10 +148,10 @@ def compile_tree(
             return
         for left in folder.parent.glob(
             f"{folder.name}-*"
-        ):  # by processes that were ended, as nobody else makes one now
+        ):  # left by processes that were killed: no other process is compiling now
             shutil.rmtree(left, ignore_errors=True)
         state = _state(_all_files())
-        # beside it, so that nobody finds half of one, also where this process is ended in the middle
+        # in a temporary folder, so that no process finds an incomplete one, even if this one is killed
         with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as work_folder:
             made = Path(work_folder) / "made"
             copy_extensions(made, compiler, cache)
@@ -164,13 +165,13 @@ def compile_tree(
 
 
 def copy_extensions(target: Path, compiler: Callable[[Path], None] = compile_into, cache: Path | None = None) -> None:
-    """The extensions in `target`: those of the cache, else compiled, and then cached."""
+    """Put the extensions into `target`: from the cache, or compiled and then cached."""
     if cache is None:
         compiler(target)
         return
     cache.mkdir(parents=True, exist_ok=True)
     entry = cache / _state(sources_of_extensions())
-    with _alone_in(entry):  # two clones of one commit compile once
+    with _alone_in(entry):  # two clones of one commit compile only once
         if entry.is_dir():
             entry.touch()
         else:
@@ -187,8 +188,8 @@ def copy_extensions(target: Path, compiler: Callable[[Path], None] = compile_int
 
 @contextmanager
 def _alone_in(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of a folder: a file beside it, which stays."""
-    import fcntl  # not on every platform that a wheel may be built on
+    """Hold the lock of a folder: a file next to it, which is never removed."""
+    import fcntl  # not available on every platform on which a wheel may be built
 
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         try:
@@ -200,7 +201,7 @@ def _alone_in(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterato
 
 
 def is_current(folder: Path) -> bool:
-    """Whether `compile_tree` has been there, and nothing has changed since."""
+    """Whether `compile_tree` has run, and no source has changed since."""
     try:
         return (folder / _STAMP).read_text() == _state(_all_files())
     except FileNotFoundError:
@@ -208,7 +209,7 @@ def is_current(folder: Path) -> bool:
 
 
 def _copied() -> list[Path]:
-    """Files of PACKAGES, which stand beside the extensions."""
+    """Files of PACKAGES that are not compiled, to be copied next to the extensions."""
     files = [file for package in PACKAGES for file in sorted((SOURCES / package).rglob("*.*"))]
     return [file for file in files if file.is_file() and file.parent.name != "__pycache__"]
 
@@ -218,8 +219,8 @@ def _all_files() -> list[Path]:
 
 
 def sources_of_extensions() -> list[Path]:
-    """MODULES and all modules of ours that they import, which import others: the compiler reads the types of these. A
-    change of any other makes no other extension.
+    """MODULES and all modules of Fairlead that they import, directly or indirectly: the compiler reads their types.
+    Changes of other modules do not change the extension.
     """
     sources: set[Path] = set()
     waiting = [SOURCES / module for module in MODULES]
@@ -229,14 +230,14 @@ def sources_of_extensions() -> list[Path]:
             continue
         sources.add(file)
         for module, names, alone in _IMPORT.findall(file.read_text(encoding="utf-8")):
-            # a name may be a module: imports are absolute
+            # an imported name may be a module: imports are absolute
             imported = [f"{module}.{name}" for name in _NAME.findall(names)] if module else [alone]
             waiting.extend(path for name in imported for path in _files_of(name))
     return sorted(sources)
 
 
 def _files_of(name: str) -> Iterator[Path]:
-    """Files of a module of ours, or of what holds a name of it, and of the packages above."""
+    """Files of one of Fairlead's modules, or of the module that contains a name, and of the packages above it."""
     parts = name.split(".")
     for length in range(1, len(parts) + 1):
         below = Path(*parts[:length])
@@ -247,8 +248,8 @@ def _files_of(name: str) -> Iterator[Path]:
 
 
 def _state(files: Iterable[Path]) -> str:
-    """A hash of all that is made of files, the same in every clone: of the interpreter, which an environment only
-    points to, and of the files by their names below the root.
+    """Hash of everything that the extensions are compiled from, equal in all clones: the interpreter, which an
+    environment only links to, and the files by their names relative to the root.
     """
     maker = (platform.python_version(), sysconfig.get_config_var("SOABI"), sys.base_prefix, version("mypy"))
     digest = hashlib.sha256(" ".join(map(str, maker)).encode())
@@ -258,7 +259,7 @@ def _state(files: Iterable[Path]) -> str:
 
 
 def _compile(target: Path) -> None:
-    """In the folder of the sources: MODULES into `target`."""
+    """Compile MODULES into `target`, in the folder of the sources."""
     from mypyc.build import mypycify
     from setuptools import setup
 
@@ -273,9 +274,9 @@ def _compile(target: Path) -> None:
         )
         words = ["--config-file", str(config), *MODULES]
         extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c", group_name=GROUP)
-        if sys.platform == "linux":  # a flag for ELF: other formats have no table to go round
+        if sys.platform == "linux":  # a flag for ELF: other formats have no such table
             for extension in extensions:
-                # else every call from one function to another goes through a table, and none is inlined
+                # otherwise every call between functions goes through a table, and none is inlined
                 extension.extra_compile_args.append("-fno-semantic-interposition")
         setup(
             name="fairlead",
@@ -285,8 +286,8 @@ def _compile(target: Path) -> None:
 
 
 def _write_stubs(folder: Path) -> None:
-    """Type stubs of msgspec that say what `Raw` is. Its own call it a subclass of bytes, since there is no other way to
-    tell type checkers of something that has a buffer; mypyc takes that at its word and reads an object that it is not.
+    """Write type stubs of msgspec with the true base class of `Raw`. msgspec's own stubs call it a subclass of bytes,
+    because type checkers know no other way to describe a buffer. mypyc believes that and reads the object as bytes.
     """
     spec = importlib.util.find_spec("msgspec")
     assert spec is not None

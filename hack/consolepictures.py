@@ -1,4 +1,4 @@
-"""Makes the pictures of the console for the documentation. Run by `hack/screenshots`, which has the words.
+"""Makes the screenshots of the console for the documentation. Run by `hack/screenshots`, which describes the options.
 
 python hack/consolepictures.py FOLDER
 """
@@ -27,7 +27,7 @@ from gatewayworld import publish
 from waiting import until_async
 
 PORT: Final = 8080
-"""It is in texts on the pages, so that a free one would change pictures."""
+"""Fixed, because pages show it: a random port would change the screenshots."""
 ORIGIN: Final = f"http://127.0.0.1:{PORT}"
 LOOK: Final = Look(width=1100, height=720)
 TRACES: Final = "http://localhost:9411/zipkin/traces/{trace_id}"
@@ -35,24 +35,24 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "access": "/console/access?tool=payments__create_refund&agent=shop-assistant",
     "tools": "/console/tools?q=create",
 }
-"""Pages of the navigation that show more when they are asked something."""
+"""Pages of the navigation that show more with a query."""
 MORE: Final[Mapping[str, str]] = {
     "failed": "/console/servers/default/mail",
     "hidden": f"/console/tools/{SLOW_TOOL}",
     "held": f"/console/servers/default/{CHANGED_SERVER}/held",
 }
-"""Pictures beside those of the navigation."""
+"""Additional screenshots of pages outside of the navigation."""
 WHOLE: Final = frozenset({"held"})
-"""Pages that are shown down to their end."""
+"""Pages that are photographed in full height."""
 MOVING: Final = "forecast__get_station"
 MEDIANS: Final = (310.0, 905.0, 60.0)
-"""Medians of that tool one after the other: too slow for one tier, for two, and fast again. In milliseconds."""
+"""Consecutive medians of that tool in milliseconds: too slow for one tier, too slow for two, and fast again."""
 STEP_SECONDS: Final = 5.0
-"""Between its moves: they are drawn over time."""
+"""Seconds between the tool's moves, which the page draws over time."""
 
 
 async def made(folder: Path) -> None:
-    """All pictures, as FOLDER/NAME.png. Raises PortTaken."""
+    """Make all screenshots as FOLDER/NAME.png. Raises PortTaken."""
     async with browser() as chromium:
         with tempfile.TemporaryDirectory() as documents:
             async with showcase(Path(documents), port=PORT, console_trace_url=TRACES) as gateway:
@@ -67,7 +67,7 @@ async def made(folder: Path) -> None:
 
 
 async def _pages(page: Page, folder: Path) -> None:
-    """Pages that an address is enough for."""
+    """Screenshots of pages that need no interaction."""
     await page.goto(f"{ORIGIN}/console/")
     paths = [str(await link.get_attribute("href")) for link in await page.locator(NAVIGATION).all()]
     named = {path.removeprefix("/console/"): path for path in paths}
@@ -79,7 +79,7 @@ async def _pages(page: Page, folder: Path) -> None:
 
 
 async def _plan(page: Page) -> None:
-    """Fill in the form of the page about budgets."""
+    """Fill in the form on the page about budgets."""
     await page.get_by_label("Largest number of tools").fill("128")
     await page.get_by_label("Tool calls of the task").fill("3")
     await page.get_by_label("Messages").fill("Which orders of this week are not paid yet? Remind their customers.")
@@ -88,14 +88,14 @@ async def _plan(page: Page) -> None:
 
 
 async def _call(page: Page, folder: Path) -> None:
-    """The newest call, which was tried twice."""
+    """The newest call, which took two attempts."""
     await page.goto(f"{ORIGIN}/console/calls")
     await page.locator("tbody th a").first.click()
     await _taken(page, folder / "call.png")
 
 
 async def _moves(page: Page, folder: Path, gateway: Gateway, documents: Path) -> None:
-    """A tool that leaves tiers and comes back."""
+    """A tool that leaves tiers and returns to them."""
     for number, median in enumerate(MEDIANS, 1):
         await asyncio.sleep(STEP_SECONDS)
         publish(documents / "documents", decided({MOVING: median}))
@@ -111,7 +111,7 @@ async def _moves(page: Page, folder: Path, gateway: Gateway, documents: Path) ->
 
 
 def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
-    """Settings of a gateway that knows Ann, who may make keys, and her key."""
+    """Settings of a gateway that recognizes Ann, who may create keys, and her key."""
     now = datetime.now(UTC)
     key, record = new_key("ann", ["staff"], now=now, expires=now + timedelta(days=90))
     (folder / "keys.json").write_bytes(encode_keys([record]))
@@ -124,7 +124,7 @@ def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 async def _keys(page: Page, folder: Path, key: str) -> None:
-    """Keys that a person makes."""
+    """Keys that a user has created."""
     await page.goto(f"{ORIGIN}/console/connect")
     await page.get_by_label("API key or bearer token").fill(key)
     await page.get_by_role("button", name="Sign in").click()
@@ -137,7 +137,7 @@ async def _keys(page: Page, folder: Path, key: str) -> None:
 
 
 async def _taken(page: Page, file: Path, *, whole: bool = False) -> None:
-    """A picture, once what is live on the page is."""
+    """Take a screenshot as soon as the page's live parts are loaded."""
     if await page.locator("[data-live][id]").count():
         await page.locator("#live:not([hidden])").wait_for()
     await page.screenshot(path=file, full_page=whole)

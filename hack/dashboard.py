@@ -1,9 +1,9 @@
-"""Draws the panels of the Grafana dashboard as one SVG, from the data of a Prometheus that is running.
+"""Draws the panels of the Grafana dashboard as one SVG, from the data of a running Prometheus.
 
     python hack/dashboard.py OUT.svg [--prometheus http://127.0.0.1:9090] [--minutes 15] [--row NAME]…
 
-It is not Grafana: queries, titles, legends, units and places are those of the dashboard's JSON, the drawing is its own.
-Panels without data are drawn empty, and named on standard error; the exit code is 1 then.
+Queries, titles, legends, units and positions come from the dashboard's JSON; the drawing differs from Grafana's. Panels
+without data are drawn empty and named on standard error, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMN, LINE = 50, 26
 """Pixels of one unit of the dashboard's grid."""
 COLOURS: Final = ("#3274d9", "#e0752d", "#2f9e63", "#a352cc", "#c4162a", "#b8860b", "#0f8b8d", "#8f3bb8", "#737373")
 LEGENDS: Final = 6
-"""Series that a panel names."""
+"""Maximum number of series in a panel's legend."""
 STEPS: Final = 120
 _WINDOW: Final = re.compile(r"\$__(rate_interval|range|interval)")
 _VARIABLE: Final = re.compile(r"\$server|\$\{server[^}]*\}")
@@ -39,7 +39,7 @@ class Series:
 
     name: str
     points: Sequence[tuple[float, float]]
-    """Seconds since the epoch, and value, where it is a number."""
+    """Points as seconds since the epoch and value, without those that are not numbers."""
 
 
 Query = Callable[[str], Sequence[Mapping[str, Any]]]
@@ -47,7 +47,7 @@ Query = Callable[[str], Sequence[Mapping[str, Any]]]
 
 
 def query_of(url: str, begin: float, end: float) -> Query:
-    """Range queries of a Prometheus between two times."""
+    """Function for range queries of a Prometheus between two times."""
     opener = build_opener(ProxyHandler({}))
 
     def query(expr: str) -> Sequence[Mapping[str, Any]]:
@@ -60,7 +60,7 @@ def query_of(url: str, begin: float, end: float) -> Query:
 
 
 def panels_of(dashboard: Mapping[str, Any], rows: Sequence[str] = ()) -> list[Mapping[str, Any]]:
-    """Panels in their order, those of `rows` alone where any are named."""
+    """Panels in their order; only those of `rows` if it is not empty."""
     panels, wanted = [], not rows
     for panel in dashboard["panels"]:
         if panel["type"] == "row":
@@ -71,12 +71,12 @@ def panels_of(dashboard: Mapping[str, Any], rows: Sequence[str] = ()) -> list[Ma
 
 
 def series_of(panel: Mapping[str, Any], query: Query, window: str) -> list[Series]:
-    """All lines of a panel; `window` stands for Grafana's intervals."""
+    """All lines of a panel. `window` replaces Grafana's interval variables."""
     all_series = []
     for target in panel.get("targets", ()):
         for result in query(_VARIABLE.sub(".*", _WINDOW.sub(window, target["expr"]))):
             numbers = [(float(at), float(value)) for at, value in result["values"]]
-            points = [(at, value) for at, value in numbers if math.isfinite(value)]  # a share of nothing is none
+            points = [(at, value) for at, value in numbers if math.isfinite(value)]  # the result of a division by zero
             all_series.append(Series(_legend(target.get("legendFormat", ""), result["metric"]), points))
     return all_series
 
@@ -84,7 +84,7 @@ def series_of(panel: Mapping[str, Any], query: Query, window: str) -> list[Serie
 def picture(
     panels: Sequence[Mapping[str, Any]], data: Mapping[int, Sequence[Series]], span: tuple[float, float]
 ) -> str:
-    """The SVG; `data` by the place of a panel in the list, `span` the first and the last second."""
+    """The SVG. `data` is by index of the panel; `span` is the first and the last second."""
     top = min(panel["gridPos"]["y"] for panel in panels)
     bottom, parts = top, []
     for index, panel in enumerate(panels):
@@ -155,7 +155,7 @@ def _nothing(width: int, height: int) -> str:
 
 
 def format_value(value: float, unit: str) -> str:
-    """A value with its unit, in words of Grafana's units."""
+    """A value with its unit, in the notation of Grafana's units."""
     if unit == "percentunit":
         return f"{value * 100:.3g} %"
     if unit == "bytes":
@@ -173,7 +173,7 @@ def _legend(form: str, labels: Mapping[str, str]) -> str:
 
 
 def main() -> int:
-    """Exit code: 1 where a panel has no data."""
+    """Return exit code 1 if a panel has no data."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--prometheus", default="http://127.0.0.1:9090")

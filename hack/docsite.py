@@ -30,7 +30,7 @@ ELSEWHERE: Final = {
     "charts/fairlead/README.md": "install/chart.md",
     "tests/README.md": "contribute/tests.md",
 }
-"""Pages outside docs/ that are on the site too, and where. The landing page stands for the README."""
+"""Pages outside docs/ that the site contains, and their paths there. The landing page replaces the README."""
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
 _RELEASE: Final = re.compile(r"\d+(\.\d+)*")
 _CODE: Final = re.compile(r"(```.*?```)", re.DOTALL)
@@ -38,16 +38,16 @@ _CODE: Final = re.compile(r"(```.*?```)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Pages of the site while they are gathered in `folder`."""
+    """Pages of the site while they are collected in `folder`."""
 
     root: Path
     folder: Path
     repository: str = ""
-    """Address that paths of the repository are appended to; where empty, files are copied into the site."""
+    """Base URL for paths of the repository; if empty, files are copied into the site."""
     copied: set[str] = field(default_factory=set)
 
     def add(self, source: str, page: str) -> None:
-        """Copy a file of the repository to a place of the site, with the links of a page changed."""
+        """Copy a file of the repository into the site. Links in pages are adapted."""
         target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         if not page.endswith(".md"):
@@ -68,7 +68,7 @@ class Site:
         elif file in ELSEWHERE:
             target = ELSEWHERE[file]
         elif not (self.root / file).exists():
-            return link[0]  # the build fails of it
+            return link[0]  # the strict build reports it
         elif self.repository:
             return f"{picture}[{label}]({self.repository.rstrip('/')}/{file}{anchor})"
         elif (self.root / file).is_file():
@@ -78,7 +78,7 @@ class Site:
         return f"{picture}[{label}]({os.path.relpath(target, Path(page).parent)}{anchor})"
 
     def _copy(self, file: str) -> str:
-        """Place of a file of the repository in the site, as text that browsers show."""
+        """Copy a file of the repository into the site, as text that browsers display, and return its path there."""
         target = f"files/{file}" if file.endswith((".svg", ".png")) else f"files/{file}.txt"
         if file not in self.copied:
             self.copied.add(file)
@@ -87,7 +87,7 @@ class Site:
 
 
 def gather(site: Site) -> None:
-    """Put every page, picture and file that the site has into its folder."""
+    """Collect all pages, pictures and files of the site in its folder."""
     docs = site.root / "docs"
     for path in sorted(docs.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -98,7 +98,7 @@ def gather(site: Site) -> None:
 
 
 def build(root: Path, out: Path, version: str) -> int:
-    """Build one version of the site of a repository below `out`; the exit code of Zensical, which is strict."""
+    """Build one version of a repository's site below `out`, and return the exit code of Zensical, which is strict."""
     addresses = read_place((root / PLACE).read_text("utf-8"))
     text = (root / "mkdocs.yml").read_text("utf-8")
     if addresses["FAIRLEAD_SITE_URL"]:
@@ -128,7 +128,7 @@ def build(root: Path, out: Path, version: str) -> int:
 
 
 def publish(out: Path, version: str) -> None:
-    """List the versions that stand in `out`, for the selector of the site, and lead to the latest of them."""
+    """List the versions in `out` for the site's version selector, and redirect to the latest."""
     releases = sorted((path.name for path in out.iterdir() if _RELEASE.fullmatch(path.name)), key=_order)
     latest = releases[-1] if releases else version
     listed = [
@@ -149,7 +149,7 @@ def _order(version: str) -> list[int]:
 
 
 def main() -> int:
-    """Build the site; 0 fine, else what Zensical found amiss is on standard error."""
+    """Build the site. Returns 0, or Zensical's exit code after it has printed its findings to standard error."""
     parser = argparse.ArgumentParser(prog="hack/docsite.py")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--version", default="dev", help="dev, or a release such as 0.1")

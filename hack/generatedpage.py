@@ -9,7 +9,9 @@ from pathlib import Path
 
 
 def run(page: Callable[[str], str], arguments: Sequence[str] | None = None) -> int:
-    """Write the page that is made from the file as it is, or check it; 0 fine, 1 out of date."""
+    """Write the page that is generated from the file's current content, or check it. Returns 0, or 1 if it is out of
+    date.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file differs")
     parser.add_argument("file", type=Path)

@@ -44,7 +44,7 @@ LEFT_OUT: Final = shutil.ignore_patterns(
     "_tkinter*",
     "readline*",
 )
-"""Parts of the standard library that nothing here loads, some with shared libraries of their own."""
+"""Parts of the standard library that nothing here loads; some have their own shared libraries."""
 NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.a")
 """Files of packages that no interpreter reads."""
 CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
@@ -70,7 +70,7 @@ def main(environment: Path, folder: Path, below: Path | None = None) -> None:
     libraries = [outside for outside in sorted(_libraries(programs)) if not outside.is_relative_to(environment)]
     for outside in libraries:
         _copy(outside, folder)
-    for link in map(Path, ("/bin", "/lib", "/lib64")):  # links to folders below `/usr`, and the loader's address
+    for link in map(Path, ("/bin", "/lib", "/lib64")):  # links to folders below `/usr`, and the dynamic loader's path
         if link.is_symlink():
             (folder / link.name).symlink_to(link.readlink())
     for path, text in FILES.items():
@@ -87,10 +87,10 @@ def main(environment: Path, folder: Path, below: Path | None = None) -> None:
 
 
 def _describe(folder: Path, files: Iterable[Path]) -> None:
-    """Write the entries of the Debian packages that the files are of, none for files of no package."""
+    """Write the entries of the Debian packages that contain the files. Files without a package have no entry."""
     status = folder / "var/lib/dpkg/status.d"
     status.mkdir(parents=True, exist_ok=True)
-    # asked with and without `/usr`: packages made before the folders were joined are known by the short path
+    # with and without `/usr`: packages built before the folders were merged are registered with the short path
     places = {str(form) for path in files for form in (path, Path("/", *path.parts[2:]), Path("/usr", *path.parts[1:]))}
     output = subprocess.run(["dpkg-query", "--search", *places], capture_output=True, text=True, check=False).stdout
     for package in {line.rpartition(": ")[0] for line in output.splitlines() if not line.startswith("diversion ")}:
@@ -99,7 +99,9 @@ def _describe(folder: Path, files: Iterable[Path]) -> None:
 
 
 def _leave_out(folder: Path, below: Path) -> None:
-    """Remove what another folder has too: files of the same bytes and mode, equal links, then folders left empty."""
+    """Remove what another folder contains too: files with equal content and mode, equal links, then folders that became
+    empty.
+    """
     for path in sorted(folder.rglob("*"), reverse=True):
         other = below / path.relative_to(folder)
         if path.is_symlink():
@@ -115,14 +117,16 @@ def _leave_out(folder: Path, below: Path) -> None:
 
 
 def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
-    """Shared libraries that they load, each as it is named, and the file behind that name."""
+    """Shared libraries that the files load: each under the name by which it is loaded, and the file behind that
+    name.
+    """
     output = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False).stdout
     for name in set(_LIBRARY.findall(output)):
         yield from _chain(Path(name))
 
 
 def _chain(path: Path) -> Iterator[Path]:
-    """A file's names, from link to link, and itself."""
+    """All names of a file: each link of the chain, and the file itself."""
     while path.is_symlink():
         yield path
         path = path.parent / path.readlink()
@@ -137,7 +141,7 @@ def _copy(path: Path, folder: Path) -> None:
 
 
 def _inside(folder: Path, path: Path) -> Path:
-    """Place of a path below the folder, with `/lib` and the like as the folders below `/usr` that they are links to."""
+    """Path below the folder, with `/lib` and similar links replaced by the folders below `/usr` that they point to."""
     parent = path.parent.resolve()
     return folder / parent.relative_to("/") / path.name
 

@@ -25,13 +25,13 @@ class LockFault(Exception):
 
 @dataclass(frozen=True)
 class Lock:
-    """One committed list: the extras of the project, or a file of further requirements, that it resolves."""
+    """One committed list, and the extras of the project or the file of further requirements that it resolves."""
 
     name: str
     extras: tuple[str, ...] = ()
     source: str = "pyproject.toml"
     over: str = ""
-    """Name of the list that this one adds to: releases of both agree, and only what is new is written."""
+    """Name of the list that this one extends: releases of both agree, and only additional ones are written."""
 
 
 LOCKS: Final = (
@@ -67,18 +67,18 @@ def _head(line: str) -> str:
 
 
 def without(text: str, below: str) -> str:
-    """Blocks of a list that another does not have."""
+    """Blocks of a list that another list does not contain."""
     heads = {head for head, _ in blocks(below)}
     return "".join(block for head, block in blocks(text) if head not in heads)
 
 
 def addresses(text: str) -> list[str]:
-    """Lines that name a place on a network, which no list may."""
+    """Lines that contain a network address, which is forbidden in lists."""
     return [line for line in text.splitlines() if "://" in line or line.startswith(("--index", "--extra-index", "-i "))]
 
 
 def resolve(lock: Lock, folder: Path, *, upgrade: bool) -> str:
-    """Text of one list; `folder` has those that were resolved before it. Raises LockFault."""
+    """Text of one list. `folder` contains the lists that were resolved before it. Raises LockFault."""
     out = folder / f"{lock.name}.txt.new"
     locked_file = folder / f"{lock.name}.txt"
     words = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--python-version", OLDEST_PYTHON]
@@ -107,7 +107,9 @@ def resolve(lock: Lock, folder: Path, *, upgrade: bool) -> str:
 
 
 def resolved(into: Path, *, upgrade: bool) -> dict[str, str]:
-    """All lists by name, starting from the committed ones; written to `into` as they are made."""
+    """Resolve all lists by name, starting from the committed ones. Each is written to `into` as soon as it is
+    resolved.
+    """
     texts = {}
     for lock in LOCKS:
         committed = ROOT / FOLDER / f"{lock.name}.txt"
@@ -119,7 +121,7 @@ def resolved(into: Path, *, upgrade: bool) -> dict[str, str]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit code: 0 when all lists are written or as they should be, else 1."""
+    """Return exit code 0 if all lists are written or up to date, else 1."""
     parser = argparse.ArgumentParser(prog="hack/lock")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--check", action="store_true", help="write nothing; exit 1 when a list is out of step")

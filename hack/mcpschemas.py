@@ -33,11 +33,11 @@ FOLDER: Final = ROOT / "gateway" / "fairlead_tools" / "definitions" / "published
 FOLDER_ASKED: Final = ROOT / "tests" / "golden" / "asked"
 _REFERENCE: Final = "#/$defs/"
 _OLD_REFERENCE: Final = "#/definitions/"
-"""Before 2025-11-25 the schemas are of draft-07, which reads both."""
+"""Revisions before 2025-11-25 use draft-07, whose validators accept both keywords."""
 
 
 def reduced(schema: dict[str, Any], names: tuple[str, ...] = LISTED) -> dict[str, Any]:
-    """The schema with the definitions of these names alone, and those that they refer to."""
+    """The schema with only the definitions of these names and those that they refer to."""
     if "definitions" in schema:
         schema = json.loads(json.dumps(schema).replace(_OLD_REFERENCE, _REFERENCE))
         schema["$defs"] = schema.pop("definitions")
@@ -53,7 +53,7 @@ def reduced(schema: dict[str, Any], names: tuple[str, ...] = LISTED) -> dict[str
 
 
 def _without_descriptions(value: Any) -> Any:
-    """Keywords go; a property that is called `description` has a schema for its value, and stays."""
+    """Remove the keyword `description`. A property with this name has a schema as its value, and stays."""
     if isinstance(value, dict):
         return {
             name: _without_descriptions(member)

@@ -19,7 +19,7 @@ _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
 
 
 def read_place(text: str) -> dict[str, str]:
-    """Variables of an env file of `NAME=value` lines, comments left out. Raises ValueError on any other line."""
+    """Variables of an env file with lines `NAME=value` and comments. Raises ValueError for any other line."""
     values = {}
     for word in shlex.split(text, comments=True):
         name, equals, value = word.partition("=")
@@ -30,7 +30,7 @@ def read_place(text: str) -> dict[str, str]:
 
 
 def urls(values: dict[str, str]) -> dict[str, str]:
-    """`[project.urls]` under PyPI's well-known labels; empty without a place."""
+    """`[project.urls]` with PyPI's well-known labels; empty if no repository is public."""
     site, repository = values["FAIRLEAD_SITE_URL"], values["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
     addresses = {"Documentation": site} if site else {}
     if repository:
@@ -43,13 +43,13 @@ def urls(values: dict[str, str]) -> dict[str, str]:
 
 
 def files_url(values: dict[str, str], revision: str) -> str:
-    """Address, with a slash at its end, of the repository's files at a branch or tag; empty without a place."""
+    """URL of the repository's files at a branch or tag, with a slash at the end; empty if no repository is public."""
     repository = values["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
     return f"{repository}/blob/{revision}/" if repository else ""
 
 
 def with_absolute_links(page: str, files: str, folder: str = "") -> str:
-    """A page of a folder of the repository as package indexes show it: they have neither its files nor its pictures."""
+    """A page with absolute links, for package indexes, which have neither the repository's files nor its pictures."""
     if not files:
         return page
     raw = files.replace("/blob/", "/raw/", 1)
@@ -66,7 +66,7 @@ class PlaceMetadataHook(MetadataHookInterface):
     """Fills in `urls` and `readme` for every build."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set both, which pyproject.toml declares dynamic."""
+        """Set `urls` and `readme`, which pyproject.toml declares as dynamic."""
         values = read_place((Path(self.root) / PLACE).read_text("utf-8"))
         metadata["urls"] = urls(values)
         page = (Path(self.root) / "README.md").read_text("utf-8")

@@ -44,7 +44,7 @@ _OF_THE_PROCESS: Final = ("process_", "python_")
 
 
 class _Nowhere:
-    """A gateway needs a source and credentials to be made; none of them is asked before its start."""
+    """Source and credentials that a gateway needs at its creation but does not use before its start."""
 
     async def run(self, inbox: Inbox) -> None:
         raise NotImplementedError
@@ -63,7 +63,7 @@ def page() -> str:
 
     nowhere: Any = _Nowhere()
     everything = Settings.of(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
-    os.environ["OTEL_TRACES_EXPORTER"] = "otlp"  # figures of exports are there where there are any
+    os.environ["OTEL_TRACES_EXPORTER"] = "otlp"  # metrics of exports exist only if there are exports
     gateway = compose(everything, CatalogFeed(source=nowhere), ServerAccess(credentials=nowhere))
     parts = [
         _INTRODUCTION.format(
@@ -90,7 +90,7 @@ def _families(registry: CollectorRegistry) -> Iterable[tuple[Metric, Collection[
     for collector in list(registry._collector_to_names):  # noqa: SLF001  # the library lists them nowhere else
         for metric in collector.collect():
             if not metric.name.startswith(_OF_THE_PROCESS):
-                # of a family made by hand, or of the object that keeps it
+                # name of a family made by hand, or of the object that contains it
                 labels: Collection[str] = getattr(metric, "_labelnames", ()) or getattr(collector, "_labelnames", ())
                 yield metric, labels
 

@@ -18,7 +18,7 @@ _LINE: Final = re.compile(r"(?<=<!-- the last whole night, written by \.ci/run -
 
 
 def with_result(page: str, sentence: str) -> str:
-    """The page with another result. Raises ValueError where it has no line for one."""
+    """The page with the new result. Raises ValueError if it has no line for a result."""
     changed, count = _LINE.subn(lambda _: sentence, page)
     if count != 1:
         raise ValueError(f"{PAGE.name} has {count} lines for the last night")
@@ -26,7 +26,7 @@ def with_result(page: str, sentence: str) -> str:
 
 
 def sentence_of(date: str, commit: str, seconds: int, tests: list[str]) -> str:
-    """One line of Markdown."""
+    """The result as one line of Markdown."""
     hours, minutes = divmod(seconds // 60, 60)
     return f"The last whole night: {date}, commit `{commit}`, {hours} h {minutes} min; {'; '.join(tests)}."
 

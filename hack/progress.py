@@ -1,12 +1,12 @@
-"""Shows how far work has come that takes a while. All goes to standard error.
+"""Shows the progress of long work. All output goes to standard error.
 
     python hack/progress.py TEXT COMMAND…
 
-runs a command, with what it does and how long it has taken. In a terminal: one line with a spinner, the time and the
-command's last line; its output is shown where it fails. Elsewhere, as in CI, plain lines: TEXT first, then the
-command's own output, and the time it took. The exit code is the command's.
+runs a command, and shows TEXT and the time that it has taken. On a terminal, this is one line with a spinner, the time
+and the command's last line; the output is shown only after a failure. Elsewhere, for example in CI, plain lines are
+printed: TEXT, then the command's own output, then the time. The exit code is the command's.
 
-`counted` shows a bar for a loop, in a terminal alone.
+`counted` shows a bar for a loop, only on a terminal.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rich.progress import (
 T = TypeVar("T")
 
 KEPT: Final = 200
-"""Lines of output that are shown where the command fails."""
+"""Maximum number of lines of output that are shown after a failure."""
 WIDEST: Final = 60
-"""Characters of the last line."""
+"""Maximum number of characters of the last line."""
 
 
 def run(text: str, command: Sequence[str], console: Console) -> int:
-    """Exit code of the command."""
+    """Run the command and return its exit code."""
     if not console.is_terminal:
         console.print(f"{text} …", markup=False, highlight=False)
         began = time.monotonic()
@@ -64,8 +64,8 @@ def run(text: str, command: Sequence[str], console: Console) -> int:
 
 
 def counted(text: str, items: Sequence[T], console: Console) -> Iterator[T]:
-    """The items, one after the other, with a bar that is drawn between two of them: no thread of it runs beside what
-    is measured. Nothing is shown outside of a terminal.
+    """Yield the items with a progress bar, which is drawn between two items: no thread disturbs a measurement. Only on
+    a terminal.
     """
     if not console.is_terminal:
         yield from items
@@ -78,7 +78,7 @@ def counted(text: str, items: Sequence[T], console: Console) -> Iterator[T]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    # what is printed meanwhile goes where it is meant to go
+    # output of the loop goes to its usual destination
     with Progress(
         *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
     ) as progress:

@@ -1,4 +1,4 @@
-"""Check of names and prose in Python files and in CHANGELOG.md, by what a program can see. Run from `hack/check`.
+"""Checks names and prose in Python files and in CHANGELOG.md, by rules that a program can apply. Run from `hack/check`.
 
 Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits with 1 when there is one.
 
@@ -28,7 +28,7 @@ from sourcefiles import report, source_files
 
 FOLDERS = ("crds", "operator", "gateway", "hack", "tests")
 PACKAGES = ("crds", "operator", "gateway")
-"""Folders of `FOLDERS` whose classes need names of their own: those that ship."""
+"""Subset of `FOLDERS` whose classes need unique names: shipped code."""
 CLEAN = (
     "crds",
     "operator",
@@ -55,7 +55,7 @@ CLEAN = (
     "hack",
     "tests",
 )
-"""Folders that have no identifier in `RETIRED`, and get none; the others come here as they are cleaned."""
+"""Folders without identifiers in `RETIRED`. Cleaned folders are added."""
 RETIRED = frozenset(
     (
         "asked",
@@ -76,18 +76,18 @@ RETIRED = frozenset(
         "wiring",
     )
 )
-"""Words that say of a thing only that it was found, said or kept, never what it is. Underscores around one of them do
-not help it; within a longer name, where another word carries the meaning, they may stand."""
+"""Names that do not say what a thing is. They count also with underscores around them. Longer names that contain one of
+them are allowed, because another word carries the meaning."""
 DOCUMENTED = {
     ("gateway/fairlead_formats/registry.py", "known"): "attribute of UnknownFormat, on the page of fairlead_client",
 }
-"""Retired identifiers that stay, with the reason: programs of users have them."""
+"""Retired identifiers that remain, with the reason: users' programs contain them."""
 TWICE = {
     "Server": "documented import of fairlead_client, and the word of MCP for what a catalog has",
     "Settings": "operator and gateway are two processes, each with the object that pydantic and Django call this",
     "Tool": "documented import of fairlead_client, and the word of MCP for what a server lists",
 }
-"""Class names that may be defined more than once, with the reason: the field itself uses the word twice."""
+"""Class names that may be defined more than once, with the reason."""
 OTHER_PROJECTS = frozenset(
     (
         "FunctionDefinition",
@@ -99,10 +99,10 @@ OTHER_PROJECTS = frozenset(
         "retainKeys",
     )
 )
-"""Names in backticks that are code of other projects: SDKs of providers, MCP's schema, npm, Kubernetes."""
+"""Names in backticks from other projects: SDKs of providers, MCP's schema, npm, Kubernetes."""
 NAME = re.compile(r"`([A-Za-z_][A-Za-z0-9_.]*)(?:\(\))?`")
 TEXTS = (".md", ".yaml", ".yml", ".toml", ".json")
-"""Files besides Python's that say a name: pages, manifests, values, projects."""
+"""Suffixes of other files that may contain a name: pages, manifests, values, projects."""
 MAX_WORDS = 25
 OPENINGS = re.compile(r"(Of|Once|The same|See the \w+|Whose|What)\b")
 CLAIMS = re.compile(r"\b(?:used|called) by\b|(?:^|(?<=[.;] ))(?:made|told|asked) by\b", re.IGNORECASE | re.MULTILINE)
@@ -114,13 +114,13 @@ VAGUE_TEST = re.compile(
     r"what|whatever|who|whoever|whose)_|test_\w*(?<!_there)_(?:is|are)_no_(?!longer_|more_)|"
     r"test_\w*(?:_anew|whoever)(?:_|\b)"
 )
-"""Names of tests that begin with a pronoun, or read as such negations do."""
+"""Names of tests that begin with a pronoun or contain such a negation."""
 OWN_WORDS = ("hack/prose.py", "hack/test_prose.py")
-"""Files that have the words of these rules as such."""
+"""Files that contain the forbidden words because they define or test these rules."""
 
 
 def main() -> int:
-    """Print all findings of the working directory; the exit code of the program."""
+    """Print all findings of the working directory, and return the exit code of the program."""
     return report(chain(read_tree(Path()), changelog("CHANGELOG.md", Path("CHANGELOG.md").read_text())))
 
 
@@ -153,7 +153,9 @@ def read_tree(root: Path) -> Iterator[str]:
 
 
 def stale(named: list[tuple[str, int, str]], uses: Counter[str]) -> Iterator[str]:
-    """Findings for names that only docstrings have. `named`: file, line, name; `uses`: words outside of docstrings."""
+    """Findings for names that occur only in docstrings. `named`: file, line, name; `uses`: words outside of
+    docstrings.
+    """
     for file, line, name in named:
         if missing := [part for part in name.split(".") if part and uses[part] <= 0 and part not in OTHER_PROJECTS]:
             yield f"{file}:{line}: `{name}`: the tree has no {missing[0]}; write the name that it has now"
@@ -185,7 +187,7 @@ def negations(name: str, text: str) -> Iterator[str]:
 
 
 def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and text of each name that a file gives to something of its own; imported names are those of others."""
+    """Line and text of each name that a file defines, without imported names."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -203,7 +205,7 @@ def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def prose(name: str, text: str, tree: ast.Module) -> Iterator[str]:
-    """Findings in the docstrings and the words of one file."""
+    """Findings in the docstrings and words of one file."""
     for line, docstring in sorted(docstrings(tree)):
         if opening := OPENINGS.match(docstring.lstrip()):
             yield (
@@ -251,7 +253,7 @@ def _blocks(tree: ast.Module) -> Iterator[_Block]:
 
 
 def twice(classes: dict[str, list[str]]) -> Iterator[str]:
-    """Findings for the names that more than one class has; `classes`: name to `FILE:LINE` of each definition."""
+    """Findings for names of more than one class. `classes`: name to `FILE:LINE` of each definition."""
     for name, places in sorted(classes.items()):
         if len(places) > 1 and name not in TWICE:
             yield (
@@ -263,7 +265,7 @@ def twice(classes: dict[str, list[str]]) -> Iterator[str]:
 
 
 def changelog(name: str, text: str) -> Iterator[str]:
-    """Findings in a changelog: entries over several lines, and those of more than `MAX_WORDS` words."""
+    """Findings in a changelog: entries of several lines, and entries of more than `MAX_WORDS` words."""
     entry = False
     for line, words in enumerate(text.splitlines(), 1):
         count = len(words.split()) - 1

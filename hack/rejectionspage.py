@@ -67,7 +67,7 @@ def _row(rule: RequestRule, *, coded: bool) -> str:
 
 
 def _code(text: str | None) -> str:
-    """Text as code, a template with its values in capital letters."""
+    """Text as code. Fields of a template are shown in capital letters."""
     if text is None:
         return ""
     words = text.format_map(_Placeholders())
@@ -77,7 +77,7 @@ def _code(text: str | None) -> str:
 
 
 class _Placeholders(dict[str, object]):
-    """Values of a template, each its own name in capital letters."""
+    """Values for a template: each field's name in capital letters."""
 
     def __missing__(self, name: str) -> object:
         return _Placeholder(name)

@@ -14,7 +14,7 @@ import generatedpage
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDERS: Final = ("crds", "operator", "gateway")
 LAYERS: Final = "layers of packages: "
-"""Beginning of the name of the contract in pyproject.toml that has the packages in their order."""
+"""Prefix of the name of the import contract in pyproject.toml that lists the packages in their order."""
 _MAP: Final = re.compile(r"(?<=<!-- packages, written by hack/gen -->\n).*?(?=<!-- end of packages -->)", re.DOTALL)
 
 
@@ -26,7 +26,7 @@ def packages() -> list[str]:
 
 
 def row(package: str) -> str:
-    """One line of the map. Raises ValueError for a package that is not there once, or says nothing of itself."""
+    """One row of the map. Raises ValueError if a package does not exist exactly once, or has no docstring."""
     (module,) = [file for folder in FOLDERS for file in ROOT.glob(f"{folder}/{package}/__init__.py")]
     text = ast.get_docstring(ast.parse(module.read_text("utf-8"))) or ""
     if not text:
@@ -35,7 +35,7 @@ def row(package: str) -> str:
 
 
 def page(there: str) -> str:
-    """The page with the map of today. Raises ValueError where it has no room for one."""
+    """The page with the current map. Raises ValueError if it has no place for the map."""
     rows = ["| folder | what is in it |", "|---|---|", *map(row, packages())]
     text, count = _MAP.subn(lambda _: "\n".join(rows) + "\n", there)
     if count != 1:

@@ -20,8 +20,8 @@ MARK = "<!-- What follows is written by hack/gen. -->\n"
 
 
 def rows(package: ModuleType) -> Iterator[str]:
-    """A line of the table for each route, by path and verb."""
-    nowhere: Any = SimpleNamespace(services=None)  # a route asks its context with its first request
+    """A row of the table for each route, by path and method."""
+    nowhere: Any = SimpleNamespace(services=None)  # route classes read their context only during requests
     api_routes = [route for route in routes_of(package, nowhere) if isinstance(route, APIRoute)]
     for route in sorted(api_routes, key=lambda route: (route.path, sorted(route.methods or ()))):
         module = route.endpoint.__module__.removeprefix(f"{package.__name__}.")
@@ -30,7 +30,7 @@ def rows(package: ModuleType) -> Iterator[str]:
 
 
 def page(before: str) -> str:
-    """The page, whose part before the mark is written by hand."""
+    """The page; the part before the mark is written by hand."""
     return f"{before}{MARK}\n| route | what it does | module |\n|---|---|---|\n{''.join(rows(resources))}"
 
 

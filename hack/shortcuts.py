@@ -24,7 +24,7 @@ UNFORMATTED = re.compile(r"#\s*fmt:\s*(skip|off)\b")
 
 
 def main() -> int:
-    """Print all findings of the working directory; the exit code of the program."""
+    """Print all findings of the working directory, and return the exit code of the program."""
     return report(finding for file in source_files(Path(), FOLDERS) for finding in read_file(*file))
 
 
@@ -39,7 +39,7 @@ def read_file(name: str, text: str, tree: ast.Module) -> Iterator[str]:
 
 
 def crowded(node: ast.Assign) -> bool:
-    """Whether a tuple of values is assigned to attributes that none of the other values reads."""
+    """Whether a tuple of values is assigned to attributes although no value reads one of the other targets."""
     target, value = node.targets[0], node.value
     if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
         return False

@@ -1,4 +1,4 @@
-"""Python files of a tree, read and parsed, and the report of findings: shared by the checks of `hack/check`."""
+"""Python files of a tree, read and parsed, and the report of findings. Shared by the checks of `hack/check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class SourceFile(NamedTuple):
-    """One file."""
+    """One Python file."""
 
     name: str
     """Path from the root, with slashes."""
@@ -18,7 +18,7 @@ class SourceFile(NamedTuple):
 
 
 def source_files(root: Path, folders: Iterable[str]) -> Iterator[SourceFile]:
-    """Python files below some folders of `root`, each folder's in the order of their paths. Raises SyntaxError."""
+    """Python files below some folders of `root`, sorted by path within each folder. Raises SyntaxError."""
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
             if "node_modules" not in path.parts:
@@ -27,7 +27,7 @@ def source_files(root: Path, folders: Iterable[str]) -> Iterator[SourceFile]:
 
 
 def report(findings: Iterable[str]) -> int:
-    """Print findings, one a line; the exit code of the program: 1 when there is one."""
+    """Print findings, one per line, and return the exit code: 1 if there are any."""
     code = 0
     for finding in findings:
         print(finding)

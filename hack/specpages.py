@@ -22,7 +22,7 @@ _ELSEWHERE: Final = {
     "podTemplate": "[pod templates](../../configure/pod-templates.md) lists its fields.",
     "unrestrictedPodTemplate": "",
 }
-"""Fields whose members have a page of their own, with what is said in their place."""
+"""Fields whose members are described on another page, with the text that links to it."""
 
 
 def tables(manifest: Mapping[str, Any]) -> str:
@@ -36,7 +36,7 @@ def tables(manifest: Mapping[str, Any]) -> str:
 
 
 def _fields(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """Place, schema and whether it has to be set, of every field that is not there to name its new place only."""
+    """Path, schema and requiredness of every field except deprecated ones that only name their new location."""
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         if any(rule["rule"] == "false" for rule in member.get("x-kubernetes-validations", ())):
@@ -72,7 +72,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check; 0 fine, 1 out of date."""
+    """Write or check the pages. Returns 0, or 1 if one is out of date."""
     parser = argparse.ArgumentParser(prog="hack/specpages.py")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")

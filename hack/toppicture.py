@@ -1,4 +1,4 @@
-"""Makes the picture of the screen of `fairlead top`. Run by `hack/screenshots`, which has the words.
+"""Makes the screenshot of `fairlead top`. Run by `hack/screenshots`, which describes the options.
 
 python hack/toppicture.py FILE
 """
@@ -21,15 +21,15 @@ from fairlead_cli.top.reading import read
 from fairlead_cli.top.sort_key import SortKey
 
 PORT: Final = 8080
-"""It is on the screen."""
+"""Fixed, because the screen shows it."""
 URL: Final = f"http://127.0.0.1:{PORT}/mcp"
 SIZE: Final = (108, 30)
 """Columns and lines."""
 INTERVAL: Final = 2.0
 READINGS: Final = 3
-"""Until calls a minute are known."""
+"""Readings until the rate of calls is known."""
 FONTS: Final = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
-"""Rules that load fonts from elsewhere, which a page does not."""
+"""Rules that load fonts from the web, which the documentation does not do."""
 NUMBERS: Final = re.compile(r"terminal-\d+-")
 
 

@@ -18,9 +18,9 @@ from zipfile import ZipFile
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COMPILED_SAYS: Final = ", compiled"
-"""Part of the line of `fairlead version` where the path is compiled."""
+"""Part of the output of `fairlead version` if the path is compiled."""
 STARTS: Final = 120.0
-"""Seconds in which a gateway answers, on a loaded machine."""
+"""Maximum seconds until a gateway answers, on a busy machine."""
 TOOL: Final = '''from fairlead_gateway import tool
 
 
@@ -37,11 +37,11 @@ HEADERS: Final = {
 
 
 class WheelFault(Exception):
-    """A wheel that is not as it should be; the message is one sentence."""
+    """A wheel is not as required; the message is one sentence."""
 
 
 def build(into: Path, *, compiled: bool) -> Path:
-    """One wheel in that folder. Raises WheelFault when it does not build; why has been printed."""
+    """Build a wheel in a folder. Raises WheelFault if the build fails; the build prints the reason."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("HATCH_")}
     if compiled:
         variables["HATCH_BUILD_HOOK_ENABLE_CUSTOM"] = "true"
@@ -54,13 +54,15 @@ def build(into: Path, *, compiled: bool) -> Path:
 
 
 def extensions(wheel: Path) -> list[str]:
-    """Compiled files in it."""
+    """Compiled files of a wheel."""
     with ZipFile(wheel) as archive:
         return [name for name in archive.namelist() if name.endswith(".so")]
 
 
 def check_contents(wheel: Path, *, compiled: bool) -> None:
-    """Raises WheelFault unless a compiled wheel has extensions and names its platform, and a pure one does neither."""
+    """Raise WheelFault unless a compiled wheel contains extensions and names its platform, and a pure one does
+    neither.
+    """
     extension_files, anywhere = extensions(wheel), wheel.name.endswith("-py3-none-any.whl")
     if compiled is (not extension_files) or compiled is anywhere:
         raise WheelFault(
@@ -69,7 +71,7 @@ def check_contents(wheel: Path, *, compiled: bool) -> None:
 
 
 def check_installed(python: Path, wheel: Path, *, compiled: bool) -> None:
-    """Install it beside that interpreter, and call a tool through a gateway. Raises WheelFault."""
+    """Install a wheel in a new environment, and call a tool through a gateway. Raises WheelFault."""
     install: list[str | Path] = [python, "-m", "pip", "install", "-q", "--force-reinstall"]
     words = [*install, f"{wheel}[gateway]"] if compiled else [*install, "--no-deps", wheel]
     if subprocess.run(words, stdout=sys.stderr, check=False).returncode:
@@ -86,7 +88,7 @@ def check_installed(python: Path, wheel: Path, *, compiled: bool) -> None:
 
 
 def called_through(fairlead: Path, folder: Path) -> str:
-    """The answer to a call of a custom tool. Raises WheelFault when the gateway does not answer."""
+    """Answer to a call of a custom tool. Raises WheelFault if the gateway does not answer."""
     (folder / "tools.py").write_text(TOOL)
     port, metrics = free_port(), free_port()
     words: list[str | Path] = [
@@ -118,18 +120,18 @@ def called_through(fairlead: Path, folder: Path) -> str:
 
 
 def clean() -> dict[str, str]:
-    """Our environment without what leads Python to the sources of this tree."""
+    """Environment variables of this process without those that lead Python to the sources of this tree."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
 def free_port() -> int:
-    """One that nobody listens on now."""
+    """A free TCP port."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return int(server.getsockname()[1])
 
 
 def check() -> None:
-    """Both wheels, in one fresh virtual environment after the other. Raises WheelFault."""
+    """Check both wheels, each in a new virtual environment. Raises WheelFault."""
     with tempfile.TemporaryDirectory(prefix="fairlead-wheel-") as name:
         folder = Path(name)
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
@@ -140,7 +142,7 @@ def check() -> None:
 
 
 def main() -> int:
-    """0 when all went well; 1 with one sentence otherwise."""
+    """Return 0 if all checks succeeded, else print one sentence and return 1."""
     parser = argparse.ArgumentParser(prog="hack/wheel")
     parser.add_argument("--pure", action="store_true", help="nothing compiled, for every machine")
     parser.add_argument("--check", action="store_true", help="build both, install them and call a tool")

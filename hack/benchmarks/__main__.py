@@ -31,7 +31,7 @@ class Benchmark:
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """All there are, by name."""
+    """All benchmarks by name."""
     by_name = {}
     for file in sorted(FOLDER.glob("*/bench_*.py"), key=lambda file: file.stem):
         first = file.read_text().split('"""', 2)[1].strip().splitlines()[0]
@@ -40,7 +40,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def machine() -> dict[str, Any]:
-    """Machine that figures depend on: cores, processor, kernel, Python."""
+    """Description of the machine: cores, processor, kernel, Python."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -55,14 +55,16 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit that was measured, `+changes` when the tree had more; `unknown` outside a repository."""
+    """Commit that is measured, with `+changes` if the work tree has uncommitted changes; `unknown` outside a
+    repository.
+    """
     described = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty=+changes", "--abbrev=12", "--exclude=*"]
     done = subprocess.run(described, capture_output=True, text=True, check=False, timeout=20)
     return done.stdout.strip() or "unknown"
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """The command line; exits 2 with the usage when it is wrong."""
+    """Parse the command line. Exits with 2 and the usage if it is wrong."""
     names = benchmarks()
     listing = "\n".join(f"  {name:12} {benchmark.about}" for name, benchmark in names.items())
     parser = argparse.ArgumentParser(
@@ -95,7 +97,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def remember(file: Path, report: Report, where: dict[str, Any], what: str) -> None:
-    """Append the ratios of a report to a history, which is made where there is none."""
+    """Append the ratios of a report to a history file, which is created if it is missing."""
     lines = history.lines_of(report, date=datetime.now(UTC).date().isoformat(), commit=what, machine=where)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as end:
@@ -103,7 +105,8 @@ def remember(file: Path, report: Report, where: dict[str, Any], what: str) -> No
 
 
 def judge(words: list[str]) -> int:
-    """`history FILE`: print how each ratio stands beside its nights; 1 when one has failed, 2 without a history.
+    """`history FILE`: print how each ratio compares with its previous nights. Returns 1 if a ratio has failed,
+    2 without a history.
 
     `--accept RATIO` first makes the last value of that ratio the beginning of a new baseline.
     """
@@ -131,8 +134,8 @@ def judge(words: list[str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Exit code 0 when measured, 1 when not; goals are reported, and enforced only where that is asked for. What a long
-    benchmark has found so far is in the JSON file all the time.
+    """Return exit code 0 if the measurement succeeded, else 1. Missed goals change the exit code only on request. The
+    JSON file always contains the results so far of a long benchmark.
     """
     if words[:1] == ["history"]:
         return judge(words[1:])

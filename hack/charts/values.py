@@ -56,7 +56,7 @@ _ROUTES: Final = {
 
 
 def _secret(description: str, held: str) -> Json:
-    """The schema of a key of a Secret, which holds what `held` says."""
+    """Schema of a key of a Secret. `held` says what the Secret contains."""
     return {
         "type": "object",
         "additionalProperties": False,
@@ -88,7 +88,7 @@ _ITEMS: Final = {"min_length": "minItems", "max_length": "maxItems"}
 
 
 class Unclear(Exception):
-    """A file from which nothing can be made; the message names the place."""
+    """A file does not allow the result to be generated. The message names the place."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Value:
 
 
 def values(text: str) -> Iterator[Value]:
-    """Every key that has a description, in order. Raises Unclear for a scalar without one."""
+    """All keys with a description, in order. Raises Unclear for a scalar without one."""
     defaults = yaml.load(text, yaml.CSafeLoader)
     stack: list[tuple[int, str]] = []
     comment: list[str] = []
@@ -177,7 +177,7 @@ def _property(value: Value) -> Json:
 
 
 def _tier() -> Json:
-    """The schema of a LatencyTier with its name, as its definition has it."""
+    """Schema of a LatencyTier with its name, according to its CRD."""
     name: Json = {"type": "string", "pattern": fairlead_api.v1alpha1.latencytier.NAME_PATTERN}
     made: Json = {"type": "object", "required": ["name", "spec"], "additionalProperties": False}
     return {**made, "properties": {"name": name, "spec": _plain(_spec_of(_TIERS), strict=True)}}
@@ -191,12 +191,12 @@ def _spec_of(definition: Path) -> Json:
 
 
 def _plain(structural: Json, *, strict: bool) -> Json:
-    """A structural schema as a JSON schema. A strict one refuses members that it does not name; another leaves them to
+    """Convert a structural schema to a JSON schema. A strict one refuses unknown members. Otherwise they are left to
     the API server, which may be newer.
     """
     made = {name: value for name, value in structural.items() if not name.startswith("x-kubernetes-")}
     if structural.get("x-kubernetes-int-or-string"):
-        made["type"] = ["integer", "number", "string"]  # `cpu: 0.5`: Kubernetes reads numbers with fractions, too
+        made["type"] = ["integer", "number", "string"]  # `cpu: 0.5`: Kubernetes also accepts numbers with fractions
     if structural.get("x-kubernetes-list-type") in ("set", "map"):
         made["uniqueItems"] = True
     rules = structural.get("x-kubernetes-validations", ())
@@ -217,12 +217,14 @@ def _plain(structural: Json, *, strict: bool) -> Json:
 
 
 def _is_moved(structural: Json) -> bool:
-    """Whether a member is there to name its new place only."""
+    """Whether a deprecated member only names its new location."""
     return any(rule["rule"] == "false" for rule in structural.get("x-kubernetes-validations", ()))
 
 
 def _named(pattern: str, values_are: Json) -> Json:
-    """An object whose members have names of this pattern. Not by `propertyNames`, of which helm tells a wrong place."""
+    """Schema of an object whose member names match this pattern. `propertyNames` is not used, because helm then names
+    the wrong place.
+    """
     return {"patternProperties": {pattern: values_are}, "additionalProperties": False}
 
 
@@ -232,7 +234,7 @@ def _server_field(path: str) -> Json:
     for name in path.split("."):
         field = field["properties"][name] if "properties" in field else field["items"]["properties"][name]
     made = _plain(field, strict=False)
-    if path == "resources":  # named by a rule in the CRD
+    if path == "resources":  # its members are named by a rule in the CRD
         for amounts in made["properties"].values():
             amounts |= _named(_RESOURCES, amounts["additionalProperties"])
         claims = {"type": "object", "required": ["name"]}
@@ -241,7 +243,7 @@ def _server_field(path: str) -> Json:
 
 
 def _bounds_of(value: Value) -> Json:
-    """The schema of the setting, type or field that a value is bound like. Raises Unclear."""
+    """Schema of the setting, type or field that limits a value. Raises Unclear."""
     if value.extra.get("labels") or value.extra.get("annotations"):
         text: Json = {"type": "string"}
         if "labels" in value.extra:
@@ -271,7 +273,7 @@ def _type(default: Any) -> str:
 
 
 def settings(component: str) -> Json:
-    """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
+    """JSON schemas of those settings of `operator` or `gateway` that a user may set, by name in camelCase."""
     taken = _set_by_the_chart(component)
     described: Json = {}
     for name, kind, text in fields(SETTINGS[component]):
@@ -281,7 +283,7 @@ def settings(component: str) -> Json:
 
 
 def providers() -> Json:
-    """The providers of models by name, as the gateway reads them, with keys from Secrets."""
+    """Schema of the model providers by name, as the gateway reads them, with keys from Secrets."""
     made = _mapping("Where models are: by name, with the form of the API and the key.")
     del made["properties"]
     each = _mapping("One API of models.")
@@ -301,7 +303,9 @@ def providers() -> Json:
 
 
 def authorization_server() -> Json:
-    """The authorization server, as the gateway reads it, with the secrets of its clients from Secrets."""
+    """Schema of the authorization server's configuration, as the gateway reads it, with its clients' secrets from
+    Secrets.
+    """
     made = _struct(AuthorizationServer)
     members = made["properties"]
     provider = members["providers"]["items"]["properties"]
@@ -314,8 +318,8 @@ def authorization_server() -> Json:
 
 
 def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
-    """The fields of a class, and of the groups of settings in it: name, schema, and the docstring under it in one line.
-    A setting has the name of its variable.
+    """Fields of a class, including those of its groups of settings: name, schema and docstring in one line. A setting
+    is named by its environment variable.
     """
     yield from own_fields(struct)
     for field in msgspec.structs.fields(struct):
@@ -324,7 +328,7 @@ def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
 
 
 def own_fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
-    """As `fields`, without those of groups of settings."""
+    """Like `fields`, without those of groups of settings."""
     texts: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__.startswith("fairlead"):
@@ -336,7 +340,7 @@ def own_fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
 
 
 def groups(settings: type[EnvironmentSettings]) -> Iterator[type[EnvironmentSettings]]:
-    """A group of settings and those in it, in their order."""
+    """A group of settings and its subgroups, in their order."""
     yield settings
     for field in msgspec.structs.fields(settings):
         if _is_group(field.type):
@@ -360,13 +364,13 @@ def _docstrings(struct: type) -> dict[str, str]:
 
 
 def camel_case(name: str) -> str:
-    """Name of a setting as a value of the chart: camelCase."""
+    """Name of a setting in the chart's values: camelCase."""
     first, *others = name.split("_")
     return first + "".join(word.title() for word in others)
 
 
 def _set_by_the_chart(component: str) -> set[str]:
-    """Variables that stand in the templates, and those that make no sense in a pod."""
+    """Environment variables that the templates set, and those that make no sense in a pod."""
     written = Path(f"charts/fairlead/templates/{component}/_env.tpl").read_text()
     elsewhere = {
         "operator": {"KUBECONFIG", "IDENTITY", "METRICS_PORT"},
@@ -379,7 +383,7 @@ def schema_of(kind: Any) -> Json:
     """The JSON schema of a type."""
     if get_origin(kind) in (Union, UnionType):
         return schema_of(get_args(kind)[0])
-    if get_origin(kind) is Literal:  # in the order in which they are written, which msgspec does not keep
+    if get_origin(kind) is Literal:  # in source order, which msgspec does not keep
         return {"enum": list(get_args(kind))} if len(get_args(kind)) > 1 else {"const": get_args(kind)[0]}
     return _of(msgspec.inspect.type_info(kind))
 
@@ -412,8 +416,8 @@ def _of(info: msgspec.inspect.Type) -> Json:
 
 
 def _expecting(text: Json, extra: Mapping[str, Any] | None) -> Json:
-    """The schema of a text whose type says in words what is valid: helm prints these words in place of the pattern. The
-    words are the constant of a branch that only other texts reach, because JSON Schema has no messages.
+    """Schema of a text whose type describes the valid values in words. Helm prints these words instead of the pattern.
+    They are the constant of a branch that only invalid texts reach, because JSON Schema has no error messages.
     """
     rule = (extra or {}).get(fairlead_api.setting_types.RULE)
     return _in_words(text, rule.expected) if rule is not None and "pattern" in text else text
@@ -435,7 +439,7 @@ def _struct(struct: type[msgspec.Struct]) -> Json:
 
 
 def table(all_values: list[Value]) -> str:
-    """Markdown: each value, its default and what it is."""
+    """Markdown table of each value, its default and its description."""
     rows = ["| value | default | what it is |", "|---|---|---|"]
     for value in all_values:
         if not _is_leaf(value):
@@ -457,7 +461,7 @@ def _choices(choices: list[str] | None) -> str:
 
 
 def made(chart: Path) -> dict[Path, str]:
-    """Path to content of everything that is generated. Raises Unclear."""
+    """Content of all generated files by path. Raises Unclear."""
     all_values = list(values((chart / "values.yaml").read_text()))
     readme = chart / "README.md"
     before, begin, rest = readme.read_text().partition(BEGIN)
@@ -471,7 +475,7 @@ def made(chart: Path) -> dict[Path, str]:
 
 
 def main() -> int:
-    """The exit code."""
+    """Write or check the files, and return the exit code."""
     *flags, chart = sys.argv[1:]
     failed = 0
     try:

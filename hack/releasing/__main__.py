@@ -24,12 +24,12 @@ from releasing.versions import UNRELEASED, Version, agreed, changelog_section
 from releasing.workplace import GO_PROGRAMS, ROOT, Workplace, elapsed, go_program
 
 REGISTRY: Final = "FAIRLEAD_REGISTRY"
-"""Variable with the prefix of images and chart, which hack/place.env sets for all."""
+"""Environment variable with the prefix of images and chart; hack/place.env contains its public value."""
 STEPS: Final = ("tree", "wheels", "install", "image", "sbom", "registry", "cluster", "docs", "table")
 
 
 def steps_of(only: str | None, first: str | None) -> tuple[str, ...]:
-    """Steps to be run. Raises Fault for a name that none has."""
+    """Steps to run. Raises Fault for an unknown name."""
     name = only or first
     if name is None:
         return STEPS
@@ -39,7 +39,7 @@ def steps_of(only: str | None, first: str | None) -> tuple[str, ...]:
 
 
 def version_of(tag: str | None) -> Version:
-    """Version that the files of this tree agree on. Raises Fault."""
+    """Version in the files of this tree. Raises Fault if they disagree."""
     package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     lines = (ROOT / chart.CHART / "Chart.yaml").read_text().splitlines()
     chart_lines = dict(line.split(": ", 1) for line in lines if line.startswith(("version: ", "appVersion: ")))
@@ -47,12 +47,12 @@ def version_of(tag: str | None) -> Version:
 
 
 def notes(version: Version, *, tagged: bool) -> str:
-    """Release note: the changelog's section of the version, or of what is not released yet. Raises Fault."""
+    """Release note: the changelog's section of the version, or the unreleased section. Raises Fault."""
     return changelog_section((ROOT / "CHANGELOG.md").read_text(), version.chart if tagged else UNRELEASED)
 
 
 def tree(workplace: Workplace) -> list[str]:
-    """Look whether the tree is committed, and whether tag, files and changelog agree. Raises Fault."""
+    """Check that the tree is committed, and that tag, files and changelog agree. Raises Fault."""
     if changed := workplace.run("git", "status", "--porcelain").strip():
         raise Fault(f"the tree has what is not committed, first: {changed.splitlines()[0]}")
     tags = [tag for tag in workplace.run("git", "tag", "--points-at", "HEAD").split() if tag.startswith("v")]
@@ -65,7 +65,7 @@ def tree(workplace: Workplace) -> list[str]:
 
 
 def docs(workplace: Workplace) -> list[str]:
-    """Build the site, where the tree has one. Raises Fault."""
+    """Build the site, if the tree has one. Raises Fault."""
     if not (ROOT / "hack/docs").exists():
         return ["left out: hack/docs is not in this tree"]
     workplace.run(ROOT / "hack/docs", "--strict")
@@ -90,7 +90,7 @@ def summary(workplace: Workplace, version: Version) -> list[str]:
 
 
 def dry_run(workplace: Workplace, names: Sequence[str]) -> None:
-    """Run steps, with what each found. Raises Fault at the first that fails."""
+    """Run the steps and print the result of each. Raises Fault at the first failure."""
     version = version_of(None)
     work: dict[str, Callable[[Workplace], list[str]]] = {
         "tree": tree,
@@ -120,7 +120,7 @@ def dry_run(workplace: Workplace, names: Sequence[str]) -> None:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Options and verbs."""
+    """Parse options and verbs."""
     parser = argparse.ArgumentParser(prog="hack/release", description="hack/release --help tells more")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--only", metavar="STEP")
@@ -134,7 +134,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def verb(name: str, word: str | None, workplace: Workplace) -> str:
-    """Answer of one of the verbs. Raises Fault."""
+    """Result of one of the verbs. Raises Fault."""
     if name == "tool":
         if word not in GO_PROGRAMS:
             raise Fault(f"there is no tool {word}; there are {', '.join(GO_PROGRAMS)}")
@@ -156,7 +156,7 @@ def verb(name: str, word: str | None, workplace: Workplace) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit code: 0 when all went well, else 1."""
+    """Return exit code 0 if all steps succeeded, else 1."""
     options = parsed(words)
     out = ROOT / "dist" / "release"
     out.mkdir(parents=True, exist_ok=True)

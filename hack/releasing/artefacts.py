@@ -1,4 +1,4 @@
-"""Artefacts of a release, judged by what is in them, and the table that lists them."""
+"""Checks artefacts of a release by their content, and writes the table that lists them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 from releasing.faults import Fault
 
 NOT_IN_WHEELS: Final = (".md", ".svg", ".rst", ".pyx", ".c")
-"""Ends of names of files that a wheel has no use for, but where they are data: in `static`, and of servers."""
+"""Suffixes of files that do not belong into a wheel, except in `static` and among the servers' data."""
 IMAGE_BOUND: Final = 60_000_000
-"""Bytes of the compressed layers of the image `fairlead`."""
+"""Maximum size in bytes of the compressed layers of the image `fairlead`."""
 USER: Final = "65532:65532"
 SHELLS: Final = frozenset({"sh", "bash", "dash", "busybox", "ash", "zsh"})
 
@@ -28,30 +28,30 @@ class Artefact:
 
     name: str
     size: int
-    """Bytes; of an image, those of its compressed layers."""
+    """Size in bytes; for an image, that of its compressed layers."""
     digest: str
-    """SHA-256 in hexadecimal digits; of an image, that of its manifest."""
+    """SHA-256 in hexadecimal digits; for an image, that of its manifest."""
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """Size, user and files of an image, as its archive holds them."""
+    """Size, user and files of an image, from its archive."""
 
     name: str
     compressed: int
-    """Bytes of all its layers, as a registry has them."""
+    """Size of all layers in bytes, as stored in a registry."""
     user: str
     paths: frozenset[str]
-    """Files of all its layers, without a slash in front."""
+    """Paths of the files in all layers, without a leading slash."""
 
 
 def unwanted(names: Iterable[str]) -> list[str]:
-    """Files of a wheel that no wheel should have; those of `.dist-info` are metadata."""
+    """Files of a wheel that do not belong there. Files in `.dist-info` are metadata and allowed."""
     return sorted(name for name in names if name.endswith(NOT_IN_WHEELS) and not _SERVED.search(name))
 
 
 def check_image(image: ImageFacts, bound: int = IMAGE_BOUND) -> None:
-    """Raises Fault when an image is too large, runs as another user than 65532, or has a shell."""
+    """Raise Fault if an image is too large, runs as another user than 65532, or contains a shell."""
     if image.compressed > bound:
         raise Fault(f"{image.name} has {image.compressed:,} bytes compressed, over its bound of {bound:,}")
     if image.user != USER:
@@ -62,7 +62,7 @@ def check_image(image: ImageFacts, bound: int = IMAGE_BOUND) -> None:
 
 
 def file_artefact(path: Path) -> Artefact:
-    """A file, by its content. Raises OSError."""
+    """Artefact for a file, with the digest of its content. Raises OSError."""
     content = path.read_bytes()
     return Artefact(path.name, len(content), hashlib.sha256(content).hexdigest())
 

@@ -1,4 +1,4 @@
-"""The chart as it is published: from the committed tree, with the published names of the images, as a package."""
+"""Packages the chart for publication: from the committed tree, with the published names of the images."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ CHART: Final = "charts/fairlead"
 ALERTS: Final = f"{CHART}/alerts/fairlead.yaml"
 RUNBOOKS: Final = "docs/operate/alerts.md"
 LOCAL: Final = "localhost/fairlead"
-"""How names of images begin in the tree, where `hack/images` builds them."""
+"""Prefix of image names in the tree; `hack/images` builds these images."""
 
 
 def published(text: str, registry: str) -> str:
-    """A file of the chart with images of a registry in place of those that are built from the tree."""
+    """A file of the chart with image names of a registry instead of the local ones."""
     return text.replace(LOCAL, f"{registry}/fairlead")
 
 
 def page(text: str, public_place: dict[str, str], chart: str) -> str:
-    """The chart's README as Artifact Hub shows it, which has no other file of the repository: links are absolute."""
+    """The chart's README for Artifact Hub, which has no other files of the repository: links are absolute."""
     return with_absolute_links(text, files_url(public_place, f"v{chart}"), CHART)
 
 
 def with_runbook_urls(text: str, public_place: dict[str, str], chart: str) -> str:
-    """Alert rules with `runbook_url`, which tools look for, in place of the page's path; as they are without a site."""
+    """Alert rules with `runbook_url`, which tools expect, instead of the page's path. Unchanged if no site exists."""
     site = public_place["FAIRLEAD_SITE_URL"]
     return text.replace(f"runbook: {RUNBOOKS}#", f"runbook_url: {site}{chart}/operate/alerts/#") if site else text
 
 
 def package(workplace: Workplace, registry: str, version: Version, into: Path) -> Path:
-    """Package of the committed chart. The same commit and registry give the same bytes. Raises Fault."""
+    """Package the committed chart. The same commit and registry give the same bytes. Raises Fault."""
     source = workplace.folder("chart-source", empty=True)
     archive = workplace.folder("log") / "chart.tar"
     workplace.run("git", "archive", "-o", archive, "HEAD", CHART, PLACE)
@@ -53,7 +53,7 @@ def package(workplace: Workplace, registry: str, version: Version, into: Path) -
         if path.is_file():
             text = path.read_text(encoding="utf-8")
             path.write_text(published(text, registry), encoding="utf-8")
-            os.utime(path, (moment, moment))  # helm package writes it into the archive
+            os.utime(path, (moment, moment))  # helm package writes the current time into the archive
     words: list[str | Path] = [
         "package",
         source / CHART,

@@ -1,4 +1,4 @@
-"""Step of a release that installs the published chart by digest, on a cluster where this machine can have one."""
+"""Step of a release that installs the published chart by digest on a cluster, if this machine can run one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cluster(workplace: Workplace, version: Version) -> list[str]:
 
 
 def values(image: str, listener: str) -> list[str]:
-    """Words for helm: images by digest."""
+    """Arguments of helm that select images by digest."""
     words = []
     for key, reference in (("image", image), ("servers.listenerImage", listener)):
         repository, _, digest = reference.partition("@")
@@ -57,7 +57,7 @@ def values(image: str, listener: str) -> list[str]:
 
 
 def validate(workplace: Workplace, kubectl: list[str | Path], manifests: Path) -> str:
-    """Answer of Kubeconform, by the schemas of the cluster's API server. Raises Fault when objects are invalid."""
+    """Validate with Kubeconform and the schemas of the cluster's API server. Raises Fault if objects are invalid."""
     document = json.loads(workplace.run(*kubectl, "get", "--raw", "/openapi/v2"))
     location = write_schemas(document, workplace.folder("schemas", empty=True))
     program = helm(workplace, "kubeconform")
@@ -66,11 +66,11 @@ def validate(workplace: Workplace, kubectl: list[str | Path], manifests: Path) -
 
 
 def installed(workplace: Workplace, kubectl: list[str | Path], served: Registry, words: list[str]) -> list[str]:
-    """Install from the registry, ask a gateway's pod for its version, and uninstall. Raises Fault."""
+    """Install from the registry, check the version in a gateway's pod, and uninstall. Raises Fault."""
     kubeconfig = ["--kubeconfig", str(kubectl[-1]), "--namespace", NAMESPACE]
     there = workplace.attempt(*kubectl, "get", CRD).returncode == 0
     options = ["--create-namespace", "--wait", "--timeout", "300s", "--set", "gateway.settings.anonymous=allow"]
-    # definitions of another release on this cluster are not ours to take over, nor to remove at the end
+    # CRDs of another release on this cluster must neither be replaced nor removed
     options += ["--set", f"crds.install={'false' if there else 'true'}", "--set", "crds.keep=false"]
     try:
         workplace.run(helm(workplace), "install", RELEASE, *words, *options, *kubeconfig)

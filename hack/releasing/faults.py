@@ -1,5 +1,5 @@
-"""The error that ends a release before something wrong is published."""
+"""The error that stops a release before a wrong artefact is published."""
 
 
 class Fault(Exception):
-    """Something is not as a release needs it; the message is one sentence that says what, and what to do."""
+    """A requirement for a release is not met. The message is one sentence that says what is wrong and what to do."""

@@ -1,4 +1,4 @@
-"""Steps of a release that make and describe the images: built from the lock, judged, and listed in an SBOM."""
+"""Steps of a release that build images from the locked requirements, check them, and write their SBOMs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from releasing.versions import Version
 from releasing.workplace import ROOT, Workplace, environment
 
 IMAGES: Final = ("fairlead", "fairlead-listener")
-"""Images that an installation of the chart runs; the others are servers, which a dry run need not build."""
+"""Images that an installation of the chart runs. The others are servers, which a dry run does not need."""
 LEVEL: Final = 6
-"""Level of gzip that programs which push images take."""
+"""gzip level of programs that push images."""
 
 
 def images(workplace: Workplace, version: Version) -> list[str]:
-    """Build the images from the committed lists, and judge the first. Raises Fault."""
+    """Build the images from the committed lists, and check the first. Raises Fault."""
     folder = workplace.folder("images", empty=True)
     workplace.run(ROOT / "hack/images", "--tag", version.chart, "--archive", folder, *IMAGES)
     facts = image_facts("fairlead", folder / "fairlead.tar")
@@ -33,7 +33,7 @@ def images(workplace: Workplace, version: Version) -> list[str]:
 
 
 def image_facts(name: str, archive: Path) -> ImageFacts:
-    """Size, user and files of a docker-archive. Layers are compressed as `gzip -6` does. Raises OSError, Fault."""
+    """Size, user and files of a docker-archive. Layers are compressed with `gzip -6`. Raises OSError, Fault."""
     size, paths = 0, set[str]()
     with tarfile.open(archive) as tar:
         for layer in _manifest(tar)["Layers"]:
@@ -46,7 +46,9 @@ def image_facts(name: str, archive: Path) -> ImageFacts:
 
 
 def compressed(archive: Path, into: Path) -> Path:
-    """Copy of a docker-archive with compressed layers, which crane takes as they are; its own is quick and weak."""
+    """Copy of a docker-archive with compressed layers, which crane pushes unchanged. Crane's own compression is fast
+    and weak.
+    """
     with tarfile.open(archive) as tar, tarfile.open(into, "w") as out:
         layers = set(_manifest(tar)["Layers"])
         for member in tar:
@@ -101,7 +103,7 @@ def image_sbom(workplace: Workplace, archive: Path, into: Path) -> dict[str, Any
 
 
 def describe(workplace: Workplace, python: Path, into: Path) -> dict[str, Any]:
-    """SBOM of what an interpreter imports from, as cyclonedx-py writes it. Raises Fault."""
+    """SBOM of an interpreter's import path, written by cyclonedx-py. Raises Fault."""
     program = environment(workplace, "release").with_name("cyclonedx-py")
     words: list[str | Path] = [
         "environment",
@@ -119,9 +121,9 @@ def describe(workplace: Workplace, python: Path, into: Path) -> dict[str, Any]:
 
 
 def path_of(root: Path, folder: Path) -> Path:
-    """A program that answers as the image's interpreter would when asked for `sys.path`.
+    """Path of a program that prints `sys.path` as the image's interpreter would.
 
-    Interpreters of images do not run outside of them, and cyclonedx-py asks for nothing else.
+    Interpreters of images do not run outside of them, and cyclonedx-py needs only this output.
     """
     folders = [str(path) for path in root.glob("opt/fairlead/lib/python3*/site-packages")]
     if not folders:
@@ -133,7 +135,7 @@ def path_of(root: Path, folder: Path) -> Path:
 
 
 def debian(root: Path) -> list[dict[str, Any]]:
-    """Components for the Debian packages that libraries of an image are of, by `/var/lib/dpkg/status.d`."""
+    """SBOM components for the Debian packages of the image's libraries, from `/var/lib/dpkg/status.d`."""
     packages = []
     for path in sorted((root / "var/lib/dpkg/status.d").glob("*")):
         entry = dict(
@@ -146,7 +148,9 @@ def debian(root: Path) -> list[dict[str, Any]]:
 
 
 def summarize_sbom(sbom: dict[str, Any]) -> str:
-    """How many components an SBOM lists, and of how many it knows the license. Raises Fault where it lists none."""
+    """Text with the number of components in an SBOM, and the number whose license is known. Raises Fault if there are
+    no components.
+    """
     components = sbom.get("components", [])
     if not components:
         raise Fault("an SBOM lists no components: cyclonedx-py found no packages")

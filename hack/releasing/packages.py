@@ -1,4 +1,4 @@
-"""Steps of a release that make and try the Python packages: sdist, wheels, an installation from the wheel alone."""
+"""Steps of a release that build and test the Python packages: sdist, wheels, an installation from the wheel alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wheels import COMPILED_SAYS, HEADERS, STARTS, clean, extensions, free_port
 
 PLATFORM: Final = "manylinux_2_17_x86_64" if os.uname().machine == "x86_64" else "manylinux_2_17_aarch64"
 ALLOWED: Final = "W004,W009"
-"""Findings of check-wheel-contents that are meant: the extension lies beside the packages."""
+"""Accepted findings of check-wheel-contents: the compiled extension is outside of the packages."""
 INITIALIZE: Final = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -34,7 +34,9 @@ INITIALIZE: Final = {
 
 
 def wheels(workplace: Workplace) -> list[str]:
-    """Build and check sdist, pure wheel and this interpreter's compiled wheel, repaired. Raises Fault."""
+    """Build and check the sdist, the pure wheel and this interpreter's compiled wheel after its repair. Raises
+    Fault.
+    """
     dist, raw = workplace.folder("dist", empty=True), workplace.folder("raw", empty=True)
     python = environment(workplace, "image", "build")
     tools = environment(workplace, "release").parent
@@ -44,7 +46,7 @@ def wheels(workplace: Workplace) -> list[str]:
     extension = str(compiled_path(workplace, python))
     workplace.run(*build, "-t", "wheel", "-d", raw, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true", FAIRLEAD_COMPILED=extension)
     compiled = workplace.artefact("raw", "*.whl")
-    if sys.platform == "linux":  # a name that PyPI takes: the bare tag linux_x86_64 says nothing of the C library
+    if sys.platform == "linux":  # PyPI rejects the bare tag linux_x86_64, which does not name the C library
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
         workplace.run(tools / "auditwheel", "repair", "--plat", PLATFORM, "-w", dist, compiled, PATH=path)
     else:
@@ -57,9 +59,9 @@ def wheels(workplace: Workplace) -> list[str]:
 
 
 def compiled_path(workplace: Workplace, python: Path) -> Path:
-    """Folder with the extensions of the path of a call, compiled where sources or compiler's packages are others.
+    """Folder with the compiled extensions. They are compiled again if sources or compiler packages have changed.
 
-    Raises Fault when they do not compile.
+    Raises Fault if the compilation fails.
     """
     sources = sorted(path for name in ("crds", "operator", "gateway") for path in (ROOT / name).rglob("*.py"))
     made_of = [ROOT / "hack/compilation.py", ROOT / "requirements/image.txt", ROOT / "requirements/build.txt", *sources]
@@ -72,7 +74,7 @@ def compiled_path(workplace: Workplace, python: Path) -> Path:
 
 
 def check_wheel(workplace: Workplace, tools: Path, wheel: Path) -> None:
-    """Raises Fault when a wheel has files that no wheel should have, or is compiled where its name says it is not."""
+    """Raise Fault if a wheel contains unwanted files, or if it is compiled and its name says that it is pure."""
     workplace.run(tools / "check-wheel-contents", "--ignore", ALLOWED, wheel)
     with ZipFile(wheel) as archive:
         surplus = unwanted(archive.namelist())
@@ -83,12 +85,12 @@ def check_wheel(workplace: Workplace, tools: Path, wheel: Path) -> None:
 
 
 def compiled_wheel(workplace: Workplace) -> Path:
-    """The repaired wheel of this interpreter that the step `wheels` left. Raises Fault."""
+    """The repaired wheel of this interpreter from the step `wheels`. Raises Fault."""
     return workplace.artefact("dist", f"*-cp{sysconfig.get_config_var('py_version_nodot')}-*.whl")
 
 
 def installation(workplace: Workplace) -> list[str]:
-    """Install the compiled wheel in a fresh environment, and have `up` answer there and by uvx. Raises Fault."""
+    """Install the compiled wheel in a new environment, and check that `up` answers there and by uvx. Raises Fault."""
     wheel = compiled_wheel(workplace)
     folder = workplace.folder("venv", empty=True)
     workplace.run(sys.executable, "-m", "venv", folder)
@@ -108,7 +110,7 @@ def installation(workplace: Workplace) -> list[str]:
 
 
 def answered(workplace: Workplace, fairlead: list[str | Path]) -> str:
-    """Name and version that `fairlead up` gives for itself in its answer to `initialize`. Raises Fault."""
+    """Name and version in the answer of `fairlead up` to `initialize`. Raises Fault."""
     port = free_port()
     log = workplace.folder("log") / "up.log"
     words = [*fairlead, "up", "--plain", "--port", str(port), "--metrics-port", str(free_port())]
@@ -121,12 +123,12 @@ def answered(workplace: Workplace, fairlead: list[str | Path]) -> str:
 
 
 def _apart(home: Path) -> dict[str, str]:
-    """Variables of a process that shall not find the sources of this tree, nor what other runs left."""
+    """Environment variables of a process that must not find the sources of this tree, nor files of other runs."""
     return {**clean(), "PYTHONPATH": "", "FAIRLEAD_STATE_DIR": str(home / "state")}
 
 
 def initialize(url: str) -> dict[str, Any]:
-    """Answer to `initialize`, sent as JSON or as a stream. Raises OSError, Fault."""
+    """Send `initialize` and return the answer, which may be JSON or an event stream. Raises OSError, Fault."""
     request = urllib.request.Request(url, json.dumps(INITIALIZE).encode(), HEADERS)
     with urllib.request.urlopen(request, timeout=20) as answer:
         text = answer.read().decode()

@@ -1,4 +1,4 @@
-"""Step of a release that publishes: here to a registry on 127.0.0.1, signed with a key that is made for the run."""
+"""Step of a release that publishes. In this dry run, to a registry on 127.0.0.1, signed with a temporary key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wheels import free_port
 CHARTS: Final = "charts"
 """Path of the chart's repository below that of the images."""
 STARTS: Final = 30.0
-"""Seconds in which a registry answers."""
+"""Maximum seconds until a registry answers."""
 CONFIGURATION: Final = """version: 0.1
 log: {{level: warn}}
 storage: {{filesystem: {{rootdirectory: {folder}}}}}
@@ -32,41 +32,41 @@ http: {{addr: "{address}"}}
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry that answers on 127.0.0.1 over HTTP."""
+    """A registry that serves HTTP on 127.0.0.1."""
 
     workplace: Workplace
     address: str
 
     def crane(self, *words: str | Path) -> str:
-        """Standard output of crane. Raises Fault."""
+        """Run crane and return its standard output. Raises Fault."""
         return self.workplace.run(go_program(self.workplace, "crane"), *words, "--insecure").strip()
 
     def pushed(self, name: str, archive: Path, tag: str) -> str:
-        """Push a docker-archive; the reference by digest. Raises Fault."""
+        """Push a docker-archive and return its reference by digest. Raises Fault."""
         packed = compressed(archive, self.workplace.folder("packed") / archive.name)
         self.crane("push", packed, f"{self.address}/{name}:{tag}")
         return self.reference(name, tag)
 
     def reference(self, name: str, tag: str) -> str:
-        """A tag's image or chart by digest. Raises Fault when it is not there."""
+        """Reference by digest of the image or chart with a tag. Raises Fault if there is none."""
         return f"{self.address}/{name}@{self.crane('digest', f'{self.address}/{name}:{tag}')}"
 
     def artefact(self, name: str, reference: str) -> Artefact:
-        """Size of the layers and digest, as the registry has them. Raises Fault."""
+        """Size of the layers and digest according to the registry. Raises Fault."""
         layers = json.loads(self.crane("manifest", reference))["layers"]
         return Artefact(name, sum(layer["size"] for layer in layers), reference.rpartition(":")[2])
 
 
 @dataclass(frozen=True)
 class Signer:
-    """A key pair of one run, and a signing configuration that asks no service."""
+    """A temporary key pair, and a signing configuration without online services."""
 
     workplace: Workplace
     folder: Path
 
     @classmethod
     def made(cls, workplace: Workplace) -> Signer:
-        """A fresh one. Raises Fault."""
+        """Create a new key pair. Raises Fault."""
         signer = cls(workplace, workplace.folder("keys", empty=True))
         signer.run("generate-key-pair", "--output-key-prefix", "own")
         signer.run("generate-key-pair", "--output-key-prefix", "other")
@@ -79,7 +79,7 @@ class Signer:
         return not self.workplace.attempt(program, *words, cwd=self.folder, COSIGN_PASSWORD="").returncode
 
     def run(self, *words: str | Path) -> None:
-        """Raises Fault when a command of cosign fails."""
+        """Run a command of cosign. Raises Fault if it fails."""
         self.workplace.run(go_program(self.workplace, "cosign"), *words, cwd=self.folder, COSIGN_PASSWORD="")
 
     def sign(self, reference: str) -> None:
@@ -100,11 +100,11 @@ class Signer:
         self.run("attest", *self._with_key(), *words)
 
     def verifies(self, reference: str, key: str = "own") -> bool:
-        """Whether the registry has a signature of that key."""
+        """Whether the registry has a signature by this key."""
         return self.attempt("verify", *self._public(key), "--allow-insecure-registry", reference)
 
     def sign_file(self, file: Path) -> bool:
-        """Sign a file, and say whether its signature verifies. Raises Fault."""
+        """Sign a file, and return whether its signature verifies. Raises Fault."""
         bundle = self.folder / f"{file.name}.sigstore.json"
         self.run("sign-blob", *self._with_key(), "--bundle", bundle, "--yes", file)
         return self.attempt("verify-blob", *self._public("own"), "--bundle", bundle, file)
@@ -116,14 +116,14 @@ class Signer:
         return ["--key", f"{key}.pub", "--insecure-ignore-tlog=true"]
 
     def attested(self, reference: str) -> bool:
-        """Whether the registry has an SBOM that is signed with our key."""
+        """Whether the registry has an SBOM that is signed with this key."""
         words = ["verify-attestation", *self._public("own"), "--type", "cyclonedx"]
         return self.attempt(*words, "--allow-insecure-registry", reference)
 
 
 @contextmanager
 def registry(workplace: Workplace) -> Iterator[Registry]:
-    """The run's registry, on the port that it had in earlier steps. Raises Fault when it does not answer."""
+    """The registry of this run, on the same port as in earlier steps. Raises Fault if it does not answer."""
     folder = workplace.folder("registry")
     port = folder / "port"
     if not port.exists():
@@ -141,13 +141,15 @@ def registry(workplace: Workplace) -> Iterator[Registry]:
 
 
 def _answers(address: str) -> bool:
-    """True; raises OSError where nothing answers."""
+    """Return True if the registry answers, else raise OSError."""
     urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
     return True
 
 
 def publish(workplace: Workplace, version: Version) -> list[str]:
-    """Push, sign by digest and verify images, chart and SBOM; what is unsigned must not verify. Raises Fault."""
+    """Push, sign by digest and verify images, chart and SBOM. Unsigned content must fail the verification. Raises
+    Fault.
+    """
     signer = Signer.made(workplace)
     sbom = workplace.artefact("sbom", "fairlead-image.cdx.json")
     with registry(workplace) as served:

@@ -1,4 +1,4 @@
-"""Versions of a release: what tag, package and chart say, and the section of the changelog that is the release note."""
+"""Versions of a release in tag, package and chart, and the section of the changelog that is the release note."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HEADING: Final = re.compile(r"^## \[?([^]\s]+)\]?.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Version:
-    """One version in the two forms that it is written in."""
+    """A version in both notations."""
 
     package: str
-    """By PEP 440: `1.2.0rc1`."""
+    """In the notation of PEP 440: `1.2.0rc1`."""
     chart: str
-    """By SemVer, also for images: `1.2.0-rc.1`."""
+    """In the notation of SemVer, also for images: `1.2.0-rc.1`."""
 
     @property
     def tag(self) -> str:
@@ -30,7 +30,7 @@ class Version:
 
 
 def version_of_tag(tag: str) -> Version:
-    """Version that a tag such as `v1.2.0` or `v1.2.0-rc.1` names. Raises Fault."""
+    """Parse a tag such as `v1.2.0` or `v1.2.0-rc.1`. Raises Fault."""
     match = _TAG.fullmatch(tag)
     if match is None:
         raise Fault(f"{tag} is not a tag of a release: it has to be like v1.2.0 or v1.2.0-rc.1")
@@ -41,7 +41,9 @@ def version_of_tag(tag: str) -> Version:
 
 
 def agreed(package: str, chart: str, app: str, tag: str | None) -> Version:
-    """Version of pyproject.toml, Chart.yaml (`version`, `appVersion`) and of the tag, if any. Raises Fault."""
+    """Common version of pyproject.toml, Chart.yaml (`version`, `appVersion`) and the tag, if any. Raises Fault if they
+    differ.
+    """
     version = version_of_tag(f"v{chart}")
     agreement = {"pyproject.toml": package == version.package, "appVersion of Chart.yaml": app == chart}
     wrong = [where for where, right in agreement.items() if not right]
@@ -64,7 +66,7 @@ def changelog_section(text: str, version: str) -> str:
 
 
 def newest(tags: Iterable[str]) -> Version | None:
-    """Newest version, candidates aside, that the tags name; None when they name none. Other tags are left aside."""
+    """Newest version among the tags, without release candidates; None if there is none. Other tags are ignored."""
     matches = (_TAG.fullmatch(tag) for tag in tags)
     numbers = [tuple(map(int, match[1].split("."))) for match in matches if match and match[2] is None]
     if not numbers:

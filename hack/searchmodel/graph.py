@@ -17,12 +17,14 @@ WIDTH: Final = 384
 MAX_TOKENS: Final = 256
 EPSILON: Final = 1e-12
 OPSET: Final = 17
-"""The first with LayerNormalization."""
+"""First opset with LayerNormalization."""
 Weights = dict[str, NDArray[np.float32]]
 
 
 def weights_of(file: Path) -> Weights:
-    """Tensors of a safetensors file: eight bytes of length, a JSON header with places, then the values."""
+    """Tensors of a safetensors file: eight bytes for the header's length, a JSON header with offsets, then the
+    values.
+    """
     content = file.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header: dict[str, Any] = msgspec.json.decode(content[8 : 8 + size])
@@ -36,7 +38,7 @@ def weights_of(file: Path) -> Weights:
 
 
 class Graph:
-    """Nodes and constants of a graph that is being put together."""
+    """Nodes and constants of a graph under construction."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -48,7 +50,7 @@ class Graph:
         return name
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node; the name of its output."""
+        """Add a node and return the name of its output."""
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
@@ -84,7 +86,7 @@ class Graph:
 
 
 def encoder(weights: Weights) -> onnx.ModelProto:
-    """The model, in 32-bit floats."""
+    """The model with 32-bit floats."""
     graph = Graph(weights)
     for name, number in (
         ("heads", np.array([0, 0, HEADS, WIDTH // HEADS], np.int64)),

@@ -22,17 +22,17 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = ("crds", "operator", "gateway", "tests/support", "hack/benchmarks", "hack")
-"""Folders on Python's path; of two that hold a file, the first names its module."""
+"""Folders on Python's path. If two contain a file, the first determines its module name."""
 BUDGET_S: Final = 150.0
-"""Processor seconds of the tests that are run: somewhat over a minute on two cores."""
+"""Budget in processor seconds for the selected tests: a little over a minute on two cores."""
 UNRECORDED_S: Final = 5.0
-"""Processor seconds that a file counts which no run has recorded."""
+"""Processor seconds assumed for a file without recorded seconds."""
 SECONDS: Final = "FAIRLEAD_TEST_SECONDS"
-"""Environment variable with the file of recorded seconds by test file, which `hack/test` keeps."""
+"""Environment variable with the file of recorded seconds by test file, which `hack/test` updates."""
 
 
 def module_of(file: Path) -> str:
-    """Name under which a file is imported; `tests/…` by its path, which nothing imports."""
+    """Name under which a file is imported. For `tests/…` it is the path, because nothing imports tests."""
     for source in SOURCES:
         if file.is_relative_to(source):
             parts = file.relative_to(source).with_suffix("").parts
@@ -41,7 +41,7 @@ def module_of(file: Path) -> str:
 
 
 def imports_of(text: str, module: str, *, package: bool = False) -> Iterator[str]:
-    """Names that a module may import: of `from a import b` both `a` and `a.b`, and the packages above each."""
+    """Names that a module may import: for `from a import b` both `a` and `a.b`, and the packages above each."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -91,7 +91,7 @@ def distances(texts: Mapping[Path, str], changed: Iterable[Path]) -> dict[Path, 
 
 
 def choose(nearest: Mapping[Path, int], seconds: Mapping[str, float], budget_s: float) -> tuple[list[Path], list[Path]]:
-    """Test files within the budget, the nearest and of these the quickest first, and those that are left out.
+    """Test files within the budget (the nearest first, among these the fastest first), and the files that are left out.
 
     A changed test file is always run.
     """

@@ -1,4 +1,4 @@
-"""Transcripts of Anthropic Messages, event by event, as its documentation and its SDK's types have them."""
+"""Transcripts of Anthropic Messages, event by event, according to its documentation and the types of its SDK."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ended(reason: str, usage: Mapping[str, Any] | None = None, **delta: Any) -> 
 
 
 def turn(*parts: Any, ascii_only: bool = True, **more: Any) -> ScriptedTurn:
-    """A turn of these events, word for word: each of `parts` is one, or a list of some."""
+    """A turn with exactly these events; each of `parts` is an event or a list of events."""
     events = [each for part in parts for each in (part if isinstance(part, list) else [part])]
     return ScriptedTurn(events=[json.dumps(event, ensure_ascii=ascii_only) for event in events], **more)
 

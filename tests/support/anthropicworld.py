@@ -1,4 +1,4 @@
-"""A gateway in front of a scripted model behind Anthropic's API, and messages as its clients put them together."""
+"""A gateway in front of a scripted model behind Anthropic's API, and functions that read its answers as clients do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def world(folder: Path, *turns: ScriptedTurn, **more: Any) -> contextlib.Abstrac
 
 
 def events(answer: Answer) -> list[dict[str, Any]]:
-    """Events of a streamed answer; each has the name that its data say."""
+    """Events of a streamed answer. The name of each has to match its data."""
     parsed = []
     for event in answer.body.decode().split("\n\n")[:-1]:
         name, _, data = event.partition("\ndata: ")
@@ -32,7 +32,7 @@ def events(answer: Answer) -> list[dict[str, Any]]:
 
 
 def message_of(received: list[dict[str, Any]]) -> dict[str, Any]:
-    """The message that a client puts together."""
+    """Message that a client assembles from the events."""
     message: dict[str, Any] = {}
     for event in received:
         if event["type"] == "message_start":

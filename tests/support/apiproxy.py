@@ -27,7 +27,7 @@ from fairlead_api.meta import GROUP
 from ports import free_port
 
 DECLARED: Final = f"/apis/{GROUP}/"
-"""Path of the kinds that people declare."""
+"""Path of the custom resources' API group."""
 _HOP: Final = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
 EXPIRED: Final = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -36,11 +36,11 @@ EXPIRED: Final = (
 EVENTS: Final = ("ADDED", "MODIFIED", "DELETED")
 Wanted = Callable[[str, str], bool]
 ACCEPTING: Final = 4
-"""Turns of the loop from the acceptance of a connection to its protocol."""
+"""Passes of the event loop between the acceptance of a connection and the creation of its protocol."""
 
 
 class ApiProxy:
-    """Plain HTTP in front of a plane, as its administrator. `passed` has the requests that were passed on."""
+    """Plain HTTP in front of a control plane, with administrator's rights. `passed` contains the forwarded requests."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.kubeconfig = folder / "proxy.kubeconfig"
@@ -55,24 +55,24 @@ class ApiProxy:
         self._port = free_port()
 
     def hold(self, wanted: Wanted | None) -> None:
-        """From now on, keep each request that is `wanted` by method and path; None keeps no more."""
+        """From now on, block each request that is `wanted` by method and path; None ends this."""
         self._wanted = wanted
 
     def refuse(self, wanted: Wanted | None) -> None:
-        """From now on, answer each request that is `wanted` with a 500; None refuses no more."""
+        """From now on, answer each request that is `wanted` with status 500; None ends this."""
         self._refused = wanted
 
     def lose(self, loses: Callable[[], bool]) -> None:
-        """From now on, leave out each event of a declared object for which `loses` says so; bookmarks are passed on."""
+        """From now on, drop each event of a custom resource for which `loses` returns True. Bookmarks are forwarded."""
         self._loses = loses
 
     @property
     def watched(self) -> int:
-        """How many watches of declared kinds are open."""
+        """Number of open watches of custom resources."""
         return sum(watch.get_name().startswith(DECLARED) for watch in self._watches)
 
     def expire(self, expiries: int) -> None:
-        """Break every watch, and answer the next `expiries` that there are no events since their version (410)."""
+        """Break every watch, and answer the next `expiries` watches with 410: their resource version is too old."""
         self._expiries = expiries
         for watch in self._watches:
             watch.cancel()
@@ -96,7 +96,7 @@ class ApiProxy:
         await self._session.close()
 
     async def appear(self) -> None:
-        """Listen (again), on the port that it always had."""
+        """Listen (again) on the same port as before."""
         app = web.Application(client_max_size=16 << 20)
         app.router.add_route("*", "/{path:.*}", self._pass_on)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
@@ -105,9 +105,10 @@ class ApiProxy:
         await web.SockSite(self._runner, self._listener).start()
 
     async def vanish(self) -> None:
-        """Break every connection and listen no more: an API server that is away."""
+        """Break every connection and stop listening, like an API server that is down."""
         if self._listener.fileno() >= 0:
-            # asyncio's server, closed in the turn in which it accepts a connection, leaves that open to nobody
+            # when asyncio's server is closed in the same pass in which it accepts a connection, it leaves this
+            # connection open
             asyncio.get_running_loop().remove_reader(self._listener)
             for _ in range(ACCEPTING):
                 await asyncio.sleep(0)
@@ -146,7 +147,7 @@ class ApiProxy:
 
 
 async def _pass_back(request: web.Request, chunks: AsyncIterator[bytes], response: web.StreamResponse) -> None:
-    with contextlib.suppress(ConnectionError):  # who asked is gone
+    with contextlib.suppress(ConnectionError):  # the client has disconnected
         await response.prepare(request)
         async for chunk in chunks:
             await response.write(chunk)
@@ -154,7 +155,7 @@ async def _pass_back(request: web.Request, chunks: AsyncIterator[bytes], respons
 
 
 async def _without_lost(chunks: AsyncIterator[bytes], loses: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Lines of a watch, one an event."""
+    """Lines of a watch, one per event."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

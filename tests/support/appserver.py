@@ -1,4 +1,4 @@
-"""A server of tools with user interfaces on the wire (SEP-1865), of one era."""
+"""A server of one era with tools that have user interfaces (SEP-1865)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ CAPABILITIES: Final = Raw(b'{"resources":{},"prompts":{},"extensions":{"io.model
 
 
 class AppServer:
-    """A server of one era whose tools name user interfaces, one of them without listing it."""
+    """A server of one era whose tools refer to user interfaces. One of these is not in the server's list of
+    resources.
+    """
 
     def __init__(self, name: str, era: str = MODERN) -> None:
         self.name = name

@@ -32,13 +32,13 @@ LOCAL: Final = b"local"
 
 
 class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
-    """Credentials of a server that persons sign in at; each has one link until it has signed in."""
+    """Fake credentials of a server at which users sign in. Each user has one link until the sign-in is finished."""
 
     def __init__(self) -> None:
         self.waiting: Counter[bytes] = Counter()
-        """Calls that wait, by person."""
+        """Number of waiting calls, by user."""
         self.nobody = False
-        """Whether callers are not persons."""
+        """Whether callers are not users."""
         self._signed_in: set[bytes] = set()
         self._changed: dict[bytes, asyncio.Event] = {}
         self._links: dict[bytes, str] = {}
@@ -48,7 +48,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
         self.end(person)
 
     def end(self, person: bytes = LOCAL) -> None:
-        """End the person's sign-in, whatever came of it."""
+        """End the user's sign-in, with or without success."""
         self._links.pop(person, None)
         self._changed.setdefault(person, asyncio.Event()).set()
         self._changed.pop(person)
@@ -106,7 +106,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
         return self._credential(person).line
 
     def note(self, identity: Identity) -> None:
-        """Nothing is kept."""
+        """No-op: nothing is stored."""
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
         raise AssertionError("the server of this world refuses nobody")
@@ -116,7 +116,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
 
 
 async def answering(request: Request, reply: Reply) -> None:
-    """A server of either revision, whose tool says with which token it was called."""
+    """A server of either revision, whose tool returns the token with which it was called."""
     if request.verb == "GET":
         return reply.send(405)
     if request.method == "initialize":
@@ -139,7 +139,7 @@ class AskedSignIns:
 
     @property
     def calls(self) -> int:
-        """Calls that the server has seen."""
+        """Calls that the server has received."""
         return self.server.methods().count("tools/call")
 
 
@@ -152,7 +152,7 @@ async def asked_sign_ins(
     max_timeout_ms: int | None = None,
     **settings: Any,
 ) -> AsyncIterator[AskedSignIns]:
-    """A gateway with a server that wants persons to sign in."""
+    """A gateway with a server that requires users to sign in."""
     sign_ins = FakeSignIns()
     bounds = limits(timeout_ms=timeout_ms, **({} if max_timeout_ms is None else {"max_timeout_ms": max_timeout_ms}))
     async with raw_server(answering) as server:
@@ -161,7 +161,7 @@ async def asked_sign_ins(
             return catalog("demo", server.url, tools, version=version, limits=bounds)
 
         async with running(folder, document("whoami"), **settings) as gateway:
-            # takes the place of the credentials of `auth.userConsent` from the next snapshot on
+            # replaces the credentials of `auth.userConsent` from the next snapshot on
             gateway.registry.credentials = lambda key: sign_ins  # type: ignore[method-assign, assignment, return-value]
             gateway.endpoint.context.sign_in_questions.waits = sign_ins
             swaps = gateway.snapshots.swaps

@@ -1,4 +1,4 @@
-"""A legacy server that asks its client in mid-call, and a legacy client that answers."""
+"""A legacy server that asks its client questions during a call, and a legacy client that answers them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text_result(text: str) -> dict[str, Any]:
 
 
 class LegacyAsker:
-    """A legacy server whose tool asks `rounds` times on the stream of its call, and answers with what it was told."""
+    """A legacy server whose tool asks `rounds` questions on the stream of its call, and returns the answers."""
 
     def __init__(self, rounds: int = 1, *, progress: bool = False) -> None:
         self.rounds = rounds
@@ -71,7 +71,7 @@ async def session_of(gateway: Reachable, capabilities: dict[str, Any], **headers
 
 
 async def _at_once() -> None:
-    """Nothing happens before the answer."""
+    """Answer without a delay."""
 
 
 async def conversation(
@@ -82,8 +82,9 @@ async def conversation(
     call: dict[str, Any] | None = None,
     **headers: str,
 ) -> tuple[list[Any], Any]:
-    """Call as a legacy client that answers each question, after `thinking`; the questions, and the last message.
-    `call` are the params, of demo__x without any; `headers` are added to each request.
+    """Call a tool as a legacy client that answers each question, after `thinking`. Returns the questions and the last
+    message. `call` contains the params (default: those of demo__x without arguments); `headers` are added to each
+    request.
     """
     questions: list[Any] = []
     async with await Wire.connect(gateway) as wire:

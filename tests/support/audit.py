@@ -28,17 +28,17 @@ READING = frozenset({"get", "list", "watch"})
 
 @dataclass(frozen=True)
 class Write:
-    """One request; `status` is what it was answered with."""
+    """One request; `status` is the status of its answer."""
 
     user: str
     verb: str
     resource: str
-    """Plural, with the subresource: `mcpservers/status`."""
+    """Plural name with the subresource: `mcpservers/status`."""
     namespace: str
     name: str
     status: int
     at: str
-    """When it was answered, RFC 3339."""
+    """Time of the answer, RFC 3339."""
     group: str = ""
 
     @property
@@ -59,19 +59,21 @@ class AuditLog:
         self._log.touch()
 
     def flags(self) -> list[str]:
-        """Arguments that start the API server with the log."""
+        """Arguments of the API server that enable the log."""
         return [f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}"]
 
     def mark(self) -> int:
-        """A place in the log: its end now."""
+        """Current end of the log, as a position."""
         return self._log.stat().st_size
 
     def writes(self, since: int = 0) -> list[Write]:
-        """Every write that was answered after `since`, oldest first; reviews of access are none."""
+        """All writes that were answered after the position `since`, oldest first, without access reviews."""
         return [request for request in self.requests(since) if request.verb not in READING]
 
     def requests(self, since: int = 0) -> list[Write]:
-        """Every request about resources that was answered after `since`, oldest first, but reviews of access."""
+        """All requests for resources that were answered after the position `since`, oldest first, without access
+        reviews.
+        """
         with self._log.open("rb") as log:
             log.seek(since)
             return list(_requests(log.read().splitlines(keepends=True)))
@@ -80,7 +82,7 @@ class AuditLog:
 def _requests(lines: Iterable[bytes]) -> Iterator[Write]:
     for line in lines:
         if not line.endswith(b"\n"):
-            return  # it is being written
+            return  # the last line is still being written
         event = json.loads(line)
         target = event.get("objectRef") or {}
         if not target or target.get("resource", "").endswith("reviews"):
@@ -99,9 +101,10 @@ def _requests(lines: Iterable[bytes]) -> Iterator[Write]:
 
 
 def intruders(writes: Iterable[Write], lease: str) -> list[Write]:
-    """Writes that were done by somebody who did not hold `lease` at that moment, of all who ever held it.
+    """Writes by users that did not hold `lease` at that moment, among all users that ever held it.
 
-    Who wrote the Lease last holds it: the API server takes a write of it only from who has read the one before.
+    The last writer of the Lease holds it: the API server accepts a write only from a client that has read the previous
+    one.
     """
     writes = list(writes)
     holders = {write.user for write in writes if write.resource == "leases" and write.name == lease}

@@ -50,7 +50,7 @@ class Attempt:
     verifier: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     state: str = field(default_factory=lambda: secrets.token_urlsafe(8))
     more: Mapping[str, str | None] = field(default_factory=dict)
-    """Parameters in place of the usual ones; None leaves one out."""
+    """Parameters that replace the usual ones; None removes one."""
 
     @property
     def query(self) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Attempt:
 
 @dataclass
 class AuthorizationWorld:
-    """One gateway, its provider, and a browser in which alice sits."""
+    """One gateway, its provider, and a browser that alice uses."""
 
     base: str
     gateway: Gateway
@@ -76,11 +76,11 @@ class AuthorizationWorld:
     browser: BareBrowser
 
     async def authorize(self, attempt: Attempt, browser: BareBrowser | None = None) -> Page:
-        """Answer to a browser with a client's request."""
+        """Answer to a browser that opens a client's authorization request."""
         return await (browser or self.browser).get(f"/oauth/authorize?{urlencode(attempt.query)}")
 
     async def come_back(self, begun: Page, browser: BareBrowser | None = None) -> Page:
-        """Log in at the provider; the answer to the browser that comes back."""
+        """Log in at the provider. Returns the answer to the browser after its redirect back."""
         browser = browser or self.browser
         assert begun.status == 303, begun.text
         return await browser.get(await browser.come_back(begun.location))
@@ -88,19 +88,21 @@ class AuthorizationWorld:
     async def decide(
         self, page: Page, decision: str = "allow", *, browser: BareBrowser | None = None, **more: str
     ) -> Page:
-        """Send the form of a consent page."""
+        """Submit the form of a consent page."""
         fields = {**hidden_fields(page), "decision": decision, **more}
         return await (browser or self.browser).post("/oauth/consent", **fields)
 
     async def answered(self, attempt: Attempt, browser: BareBrowser | None = None) -> dict[str, str]:
-        """Authorize, log in and consent where that is asked; the parameters with which the client is answered."""
+        """Authorize, log in, and consent if a page asks for it. Returns the parameters of the redirect to the
+        client.
+        """
         page = await self.come_back(await self.authorize(attempt, browser), browser)
         if page.status == 200:
             page = await self.decide(page, browser=browser)
         return parameters(target_of(page))
 
     async def redeem(self, attempt: Attempt, code: str, **more: str | None) -> tuple[int, dict[str, Any]]:
-        """Redeem a code."""
+        """Exchange a code for tokens."""
         usual = {
             "grant_type": "authorization_code",
             "code": code,
@@ -111,7 +113,7 @@ class AuthorizationWorld:
         return await self.token({**usual, **more})
 
     async def refresh(self, tokens: Mapping[str, Any], **more: str | None) -> tuple[int, dict[str, Any]]:
-        """Redeem a refresh token."""
+        """Exchange a refresh token for tokens."""
         usual = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_id": CLIENT_ID}
         return await self.token({**usual, **more})
 
@@ -121,7 +123,7 @@ class AuthorizationWorld:
         path: str = "/oauth/token",
         **headers: str,
     ) -> tuple[int, Any]:
-        """Send a form of a client."""
+        """Send a client's form to the token endpoint."""
         pairs = fields.items() if isinstance(fields, Mapping) else fields
         sent = [(name, value) for name, value in pairs if value is not None]
         async with (
@@ -131,7 +133,7 @@ class AuthorizationWorld:
             return answer.status, await answer.json()
 
     async def sign_in(self, attempt: Attempt | None = None) -> dict[str, Any]:
-        """The whole way; the answer of the token endpoint."""
+        """Do all steps of a sign-in. Returns the answer of the token endpoint."""
         attempt = attempt or Attempt()
         answer = await self.answered(attempt)
         status, tokens = await self.redeem(attempt, answer["code"])
@@ -139,7 +141,7 @@ class AuthorizationWorld:
         return tokens
 
     async def call(self, token: str, path: str = "/v1/tools") -> int:
-        """Status of a request with an access token."""
+        """Status of an MCP request with an access token."""
         headers = {"authorization": f"Bearer {token}"}
         async with aiohttp.ClientSession() as session, session.get(self.base + path, headers=headers) as answer:
             await answer.read()
@@ -147,18 +149,18 @@ class AuthorizationWorld:
 
 
 def another_browser(world: AuthorizationWorld) -> BareBrowser:
-    """A browser without the cookies of the world's own."""
+    """A browser that does not share the cookies of this world's browser."""
     return BareBrowser(world.base)
 
 
 def hidden_fields(page: Page) -> dict[str, str]:
-    """Hidden fields of a page's form."""
+    """Hidden fields of the form on a page."""
     fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.text)
     return {name: unescape(value) for name, value in fields}
 
 
 def target_of(page: Page) -> str:
-    """Where a page or redirect leads."""
+    """URL to which a page or redirect leads."""
     if page.location:
         return page.location
     refresh = re.search(r'<meta http-equiv="refresh" content="0; url=([^"]+)">', page.text)

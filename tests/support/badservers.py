@@ -19,7 +19,9 @@ LONG: Final = "n" * 200
 
 @dataclass(frozen=True)
 class Bad:
-    """One way. `ready` and `reason` are what Ready and Verified come to, `offered` the tools that are listed."""
+    """One fault. `ready` and `reason` are the expected statuses of Ready and Verified, `offered` the tools that are
+    listed.
+    """
 
     handler: Handler
     ready: str
@@ -28,7 +30,7 @@ class Bad:
 
 
 def lists(*tools: Item) -> Handler:
-    """A modern server with these tools beside "good"; a call answers with the name of the tool."""
+    """A modern server with these tools and "good". A call returns the name of the tool."""
     every = [tool("good"), *tools]
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -38,12 +40,12 @@ def lists(*tools: Item) -> Handler:
 
 
 def named(request: Request) -> dict[str, Any]:
-    """The result of a call: what was called."""
+    """Result of a call: the name of the tool."""
     return {"content": [{"type": "text", "text": request.params["name"]}], "isError": False}
 
 
 def _unless(method: str, otherwise: Handler) -> Handler:
-    """Right but for one method."""
+    """A server that answers correctly, except for one method."""
     rightly = lists()
 
     async def handle(request: Request, reply: Reply) -> None:

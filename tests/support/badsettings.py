@@ -28,7 +28,7 @@ ANY_TEXT: Final = frozenset(
         "identity",
     }
 )
-"""Settings that take any text; `identity` is that of the operator, the holder of its Lease."""
+"""Settings that accept any text. `identity` is that of the operator, the holder of its Lease."""
 READ_LATER: Final = frozenset(
     {
         "documents",
@@ -53,7 +53,7 @@ READ_LATER: Final = frozenset(
         "owner_token",
     }
 )
-"""Settings that name what has to be read to be judged, and paths into arguments."""
+"""Settings whose values can be checked only after reading a file, and paths in arguments."""
 TEXTS: Final[dict[str, str]] = {
     "host": "127.0.0.1:8080/mcp",
     "metrics_host": "every address",
@@ -95,13 +95,13 @@ TEXTS: Final[dict[str, str]] = {
 
 
 class BadSettingValue(NamedTuple):
-    """A setting of a process, and a value that it does not take."""
+    """A setting of a process, and a value that it rejects."""
 
     component: str
     name: str
     schema: Json
     text: str
-    """As the environment has it."""
+    """The value as an environment variable."""
 
     @property
     def variable(self) -> str:
@@ -109,7 +109,7 @@ class BadSettingValue(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """As values of the chart have it."""
+        """The value in the form of the chart's values."""
         kind = self.schema.get("type")
         if kind in ("integer", "number"):
             return float(self.text)
@@ -132,4 +132,4 @@ def _bad(name: str, schema: Json) -> str:
 
 
 BAD_VALUES: Final = tuple(_bad_values())
-"""One for each setting of both processes that does not take any text."""
+"""One bad value for each setting of both processes that does not accept any text."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 
 class Balancer:
-    """Gives each connection to the next of the ports."""
+    """Forwards each connection to the next of the ports."""
 
     def __init__(self) -> None:
         self.ports: list[int] = []
@@ -36,7 +36,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @contextlib.asynccontextmanager
 async def balancer() -> AsyncIterator[Balancer]:
-    """A balancer, which listens at its `port`."""
+    """A balancer that listens on its `port`."""
     balanced = Balancer()
     server = await asyncio.start_server(balanced.serve, "127.0.0.1", 0)
     balanced.port = server.sockets[0].getsockname()[1]

@@ -20,7 +20,7 @@ from llmworld import LlmWorld, llm_world
 from restworld import post
 
 KIND: Final = {"kind": "bedrock"}
-"""Members of a provider of that kind. A host outside of AWS gets requests without a signature."""
+"""Members of a Bedrock provider. Requests to a host outside of AWS have no signature."""
 CONVERSE: Final = "converse"
 STREAM: Final = "converse-stream"
 COUNT: Final = "count-tokens"
@@ -31,14 +31,14 @@ def bedrock_world(folder: Path, *turns: ScriptedTurn, **more: Any) -> contextlib
 
 
 def declared(*names: str) -> dict[str, Any]:
-    """Tools of the caller's own."""
+    """Tools of the caller."""
     schema = {"json": {"type": "object", "properties": {}}}
     specs = [{"name": name, "description": "The caller's", "inputSchema": schema} for name in names or ("theirs",)]
     return {"tools": [{"toolSpec": spec} for spec in specs]}
 
 
 def user_message(text: str) -> dict[str, Any]:
-    """A message of the user's."""
+    """A message of the user."""
     return {"role": "user", "content": [{"text": text}]}
 
 
@@ -52,7 +52,7 @@ def answered(message: Mapping[str, Any], result: str = "theirs said so") -> dict
 async def converse(
     world: LlmWorld, *messages: str | Mapping[str, Any], method: str = CONVERSE, model: str = "scripted", **members: Any
 ) -> Answer:
-    """One request; a text is a message of the user's. `headers` are the request's."""
+    """Send one request. A text becomes a message of the user. `headers` are added to the request."""
     headers = members.pop("headers", {})
     conversation = [user_message(each) if isinstance(each, str) else each for each in messages]
     body = {"messages": conversation, **members}
@@ -68,7 +68,7 @@ def events(answer: Answer) -> list[tuple[str, Any]]:
 
 
 def message_of(received: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The message that a client puts together."""
+    """Message that a client assembles from the events."""
     content: list[dict[str, Any]] = []
     for name, payload in received:
         if name == "messageStart":

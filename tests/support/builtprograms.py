@@ -21,7 +21,9 @@ _BUILD_SECONDS: Final = 600
 
 
 def built(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
-    """The folder with the program of a folder of sources; `build` gets both. `name` begins the folder's."""
+    """Folder with the program that `build` makes from a folder of sources; `build` gets both folders. `name` is the
+    prefix of the folder's name.
+    """
     digest = hashlib.sha256()
     for file in sorted(source.iterdir()):
         digest.update(file.read_bytes())
@@ -42,7 +44,7 @@ def built(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
 
 
 def build_go(source: Path, folder: Path) -> None:
-    """Build a Go program as `reader`."""
+    """Build a Go program as the executable `reader`."""
     command = ["go", "build", "-mod=readonly", "-trimpath", "-o", str(folder / "reader"), "."]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, timeout=_BUILD_SECONDS)
@@ -57,19 +59,19 @@ def build_java(source: Path, folder: Path) -> None:
 
 
 def java(folder: Path, main: str) -> list[str]:
-    """Command that runs a class of what `build_java` made."""
+    """Command that runs a class that `build_java` has compiled."""
     return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", main]
 
 
 def build_node(source: Path, folder: Path) -> None:
-    """Copy a Node program, and install what its package.json names beside it."""
+    """Copy a Node program, and install the packages of its package.json next to it."""
     _copy(source, folder)
     install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
     subprocess.run(install, cwd=folder, check=True, capture_output=True, timeout=_BUILD_SECONDS)
 
 
 def build_python(source: Path, folder: Path) -> None:
-    """Copy a Python program, and install what its requirements.txt names in `venv`."""
+    """Copy a Python program, and install the packages of its requirements.txt in `venv`."""
     _copy(source, folder)
     for command in (
         [sys.executable, "-m", "venv", "--without-pip", "venv"],

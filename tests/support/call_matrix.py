@@ -41,13 +41,13 @@ class World:
     audit: Path
     clients: dict[str, Client]
     collector: Receiver | None = None
-    """Receives the spans of the gateway, where it exports them."""
+    """Receives the gateway's spans; None if the gateway exports none."""
 
     def seen(self, path: str, method: str) -> list[Request]:
         return [request for request in self.server.seen if request.path == f"/{path}" and request.method == method]
 
     def counted(self, method: str) -> Counter[str]:
-        """Requests of that method so far, by what came of them."""
+        """Number of requests of that method so far, by outcome."""
         outcomes: Counter[str] = Counter()
         for (of, _, _, error), histogram in self.gateway.call_metrics.histograms():
             if of == method:
@@ -55,16 +55,16 @@ class World:
         return outcomes
 
     def audited(self, since: int) -> list[bytes]:
-        """Whole lines of the audit log from that byte on."""
+        """Complete lines of the audit log from that byte on."""
         if not self.audit.exists():
             return []
         with self.audit.open("rb") as log:
             log.seek(since)
-            return log.read().split(b"\n")[:-1]  # the last may be half written
+            return log.read().split(b"\n")[:-1]  # the last line may be incomplete
 
 
 def slug(kind: str, server: str) -> str:
-    """Name of the catalog of one kind of client for one kind of server."""
+    """Name of the catalog for one kind of client and one kind of server."""
     return f"c{[*KINDS].index(kind)}-{server}"
 
 
@@ -79,7 +79,7 @@ async def _traced(collector: Receiver | None) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterator[World]:
-    """Starts it. Lines of the audit log are written one by one, and spans sent at once, for they are waited for."""
+    """Start the world. Audit lines are written one by one and spans are sent at once, because tests wait for them."""
     every = EveryServer()
     audit = folder / "audit.log"
     names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
@@ -112,7 +112,7 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
 
 
 class Cell:
-    """One kind of client at one kind of server, while one feature is tried."""
+    """One kind of client with one kind of server, while one feature is tested."""
 
     def __init__(self, world: World, kind: str, server: str) -> None:
         self.world = world
@@ -122,17 +122,17 @@ class Cell:
         self._audited = world.audit.stat().st_size if world.audit.exists() else 0
 
     def owns(self, name: str) -> bool:
-        """Whether a catalog is one of this cell."""
+        """Whether a catalog belongs to this cell."""
         return name in (self.name, *(self.name + more for more in BESIDE))
 
     def spans(self, method: str) -> list[Any]:
-        """Spans of requests of that method to this cell's server that have arrived."""
+        """Received spans of requests of that method to this cell's server."""
         assert self.world.collector is not None
         wanted = {"fairlead.server": f"default/{self.name}", "mcp.method.name": method}
         return [span for span in self.world.collector.spans if wanted.items() <= attributes(span).items()]
 
     async def written(self, lines: int) -> list[dict[str, Any]]:
-        """Lines of the audit log since this began, once there are so many."""
+        """Wait until `count` lines have been added to the audit log since the cell was created, and return them."""
         await eventually(lambda: len(self.world.audited(self._audited)) >= lines, seconds=5)
         return [json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audited(self._audited)]
 
@@ -150,11 +150,11 @@ class Cell:
 
 
 Play = Callable[[Cell], Awaitable[Outcome]]
-"""Does something in a cell; returns the members of the outcome that it looked at closer."""
+"""Runs a feature in a cell. Returns further members of the outcome."""
 
 
 async def outcome(world: World, kind: str, server: str, method: str, play: Play) -> Outcome:
-    """Outcome of `play` for one kind of client at one kind of server, as far as `method` is counted."""
+    """Outcome of `play` for one kind of client and one kind of server. `method` selects the counted requests."""
     counted = world.counted(method)
     limited = Counter(world.gateway.call_metrics.limited)
     cell = Cell(world, kind, server)

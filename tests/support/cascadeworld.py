@@ -28,7 +28,7 @@ MODEL = "assistant"
 LOUD = base64.b64encode(b"\0\x10" * 4800).decode()
 """200 ms of speech."""
 QUIET = base64.b64encode(bytes(28800)).decode()
-"""600 ms of silence, which end a turn."""
+"""600 ms of silence, which ends a turn."""
 
 
 async def speak(client: RealtimeClient) -> None:
@@ -39,25 +39,25 @@ async def speak(client: RealtimeClient) -> None:
 
 @dataclass
 class CascadeWorld(SpokenGateway):
-    """All that runs, with what it saw."""
+    """The running processes, with the requests that they received."""
 
     backends: ScriptedCascade
 
     @property
     def session(self) -> CascadedSession:
-        """The engine's session, of the one that is open."""
+        """The only open session of the engine."""
         session = self.bridge._provider
         assert isinstance(session, CascadedSession)
         return session
 
     @property
     def tool_names(self) -> list[str]:
-        """Names of the functions that the model has."""
+        """Names of the functions that the model has received."""
         return self.session.state.config.tool_names
 
     @contextlib.asynccontextmanager
     async def client(self, query: str = f"model={MODEL}", *, ready: bool = True) -> AsyncIterator[RealtimeClient]:
-        """A client; `ready`: once the engine has the gateway's tools."""
+        """Connect a client. With `ready`, wait until the engine has the gateway's tools."""
         url = f"http://127.0.0.1:{self.gateway.port}/v1/realtime?{query}"
         async with realtime_client(url) as client:
             if ready:
@@ -67,20 +67,20 @@ class CascadeWorld(SpokenGateway):
 
 @dataclass
 class RoutedWorld(SpeechWorld):
-    """A speech model whose slow turns a cascaded engine answers."""
+    """A speech model whose slow turns are answered by a cascaded engine."""
 
     backends: ScriptedCascade
 
     @property
     def routed(self) -> RoutedSession:
-        """The session that is open."""
+        """The open session."""
         session = self.bridge._session
         assert isinstance(session, RoutedSession)
         return session
 
     @property
     def answerer(self) -> TurnAnswerer:
-        """The engine beside it."""
+        """The cascaded engine of the session."""
         return self.routed._answerer
 
 
@@ -112,7 +112,7 @@ async def routed_world(
 def engine_over(
     speech: Mapping[str, Any], local: Mapping[str, Any], more: Mapping[str, Any]
 ) -> dict[str, Mapping[str, Any]]:
-    """Providers: an engine over servers of speech, and its model."""
+    """Providers: an engine that uses speech servers, and its model."""
     voice = {
         "kind": "cascaded",
         "models": [MODEL],

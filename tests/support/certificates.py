@@ -1,4 +1,4 @@
-"""Real certificates for tests: an authority of its own and its certificates for 127.0.0.1 or host names."""
+"""Real certificates for tests: a certificate authority, and its certificates for 127.0.0.1 or host names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """`bundle` is its certificate as PEM."""
+    """A certificate authority. `bundle` is its certificate as PEM."""
 
     def __init__(self, name: str = "a test's authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -25,7 +25,7 @@ class Authority:
         self.bundle = _pem(self._certificate)
 
     def server_context(self, folder: Path, *hosts: str) -> ssl.SSLContext:
-        """For a server on 127.0.0.1, or one with these host names."""
+        """TLS context of a server on 127.0.0.1, or on these host names."""
         file = folder / "server.pem"
         file.write_text(self.issued(*hosts))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -33,7 +33,7 @@ class Authority:
         return context
 
     def issued(self, *hosts: str) -> str:
-        """A key and a certificate for 127.0.0.1, or for host names, as PEM in one; for a client too."""
+        """A key and a certificate for 127.0.0.1 or host names, together as PEM. Also valid for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))

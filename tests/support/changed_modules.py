@@ -1,4 +1,4 @@
-"""Modules that are loaded with another text than their file has: without a guard, or as a mutant."""
+"""Loads modules with another text than that of their file: without a guard, or with a mutation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 Change = Callable[[str], str]
-"""Text of a module to the text that is loaded instead. Raises ImportError where it does not fit."""
+"""From the text of a module to the text that is loaded instead. Raises ImportError if the change cannot be applied."""
 
 
 class ChangedLoader(SourceFileLoader):
-    """Loads a module with a changed text; nothing is written to its cache of bytecode."""
+    """Loads a module with a changed text. The bytecode is not cached."""
 
     def __init__(self, name: str, path: str, change: Change) -> None:
         super().__init__(name, path)
@@ -24,7 +24,7 @@ class ChangedLoader(SourceFileLoader):
 
 
 class ChangedModuleFinder(MetaPathFinder):
-    """Finds one module, which it changes, and leaves all others to the finders behind it."""
+    """Finds and changes one module, and leaves all others to the other finders."""
 
     def __init__(self, module: str, change: Change) -> None:
         self._module = module

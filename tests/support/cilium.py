@@ -1,4 +1,4 @@
-"""The kind CiliumNetworkPolicy, for API servers of tests: Cilium itself is not there."""
+"""The CRD of CiliumNetworkPolicy, for API servers of tests. Cilium itself does not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _listed(**members: Any) -> dict[str, Any]:
 
 
 def definition() -> dict[str, Any]:
-    """The kind with the fields that are set, so that any other one is pruned."""
+    """The CRD with the fields that Fairlead sets, so that the API server prunes all others."""
     text = {"type": "string"}
     labels = {"type": "object", "additionalProperties": text}
     chosen = {"type": "object", "properties": {"matchLabels": labels}}

@@ -31,18 +31,18 @@ class Guest:
     writer: asyncio.StreamWriter
 
     def leave(self) -> None:
-        """Say goodbye (FIN)."""
+        """Close the connection cleanly (FIN)."""
         self.writer.close()
 
     def slam(self) -> None:
-        """Without reading what is left (RST)."""
+        """Close the connection with unread data (RST)."""
         connection = self.writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.close()
 
 
 async def come(host: str, port: int, way: str, *, source: str | None = None) -> Guest:
-    """Connect, and come as far as `way` says; what it waits for has arrived then."""
+    """Connect and proceed as `way` says. Returns after the expected answer has arrived."""
     local = (source, 0) if source is not None else None
     reader, writer = await asyncio.open_connection(host, port, local_addr=local)
     guest = Guest(reader, writer)
@@ -86,7 +86,7 @@ async def _listen(ask: Callable[[Ask], Awaitable[bytes]], reader: asyncio.Stream
 
 
 async def crowd(host: str, port: int, count: int, *, source: str | None = None) -> list[Guest]:
-    """As many guests, of all ways in turn."""
+    """Connect `count` guests, using all ways in turn."""
     ways = [WAYS[number % len(WAYS)] for number in range(count)]
     return list(await asyncio.gather(*(come(host, port, way, source=source) for way in ways)))
 

@@ -21,7 +21,7 @@ from typing import Final
 
 PROGRAMS: Final = Path(__file__).parent / "framework_clients"
 VERSIONS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = tomllib.loads((PROGRAMS / "versions.toml").read_text())
-"""Pinned packages by the environment's name: `packages` of PyPI, or `npm`."""
+"""Pinned packages by name of the environment: `packages` from PyPI, or `npm`."""
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead/clients"
 _SECONDS: Final = 900
 
@@ -31,14 +31,14 @@ class NotInstalled(Exception):
 
 
 def environment(name: str) -> Path:
-    """Folder of an environment, which is made at the first use. Raises `NotInstalled`."""
+    """Folder of an environment, which is created at the first use. Raises `NotInstalled`."""
     pins = VERSIONS[name]
     digest = hashlib.sha256(repr((sorted(pins.items()), sys.version_info[:2])).encode()).hexdigest()[:12]
     folder = _CACHE / f"{name}-{digest}"
     _CACHE.mkdir(parents=True, exist_ok=True)
     with (_CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "whole").exists():  # not there, or of a run that was cut off
+        if not (folder / "whole").exists():  # missing, or left by a run that was interrupted
             shutil.rmtree(folder, ignore_errors=True)
             try:
                 _install(folder, pins)
@@ -69,7 +69,7 @@ def _run(*words: str | Path, cwd: Path | None = None) -> None:
 
 
 def main(names: Sequence[str]) -> int:
-    """Make the environments with these names; the number of those that cannot be made."""
+    """Create the environments with these names. Returns the number of those that failed."""
     failed = 0
     for number, name in enumerate(names, 1):
         sys.stderr.write(f"environments of clients: {number} of {len(names)}, {name}\n")

@@ -1,4 +1,4 @@
-"""Client ID metadata documents and registrations as clients of MCP publish and send them (September 2026)."""
+"""Client ID metadata documents and registrations of MCP clients in the field (September 2026)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ VSCODE: Final[dict[str, Any]] = {
     "response_types": ["code"],
     "token_endpoint_auth_method": "none",
 }
-"""Its host sends `Cache-Control: no-store,no-cache,max-age=0`, and VS Code takes another port where 33418 is taken."""
+"""The document is served with `Cache-Control: no-store,no-cache,max-age=0`. VS Code uses another port if 33418 is in
+use."""
 CHATGPT: Final[dict[str, Any]] = {
     "client_id": "https://chatgpt.com/oauth/client.json",
     "client_name": "ChatGPT",

@@ -27,7 +27,7 @@ RELEASE = NAMESPACE
 
 
 def needs(reason: str | None) -> None:
-    """Skip with a printed reason; where CI has decided that this machine can, a skip is a failure."""
+    """Skip the test with a printed reason. In CI, where the machine is known to be able, fail instead."""
     if reason is None:
         return
     if os.environ.get("CI"):
@@ -36,13 +36,13 @@ def needs(reason: str | None) -> None:
 
 
 def loaded(archive: Path, image: str) -> str:
-    """An archive that was built here, put into the node's store."""
+    """Load an archive that was built on this machine into the node's image store."""
     run("hack/cluster", "load", archive)
     return image
 
 
 def built(folder: Path, image: str, dockerfile: str) -> str:
-    """An image of this repository, in the node's store."""
+    """Build an image of this repository and load it into the node's image store."""
     archive = folder / "image.tar"
     if shutil.which("buildah"):
         run("hack/kubernetes/python-base")
@@ -57,7 +57,7 @@ def built(folder: Path, image: str, dockerfile: str) -> str:
 
 @contextmanager
 def mirror(folder: Path, *packages: str) -> Iterator[str]:
-    """URL of an index, for pods, that has these packages and all that they need (PEP 503: a folder for each)."""
+    """URL, reachable from pods, of a package index with these packages and their dependencies (PEP 503)."""
     download = ["-m", "pip", "download", "-q", "--python-version", "3.13", "--only-binary=:all:", "-d", str(folder)]
     run(sys.executable, *download, *packages)
     for wheel in folder.glob("*.whl"):
@@ -76,8 +76,8 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
 
 
 def mcp_server(name: str, **spec: Any) -> str:
-    """The manifest of a server whose image, if it has one, is in the node's store already. It is looked at each second,
-    for a test that waits for it.
+    """Manifest of a server whose image, if any, is already in the node's store. The server is checked every second,
+    because a test waits for it.
     """
     server: dict[str, Any] = {"name": "server", "readinessProbe": {"periodSeconds": 1}}
     if "image" in spec:
@@ -90,7 +90,7 @@ def mcp_server(name: str, **spec: Any) -> str:
 
 
 def service_outside(name: str, address: str, port: int) -> list[Json]:
-    """Manifests of a Service that leads to an address of this machine."""
+    """Manifests of a Service that leads to an address on this machine."""
     ports = [{"name": "http", "port": port, "protocol": "TCP"}]
     slice_: Json = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -109,14 +109,14 @@ def ready(namespace: str, name: str) -> str:
 
 
 def condition(namespace: str, name: str, kind: str) -> dict[str, Any]:
-    """One condition of a server, {} while it has none of that kind."""
+    """One condition of a server; {} if the server does not have it yet."""
     server = json.loads(kubectl("get", "mcps", "-n", namespace, name, "-o", "json"))
     conditions = server.get("status", {}).get("conditions") or ()
     return next((dict(each) for each in conditions if each["type"] == kind), {})
 
 
 def catalog(name: str) -> dict[str, Any] | None:
-    """The catalog document of a server, as published."""
+    """Published catalog document of a server."""
     listing = kubectl("get", "configmaps", "-n", RELEASE, "-l", f"fairlead.dev/server={name}", "-o", "json")
     items = json.loads(listing)["items"]
     return json.loads(items[0]["data"]["document.json"]) if items else None

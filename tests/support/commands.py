@@ -1,4 +1,4 @@
-"""The `fairlead` command as a person starts it."""
+"""Runs the `fairlead` command in a separate process, like a user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAIN = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli._
 
 
 async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error. `code` runs before the command, in its interpreter."""
+    """Run the command. Returns exit code, standard output and standard error. `code` runs in its interpreter first."""
     process: ForkedProcess | asyncio.subprocess.Process
     env = {**os.environ, **environment}
     if not code and can_fork(env):
@@ -31,7 +31,7 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
     try:
         out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
     finally:
-        if process.returncode is None:  # of a test that was given up: left alone, it would fail another
+        if process.returncode is None:  # left by an interrupted test: it would make another test fail
             process.kill()
             await process.communicate()
     assert process.returncode is not None
@@ -39,12 +39,12 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
 
 
 async def wide_fairlead(*words: str) -> tuple[int, str, str]:
-    """`fairlead` where a line holds 200 characters, so that no table is folded."""
+    """Like `fairlead`, with 200 columns, so that tables are not wrapped."""
     return await fairlead(*words, COLUMNS="200")
 
 
 def program_in(folder: Path) -> Path:
-    """The folder, with this `fairlead` in it as a program, for a PATH."""
+    """Add a `fairlead` program to the folder, for use in PATH, and return the folder."""
     folder.mkdir(exist_ok=True)
     program = folder / "fairlead"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')

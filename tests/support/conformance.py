@@ -58,7 +58,7 @@ OVERTIME: Final = ":scenario-timeout"
 
 
 class CannotRun(Exception):
-    """Something that the suite needs is missing; the message says what."""
+    """The suite's requirements are not met; the message says which."""
 
 
 def has_npx() -> bool:
@@ -67,9 +67,9 @@ def has_npx() -> bool:
 
 @functools.cache
 def suite_path() -> str:
-    """PATH with the suite and its Node, which npx installs at the first time; npx itself takes a second each time.
+    """PATH with the suite and its Node, which npx installs at the first use; calling npx itself takes a second.
 
-    Raises CannotRun where npx is missing or the suite does not come.
+    Raises CannotRun without npx, or if the download fails.
     """
     npx = shutil.which("npx")
     if npx is None:
@@ -82,7 +82,7 @@ def suite_path() -> str:
 
 
 def run_suite(url: str, revision: str, folder: Path) -> Outcome:
-    """Run all scenarios of a revision. Raises CannotRun where npx is missing or the suite does not come."""
+    """Run all scenarios of a revision. Raises CannotRun without npx, or if the download fails."""
     command = ["conformance", "server", "--url", url, "--requirements", revision, "-o", str(folder)]
     ran = subprocess.run(
         command,
@@ -99,9 +99,9 @@ def run_suite(url: str, revision: str, folder: Path) -> Outcome:
 
 
 def run_tasks(url: str, folder: Path) -> Outcome:
-    """Run the scenarios of the tasks extension. Raises CannotRun as `run_suite` does."""
+    """Run the scenarios of the tasks extension. Raises CannotRun like `run_suite`."""
     each = 'printf "%s\\n" "$@" | xargs -P 4 -I {} conformance server --url "$URL" --scenario {} -o "$FOLDER"'
-    command = ["sh", "-c", each, "sh", *TASK_SCENARIOS]  # they wait, mostly
+    command = ["sh", "-c", each, "sh", *TASK_SCENARIOS]  # the scenarios mostly wait
     ran = subprocess.run(
         command,
         capture_output=True,
@@ -117,14 +117,14 @@ def run_tasks(url: str, folder: Path) -> Outcome:
 
 
 def baseline() -> set[str]:
-    """Checks that the subject fails as well when nothing is in front of it."""
+    """Checks that the subject is known to fail without a gateway."""
     lines = (line.partition("#")[0].strip() for line in BASELINE.read_text().splitlines())
     return {line for line in lines if line}
 
 
 @contextmanager
 def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of ours until the block ends."""
+    """Run a process until the block ends."""
     with log.open("wb") as out:
         started = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
         try:
@@ -139,7 +139,7 @@ def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def answers(url: str) -> bool:
-    """Whether an MCP endpoint lists tools."""
+    """Whether an MCP endpoint answers `tools/list`."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     try:
@@ -147,13 +147,13 @@ def answers(url: str) -> bool:
             return True
     except urllib.error.HTTPError as error:
         error.close()
-        return error.code == 400  # a server that wants a session
+        return error.code == 400  # a server that requires a session
     except OSError:
         return False
 
 
 def await_endpoint(url: str, log: Path) -> None:
-    """Raises CannotRun when it does not come up."""
+    """Wait for an MCP endpoint. Raises CannotRun when time is up."""
     deadline = time.monotonic() + START_SECONDS
     while not answers(url):
         if time.monotonic() > deadline:
@@ -183,7 +183,7 @@ def gateway_over(
 
 
 def tasks_command() -> list[str]:
-    """Command of the subject with tasks, whose library uv brings. Raises CannotRun without uv."""
+    """Command of the subject with tasks, whose dependency uv downloads. Raises CannotRun without uv."""
     uv = shutil.which("uv") or shutil.which(str(Path(sys.executable).parent / "uv"))
     if uv is None:
         raise CannotRun("uv is not installed")
@@ -202,7 +202,7 @@ def tasks_command() -> list[str]:
 
 @contextmanager
 def subject_and_gateway(folder: Path, command: list[str], session: str = "Shared") -> Iterator[tuple[str, str]]:
-    """The URLs of the subject and of its endpoint at a gateway (`fairlead up`), on `localhost` as the suite wants."""
+    """URLs of the subject, and of its endpoint at a gateway (`fairlead up`), with `localhost` as the suite requires."""
     folder.mkdir(parents=True, exist_ok=True)
     bare = free_port()
     port = free_port()
@@ -218,30 +218,30 @@ def subject_and_gateway(folder: Path, command: list[str], session: str = "Shared
 
 @dataclass
 class Comparison:
-    """Both runs of one revision, or of the tasks extension."""
+    """Both runs of one revision or of the tasks extension: without and with a gateway."""
 
     revision: str
     bare: Outcome
     through: Outcome
     measured: bool = True
-    """Whether the bare run was made now, for none of this subject was kept."""
+    """Whether the run without a gateway is new. Otherwise its outcome was read from the stored file."""
 
     @property
     def lost(self) -> dict[str, str]:
-        """Checks that pass bare and not through the gateway, with their status there."""
+        """Checks that pass without a gateway and not through it, with their status there."""
         missing = sorted(self.bare.passing - self.through.passing)
         return {name: self.through.checks.get(name, "not looked at") for name in missing}
 
     def wrong(self, baseline: set[str]) -> list[str]:
-        """Sentences about everything that should not be."""
+        """Sentences about all unexpected results."""
         complaints = [f"{name} passes bare and is {status} through" for name, status in self.lost.items()]
         complaints += [f"{name} fails bare and is not in the baseline" for name in self.bare.failing - baseline]
         return sorted(complaints)
 
 
 def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Comparison]:
-    """Run everything; a subject bare where no outcome of it is kept. The tasks go through a second gateway too, whose
-    server is `PerClient`. Raises CannotRun.
+    """Run all comparisons. The run without a gateway is skipped if its outcome is stored. The tasks also run through a
+    second gateway, whose server is `PerClient`. Raises CannotRun.
     """
     comparisons = []
     with subject_and_gateway(folder, [sys.executable, str(SUBJECT)]) as (direct, through):
@@ -252,7 +252,7 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
                 revision, bare, run_suite(through, revision, folder / f"through-{revision}"), not outcome
             )
             if comparison.lost:
-                # the suite waits 1.5 s for a changed list, which a loaded machine may miss once
+                # the suite waits 1.5 s for a changed list, which a busy machine may exceed once
                 comparison.through = run_suite(through, revision, folder / f"through-again-{revision}")
             comparisons.append(comparison)
     with subject_and_gateway(folder / "tasks", tasks_command()) as (direct, through):
@@ -268,13 +268,13 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
 def _bare(url: str, revision: str, folder: Path) -> Outcome:
     bare = run_suite(url, revision, folder / f"bare-{revision}")
     if any(name.endswith(OVERTIME) for name in bare.failing):
-        # the subject asks on a stream that the suite opens beside its requests, and now and then too late
+        # the subject asks on a separate stream that the suite opens, sometimes too late
         bare = run_suite(url, revision, folder / f"bare-again-{revision}")
     return bare
 
 
 def keep_bare(compared: list[Comparison]) -> list[str]:
-    """Keep the bare runs that were made, of subjects all of whose runs were; the names of those."""
+    """Store the new runs without a gateway of subjects that were run completely. Returns the subjects' names."""
     written = []
     for subject, runs in ((OF_SDK, REVISIONS), (OF_TASKS, (OF_TASKS.name,))):
         made = {
@@ -289,7 +289,7 @@ def keep_bare(compared: list[Comparison]) -> list[str]:
 
 
 def judge(compared: list[Comparison], baseline: set[str]) -> list[str]:
-    """Everything that is wrong, stale entries of the baseline included."""
+    """All unexpected results, including stale entries of the baseline."""
     failing = set().union(*(comparison.bare.failing for comparison in compared))
     complaints = [
         f"{comparison.revision}: {sentence}" for comparison in compared for sentence in comparison.wrong(baseline)
@@ -298,8 +298,8 @@ def judge(compared: list[Comparison], baseline: set[str]) -> list[str]:
 
 
 def run_clients(folder: Path) -> list[str]:
-    """Run and print the client scenarios; sentences about those that did not pass. Raises CannotRun."""
-    from conformance_clients import SCENARIOS, run  # it needs what stands here
+    """Run and print the client scenarios. Returns sentences about those that failed. Raises CannotRun."""
+    from conformance_clients import SCENARIOS, run  # it needs the modules of this folder
 
     results = [
         run(scenario, folder / f"{scenario.subject}-{scenario.revision}-{scenario.name}") for scenario in SCENARIOS
@@ -309,7 +309,7 @@ def run_clients(folder: Path) -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """Print both and the difference; 1 when anything is wrong, 3 when it cannot run."""
+    """Print both runs and the difference. Returns 1 for unexpected results, 3 if the suite cannot run."""
     os.environ.setdefault("NO_UPDATE_NOTIFIER", "1")
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -19,7 +19,7 @@ from conformance_outcome import PASSED, read_outcome
 DRIVER: Final = ROOT / "tests" / "support" / "conformance_driver.py"
 SCENARIO_SECONDS: Final = 120
 SOFT: Final = frozenset({"INFO", "SKIPPED"})
-"""Statuses of remarks by a scenario, and of parts that a client may leave out."""
+"""Statuses of a scenario's remarks, and of optional parts."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ SCENARIOS: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a scenario: checks passed, and those that were not, by their status."""
+    """Result of a scenario: number of passed checks, and the other checks by status."""
 
     scenario: Scenario
     passed: int
     missed: dict[str, str]
     output: str
-    """Output of the suite, and of our client."""
+    """Output of the suite and of Fairlead's client."""
 
     @property
     def sentence(self) -> str:
@@ -92,7 +92,7 @@ class Result:
 
 
 def run(scenario: Scenario, folder: Path) -> Result:
-    """Run one. Raises CannotRun where npx is missing or the suite does not come."""
+    """Run one scenario. Raises CannotRun without npx, or if the download fails."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         "conformance",

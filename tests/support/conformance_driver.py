@@ -30,18 +30,18 @@ CALLS: Final[dict[str, dict[str, Any]]] = {
     "add_numbers": {"a": 5, "b": 3},
     "valid_tool": {"region": "us-east1"},
 }
-"""Arguments of tools that want certain ones."""
+"""Arguments of tools that require certain ones."""
 VALUES: Final[dict[str, Any]] = {"number": 1, "integer": 1, "boolean": True, "object": {}, "array": [], "null": None}
 HEADERS_OF_ARGUMENTS: Final = frozenset({"http-custom-headers", "http-invalid-tool-headers"})
-"""Scenarios in which a legacy client asks: the gateway derives the headers."""
+"""Scenarios with a legacy client: the gateway derives the headers from the arguments."""
 ANSWER: Final = {"action": "accept", "content": {"confirmed": True}}
 
 
 class Peer(Protocol):
-    """Who asks the server, directly or through a gateway."""
+    """Client that calls the server, directly or through a gateway."""
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The result. Raises where there is none."""
+        """Send a request and return its result. Raises if there is none."""
         ...
 
 
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass
 class ModernPeer:
-    """A client of 2026-07-28 that answers what it is asked in results."""
+    """A client of 2026-07-28, which answers questions in results."""
 
     endpoint: Place
     number: int = 0
@@ -86,7 +86,7 @@ class ModernPeer:
 
 @dataclass
 class LegacyPeer:
-    """A client of 2025-11-25 that answers what it is asked in mid-call, with the defaults of the question."""
+    """A client of 2025-11-25, which answers questions during calls, with the defaults of each question."""
 
     endpoint: Place
     session: str
@@ -129,13 +129,13 @@ class LegacyPeer:
 
 
 def some(schema: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that fit a simple schema: what it requires."""
+    """Arguments that match a simple schema: its required properties."""
     properties = schema.get("properties", {})
     return {name: VALUES.get(properties[name].get("type"), "x") for name in schema.get("required", ())}
 
 
 async def call_everything(peer: Peer) -> None:
-    """List the tools and call each, with the arguments that the scenario gives or some that fit."""
+    """List the tools and call each, with the scenario's arguments or generated ones."""
     listed = (await peer.request("tools/list", {}))["tools"]
     tools = {tool["name"]: tool for tool in listed}
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
@@ -172,7 +172,7 @@ async def as_gateway(url: str, scenario: str, revision: str) -> None:
         folder = Path(name)
         port = free_port()
         if scenario == "http-custom-headers":
-            os.environ["FAIRLEAD_VALIDATE"] = "false"  # it calls with a null that the tool's schema does not allow
+            os.environ["FAIRLEAD_VALIDATE"] = "false"  # it calls with a null that the tool's schema forbids
         stack.enter_context(gateway_over(url, port, folder))
         endpoint = Place(port)
         await asyncio.to_thread(await_endpoint, f"http://localhost:{port}{endpoint.target}", folder / "up.log")

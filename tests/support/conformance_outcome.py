@@ -17,13 +17,13 @@ from typing import Any, Final
 PASSED: Final = "SUCCESS"
 FAILED: Final = "FAILURE"
 TASKS: Final = "tasks-"
-"""Scenarios of the tasks extension, which the SDK lacks: they have a subject of their own."""
+"""Prefix of scenarios of the tasks extension. The SDK lacks it, so a separate subject is used."""
 KEPT: Final = Path(__file__).parents[2] / "tests" / "conformance" / "bare.json"
 
 
 @dataclass
 class Outcome:
-    """Result of a run: every check of a scenario by `scenario:check`, with the worst status that it had."""
+    """Result of a run: for every check, as `scenario:check`, its worst status."""
 
     checks: dict[str, str] = field(default_factory=dict)
     passed: int = 0
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def read_outcome(folder: Path, *, tasks: bool = False) -> Outcome:
-    """The results that the suite left, one folder per scenario: those of the tasks extension, or all others."""
+    """Read the suite's results, one folder per scenario: those of the tasks extension, or all others."""
     outcome = Outcome()
     for file in sorted(folder.glob("*/checks.json")):
         scenario = file.parent.name.removeprefix("server-")
@@ -56,7 +56,7 @@ def read_outcome(folder: Path, *, tasks: bool = False) -> Outcome:
 
 
 def _rank(status: str) -> int:
-    """The worst first; what is neither a failure nor a success lies between."""
+    """Severity of a status, worst first; unknown statuses are between failure and success."""
     return {FAILED: 0, PASSED: 2}.get(status, 1)
 
 
@@ -67,17 +67,17 @@ class Subject:
     name: str
     files: tuple[Path, ...]
     made_with: tuple[str, ...]
-    """Versions: of its library, of the suite, of Node."""
+    """Versions of its library, of the suite and of Node."""
 
     @property
     def key(self) -> dict[str, Any]:
-        """Value that changes when a bare run may bring something else."""
+        """Hash that changes when the result of a run without a gateway may change."""
         source = hashlib.sha256(b"\0".join(file.read_bytes() for file in self.files)).hexdigest()
         return {"source": source, "madeWith": [*self.made_with]}
 
 
 def stored_outcome(subject: Subject, run: str, file: Path = KEPT) -> Outcome | None:
-    """The outcome of a bare run that is kept; None where there is none of this very subject."""
+    """Stored outcome of a run without a gateway; None if there is none for this version of the subject."""
     document = _read(file).get(subject.name, {})
     stored = document.get("runs", {}).get(run) if document.get("key") == subject.key else None
     if stored is None:
@@ -87,7 +87,7 @@ def stored_outcome(subject: Subject, run: str, file: Path = KEPT) -> Outcome | N
 
 
 def keep(subject: Subject, runs: Mapping[str, Outcome], file: Path = KEPT) -> None:
-    """Write the outcomes of all bare runs of a subject, in place of those before."""
+    """Write the outcomes of all runs of a subject without a gateway, replacing the previous ones."""
     documents_of_runs = {
         run: {"passed": outcome.passed, "failed": outcome.failed, "checks": _by_status(outcome.checks)}
         for run, outcome in runs.items()

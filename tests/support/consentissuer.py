@@ -44,7 +44,7 @@ _RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 
 @dataclass
 class Consent:
-    """Access that a person gave to a client, with the refresh token that is good for it."""
+    """Access that a user granted to a client, with the valid refresh token."""
 
     person: str
     client: str
@@ -55,32 +55,32 @@ class Consent:
 
 
 class ConsentIssuer:
-    """Every attribute is what a test may bend or look at."""
+    """The authorization server. Tests may change or inspect every attribute."""
 
     def __init__(self) -> None:
         self.url = ""
         self.person = "alice"
-        """Who sits at the browser."""
+        """User of the browser."""
         self.metadata: dict[str, Any] = {}
         self.answer: dict[str, Callable[[Request, Reply], bool]] = {}
-        """By path: answers in place of the endpoint where it returns True."""
+        """By path: functions that answer in place of the endpoint if they return True."""
         self.hold: asyncio.Event | None = None
-        """Event that token requests wait for, after they have taken effect."""
+        """Event that token requests wait for, after they have been processed."""
         self.rotates = True
         self.gives_refresh = True
         self.token_members: dict[str, Any] = {}
-        """Members in place of those of the next answers of the token endpoint."""
+        """Members that replace those of the next answers of the token endpoint."""
         self.registration: dict[str, Any] = {}
-        """Members in place of those of the next registrations."""
+        """Members that replace those of the next registrations."""
         self.redirect: dict[str, str | None] = {}
-        """Parameters in place of those of the redirect back; None leaves one out."""
+        """Parameters that replace those of the redirect back; None removes one."""
         self.clients: dict[str, dict[str, Any]] = {}
         self.codes: dict[str, dict[str, str]] = {}
         self.consents: list[Consent] = []
         self.forgives = False
-        """Whether it takes a refresh token that was rotated, as many do for some seconds."""
+        """Whether it accepts a refresh token that was rotated, as many servers do for some seconds."""
         self.spent: dict[str, Consent] = {}
-        """Consents by refresh tokens that were rotated."""
+        """Consents by rotated refresh token."""
         self.received: list[Request] = []
         self.authorizations: list[dict[str, str]] = []
         self.registrations: list[dict[str, Any]] = []
@@ -96,20 +96,20 @@ class ConsentIssuer:
         return client_id
 
     def consent_of(self, person: str) -> Consent:
-        """The last consent of a person."""
+        """The last consent of a user."""
         return next(consent for consent in reversed(self.consents) if consent.person == person)
 
     @property
     def redemptions(self) -> list[dict[str, str]]:
-        """Token requests with a code that somebody could have got."""
+        """Token requests with a code that could have succeeded."""
         return [form for form in self.requests_of("authorization_code") if form["code"] != UNKNOWN_CODE]
 
     def requests_of(self, grant_type: str) -> list[dict[str, str]]:
-        """Token requests of one grant."""
+        """Token requests with one grant type."""
         return [form for form in self.token_requests if form["grant_type"] == grant_type]
 
     def browse(self, url: str) -> dict[str, str]:
-        """Consent as `person` at the authorization URL; the parameters with which the browser comes back."""
+        """Consent as `person` at the authorization URL. Returns the parameters of the browser's redirect back."""
         parts = urlsplit(url)
         fields = dict(parse_qsl(parts.query))
         assert len(fields) == len(parse_qsl(parts.query)), "a parameter was sent twice"
@@ -206,7 +206,7 @@ class ConsentIssuer:
         if token in self.spent and self.forgives:
             return self.spent[token]
         if token in self.spent:
-            self.spent[token].ended = True  # somebody else may have it (RFC 9700 section 4.14.2)
+            self.spent[token].ended = True  # another client may have the token (RFC 9700 section 4.14.2)
         return next((consent for consent in self.consents if consent.refresh == token and not consent.ended), None)
 
     def _tokens(self, consent: Consent) -> dict[str, Any]:
@@ -238,7 +238,7 @@ class ConsentIssuer:
 
 
 class BentGrants(MemoryGrants):
-    """A store that goes away, loses what it wrote, and tells when it was read."""
+    """A store that can fail, lose its data, and report reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -246,10 +246,10 @@ class BentGrants(MemoryGrants):
         self.full = False
         """Whether writes fail."""
         self.unreadable: set[GrantKey] = set()
-        """Keys whose records cannot be opened until they are written again."""
+        """Keys whose records cannot be decrypted until they are written again."""
         self.reads = 0
         self.was_read = asyncio.Event()
-        """Set with each read."""
+        """Set at each read."""
         self.hold: asyncio.Event | None = None
         """Event that the answers to reads wait for."""
 
@@ -274,12 +274,12 @@ class BentGrants(MemoryGrants):
 
 @dataclass
 class ConsentWorld:
-    """The issuer, the metadata of the server, and what Fairlead has of both."""
+    """The issuer, the server's metadata, and Fairlead's objects for both."""
 
     issuer: ConsentIssuer
     server_url: str
     resource: dict[str, Any]
-    """Members of the server's metadata (RFC 9728); empty: it has none."""
+    """Members of the server's metadata (RFC 9728); empty if it has none."""
     clock: HandClock
     monotonic: HandClock
     store: BentGrants
@@ -287,15 +287,15 @@ class ConsentWorld:
     credential: Credential
     options: dict[str, Any]
     requests: list[Request]
-    """Requests that the server got."""
+    """Requests that the server received."""
     unauthorized: list[str]
-    """The last is the challenge in its answer to a message; empty: it answers 404."""
+    """The last item is the challenge in its answer to a message; if that is empty, it answers 404."""
     metadata_paths: set[str]
-    """Paths that have its metadata."""
+    """Paths that serve its metadata."""
     opened: list[TokenSource | ConsentFlow] = field(default_factory=list)
 
     def make_source(self, **members: Any) -> TokenSource:
-        """A source of tokens, as another replica has it; `members` are those of the settings."""
+        """Make a source of tokens, as in another replica. `members` are members of the settings."""
         source = TokenSource(self._settings(members), self.credential, self._access(), self.store)
         self.opened.append(source)
         return source
@@ -327,11 +327,11 @@ class ConsentWorld:
         return GrantKey(name.encode(), SERVER)
 
     async def begin(self, flow: ConsentFlow | None = None, **options: Any) -> Authorization:
-        """Begin a sign-in after the server's challenge."""
+        """Begin a sign-in with the server's challenge."""
         return await (flow or self.flow).begin(CALLBACK, **{"challenge": self.challenge, **options})
 
     async def sign_in(self, name: str, **options: Any) -> tuple[StoredGrant, AccessToken]:
-        """Sign a person in, from the challenge to the grant in the store."""
+        """Sign a user in, from the challenge to the stored grant."""
         self.issuer.person = name
         authorization = await self.begin(**options)
         grant, token = await self.flow.finish(authorization, self.issuer.browse(authorization.url))
@@ -339,12 +339,12 @@ class ConsentWorld:
         return grant, token
 
     async def grant(self, name: str) -> StoredGrant | None:
-        """The grant in the store."""
+        """The stored grant."""
         stored = await self.store.read(self.key(name))
         return None if stored is None else stored.grant
 
     async def begin_renewal(self, name: str, source: TokenSource | None = None) -> asyncio.Future[AccessToken]:
-        """A caller of a renewal whose request has arrived, and is answered by `answer_renewal`."""
+        """Begin a renewal, and wait until its request has arrived. `answer_renewal` lets it be answered."""
         self.issuer.arrived.clear()
         self.issuer.hold = asyncio.Event()
         caller = asyncio.ensure_future((source or self.source).obtain(self.person(name)))
@@ -352,7 +352,7 @@ class ConsentWorld:
         return caller
 
     def answer_renewal(self) -> None:
-        """Let the renewal of `begin_renewal` be answered."""
+        """Answer the renewal that `begin_renewal` has begun."""
         assert self.issuer.hold is not None
         self.issuer.hold.set()
 

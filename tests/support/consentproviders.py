@@ -38,7 +38,7 @@ class ConsentProvider:
 
     issuer: str
     base: str
-    """Its URL on this machine: the issuer, unless that is a name that only a cluster knows."""
+    """Its URL on this machine. This is the issuer, unless the issuer's name is known only in a cluster."""
     process: asyncio.subprocess.Process
     events: list[dict[str, Any]] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class ConsentProvider:
         return [line for line in self.events if line["event"] == event]
 
     async def browse(self, url: str, person: str) -> dict[str, str]:
-        """Sign in and consent as a person; the parameters with which the browser is sent back."""
+        """Sign in and consent as a user. Returns the parameters of the browser's redirect back."""
         back = dict(parse_qsl(urlsplit(url).query))["redirect_uri"]
         fields: dict[str, str] | None = None
         url = url.replace(self.issuer, self.base, 1)
@@ -121,7 +121,7 @@ async def _read_events(provider: ConsentProvider, listening: asyncio.Event) -> N
     assert provider.process.stdout is not None
     while line := await provider.process.stdout.readline():
         if not line.startswith(b"{"):
-            continue  # a notice of the package
+            continue  # a notice that the package prints
         provider.events.append(json.loads(line))
         if provider.events[-1]["event"] == "listening":
             listening.set()

@@ -45,7 +45,9 @@ TOKEN_SECONDS = 3600
 
 
 class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Grants in memory. `person` is who signs in at its form, and `declines` whether that person says no."""
+    """Stores grants in memory. `person` is the user who signs in at its form; `declines` says whether that user
+    declines.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -60,14 +62,14 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self.refresh_tokens: dict[str, RefreshToken] = {}
         self.access_tokens: dict[str, AccessToken] = {}
         self.redeemed = 0
-        """Codes that were used."""
+        """Number of redeemed codes."""
         self.accounts: dict[str, str] = {}
-        """Person by access token, also those that have ended."""
+        """User by access token, including ended ones."""
         self.refreshed = 0
         self.hold: asyncio.Event | None = None
-        """Event that the answer to a code waits for, after the code was used."""
+        """Event that the answer to a code waits for, after the code was redeemed."""
         self.arrived = asyncio.Event()
-        """Set with each code."""
+        """Set at each code."""
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -162,24 +164,24 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
 
 @dataclass
 class ConsentServer:
-    """A running server, with its authorization server."""
+    """A running server with its authorization server."""
 
     url: str
     provider: ConsentProvider
     methods: list[str] = field(default_factory=list)
-    """Methods of the MCP requests that it got, in their order."""
+    """Methods of the received MCP requests, in order."""
     in_sessions: list[tuple[str, str, str]] = field(default_factory=list)
-    """Verb, session id and account of each request in a legacy session, in their order."""
+    """HTTP method, session id and account of each request in a legacy session, in order."""
 
     def accounts_of_sessions(self) -> dict[str, set[str]]:
-        """The accounts whose tokens came with each session id."""
+        """For each session id, the accounts whose tokens were sent with it."""
         accounts: dict[str, set[str]] = {}
         for _, session, account in self.in_sessions:
             accounts.setdefault(session, set()).add(account)
         return accounts
 
     def recording(self, app: Any) -> Any:
-        """The application, whose requests are recorded."""
+        """Wrap the application so that its requests are recorded."""
 
         async def recorded(scope: Any, receive: Any, send: Any) -> None:
             headers = dict(scope.get("headers", ()))
@@ -195,8 +197,8 @@ class ConsentServer:
 
 @contextlib.asynccontextmanager
 async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator[ConsentServer]:
-    """A server with a tool `whoami`, which says who consented, and a resource, a template, a prompt and instructions.
-    `host` is its name for browsers.
+    """A server with a tool `whoami`, which returns the user who consented, and with a resource, a template, a prompt
+    and instructions. `host` is its name for browsers.
     """
     port = free_port()
     base = f"http://{host}:{port}"
@@ -243,7 +245,7 @@ async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator
 
 
 def _noting_methods(app: Any, methods: list[str]) -> Any:
-    """The ASGI application, which adds the method of each MCP request to `methods`."""
+    """Wrap the ASGI application so that the method of each MCP request is appended to `methods`."""
 
     async def noting(scope: Any, receive: Any, send: Any) -> None:
         async def noted() -> Any:
@@ -269,13 +271,13 @@ class BrowserPage:
 
     @property
     def onward(self) -> str:
-        """Where the page leads at once; empty if it stays."""
+        """URL to which the page redirects; empty if it does not."""
         match = re.search(r'http-equiv="refresh" content="0; url=([^"]*)"', self.text)
         return urljoin(self.url, unescape(match[1])) if match else ""
 
     @property
     def form(self) -> tuple[str, dict[str, str]]:
-        """Address and fields of its form."""
+        """Address and fields of the page's form."""
         action = re.search(r'<form [^>]*method="post" action="([^"]*)"', self.text)
         assert action is not None, self.text
         fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', self.text)
@@ -288,7 +290,7 @@ class BrowserPage:
 
 @dataclass
 class FormBrowser:
-    """A browser with cookies, which follows redirects and pages that lead on, and presses the button of a form."""
+    """A browser with cookies, which follows redirects and pages that redirect, and submits forms."""
 
     headers: dict[str, str] = field(default_factory=dict)
     jar: aiohttp.CookieJar = field(default_factory=lambda: aiohttp.CookieJar(unsafe=True))
@@ -305,29 +307,29 @@ class FormBrowser:
         await self._session.close()
 
     async def get(self, url: str, *, follow: bool = True, **headers: str) -> BrowserPage:
-        """The page at an address."""
+        """Open an address."""
         return await self._ask("GET", url, follow=follow, headers=headers)
 
     async def press(self, page: BrowserPage, *, follow: bool = True, **changes: str) -> BrowserPage:
-        """The page after the form was sent; `changes` replace its fields."""
+        """Submit the form; `changes` replace its fields."""
         action, fields = page.form
         origin = re.match(r"https?://[^/]+", page.url)
         assert origin is not None
         return await self._ask("POST", action, follow=follow, headers={"origin": origin[0]}, data={**fields, **changes})
 
     async def post(self, url: str, fields: dict[str, str], **headers: str) -> BrowserPage:
-        """The page after fields were sent as those of a form."""
+        """Send fields as a form."""
         return await self._ask("POST", url, follow=False, headers=headers, data=fields)
 
     async def sign_in(self, link: str) -> BrowserPage:
-        """Sign in, from the gateway's page to the end. AssertionError with the page at which it failed."""
+        """Sign in, from the gateway's page to the end. Raises AssertionError with the page at which it failed."""
         page = await self.press_on(link)
         assert page.status == 200, page.text
         assert not page.has_form, page.text
         return page
 
     async def press_on(self, link: str) -> BrowserPage:
-        """Press through all forms, from the gateway's page to the end or a refusal."""
+        """Submit all forms, from the gateway's page to the end or a refusal."""
         page = await self.get(link)
         for _ in range(4):
             if page.status != 200 or not page.has_form:

@@ -25,38 +25,38 @@ SERVER = ServerKey("default", "linear")
 
 
 def consent_catalog(url: str, name: str = "linear", *, oauth: dict[str, Any] | None = None, **more: Any) -> Catalog:
-    """A server that wants each person to sign in, with a tool `whoami`."""
+    """A server that requires each user to sign in, with a tool `whoami`."""
     settings = OAuthSettings(grant=USER_CONSENT, **(oauth or {}))
     more.setdefault("version", MODERN)
     return catalog(name, url, more.pop("tools", ["whoami"]), oauth=settings, **more)
 
 
 def laptop(folder: Path, *servers: ConsentServer | Catalog, **settings: Any) -> AbstractAsyncContextManager[Gateway]:
-    """A gateway without authentication for its own machine alone, which stores grants in a folder."""
+    """A gateway for its own machine, without authentication, which stores grants in a folder."""
     catalogs = [consent_catalog(server.url) if isinstance(server, ConsentServer) else server for server in servers]
     more = {"environment": "local", "grants_directory": folder / "grants", **settings}
     return running(folder, *catalogs, **more)
 
 
 async def link_of(gateway: Gateway, identity: Identity = LOCAL, server: ServerKey = SERVER) -> str:
-    """The link that a call without a grant gets."""
+    """Sign-in link in the answer to a call without a grant."""
     return await gateway.sign_ins.link(identity, server, None)
 
 
 async def called(gateway: Reachable, request: Ask | None = None) -> Answer:
-    """The answer to a call of `whoami`."""
+    """Answer to a call of `whoami`."""
     return await ask(gateway, request or calling("linear__whoami"))
 
 
 async def whoami(gateway: Gateway, request: Ask | None = None) -> str:
-    """As whom a call reaches the server."""
+    """User for whom the server receives a call."""
     result = (await called(gateway, request)).message["result"]
     assert not result.get("isError"), result
     return str(result["content"][0]["text"])
 
 
 async def sign_in_as(browser: FormBrowser, link: str, key: str) -> BrowserPage:
-    """Open a link, sign in to the console by a key on the way, and press through all forms to the end."""
+    """Open a link, sign in to the console with a key on the way, and submit all forms."""
     page = await browser.press(await browser.get(link), key=key)
     while page.has_form:
         page = await browser.press(page)

@@ -54,7 +54,7 @@ KINDS: Final = {
     "tickets": ("ticket", "queue", "macro", "answer"),
     "translate": ("text", "glossary", "language", "memory"),
 }
-"""Servers, and what each is about."""
+"""Servers and their subjects."""
 VERBS: Final = (
     "list",
     "get",
@@ -108,13 +108,13 @@ RULES: Final = Rules(
 )
 SLOW_TOOL: Final = "images__create_picture"
 CALLS: Final = 40
-"""Tools of each server that were called."""
+"""Number of called tools per server."""
 CHANGED_SERVER: Final = "shop"
-"""Its definitions are not all what was approved."""
+"""Server of which some definitions differ from the approved ones."""
 AGENTS: Final = ("shop-assistant", "support", "nightly-report")
 LAST_CALLS: Final = 48
 OUTCOMES: Final[Mapping[int, str]] = {12: TIMEOUT, 38: CONNECTION_LOST, 41: TOOL_ERROR, 45: TIMEOUT}
-"""Outcomes of last calls that did not go well, by their number."""
+"""Outcomes of recent calls that failed, by index."""
 
 
 def _pinned(name: str, description: str) -> Pinned:
@@ -136,7 +136,7 @@ HELD: Final = Pins(
 
 
 def tool_entry(server: str, verb: str, noun: str) -> ToolEntry:
-    """One tool; every fourth says how long it takes."""
+    """A tool; every fourth declares its duration."""
     article = "an" if noun[0] in "aeiou" else "a"
     properties: dict[str, Any] = {
         "id": {"type": "string", "description": f"The {noun}, by id or name"},
@@ -157,7 +157,7 @@ def tool_entry(server: str, verb: str, noun: str) -> ToolEntry:
 
 
 def catalogs() -> list[Catalog]:
-    """Nobody answers at their address."""
+    """Catalogs of all servers. Nothing listens at their addresses."""
     return [
         catalog(
             server,
@@ -172,7 +172,7 @@ def catalogs() -> list[Catalog]:
 
 
 def median_ms(server: str, name: str, others: Mapping[str, float] | None = None) -> float:
-    """Measured median of a tool; that of `others`, by exposed name, where it has one."""
+    """Measured median of a tool; `others` contains overriding medians by exposed name."""
     exposed = f"{server}__{name}"
     if others is not None and exposed in others:
         return others[exposed]
@@ -182,7 +182,7 @@ def median_ms(server: str, name: str, others: Mapping[str, float] | None = None)
 
 
 def measured(server: str, name: str, others: Mapping[str, float] | None = None) -> ToolState:
-    """Measurements of a tool, and the tiers that it is in by them."""
+    """Measurements of a tool, and its tiers according to them."""
     p50 = median_ms(server, name, others)
     p95 = round(1.6 * p50, 1)
     quantiles = Quantiles(p50_ms=p50, p90_ms=1.4 * p50, p95_ms=p95, p99_ms=2.1 * p50, samples=100)
@@ -220,7 +220,7 @@ def decided(others: Mapping[str, float] | None = None) -> State:
 
 
 def documents() -> Iterator[Document]:
-    """All that the gateway serves."""
+    """All documents of the gateway."""
     yield from catalogs()
     yield BROKEN
     yield RULES
@@ -230,7 +230,7 @@ def documents() -> Iterator[Document]:
 
 @contextlib.asynccontextmanager
 async def showcase(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
-    """The gateway, with calls on record that nobody had to wait for."""
+    """The gateway, with recorded calls that never took place."""
     settings.setdefault("gateway_approvals", True)
     async with running(folder, *documents(), **settings) as gateway:
         for server, nouns in KINDS.items():
@@ -243,7 +243,7 @@ async def showcase(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
 
 
 def record_calls(gateway: Gateway, server: str, name: str) -> None:
-    """Up to 60 calls of a tool, some of which failed."""
+    """Record up to 60 calls of a tool, some of them failed."""
     rng = random.Random(f"calls {server} {name}")
     recorder = gateway.call_metrics.recorder(CALL, name, f"default/{server}")
     for _ in range(rng.randrange(5, 60)):
@@ -252,7 +252,7 @@ def record_calls(gateway: Gateway, server: str, name: str) -> None:
 
 
 def last_calls() -> Iterator[PackedCall]:
-    """Calls of the last minutes, oldest first; the last one of them was tried twice."""
+    """Calls of the last minutes, oldest first. The last one has two attempts."""
     rng = random.Random("last calls")
     now = time.monotonic()
     for number in range(LAST_CALLS):
@@ -268,7 +268,7 @@ def last_calls() -> Iterator[PackedCall]:
 def _ended(
     rng: random.Random, what: tuple[str, str], times: tuple[float, float], outcome: str, *, retried: bool = False
 ) -> PackedCall:
-    """One call of a server's tool. `times`: when it began, and seconds of its last attempt."""
+    """One call of a server's tool. `times`: its start, and the seconds of its last attempt."""
     server, name = what
     began, seconds = times
     agent = rng.choice(AGENTS)

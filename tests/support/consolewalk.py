@@ -18,11 +18,11 @@ from consoleworld import WAIT_MS, complaints, too_wide, violations
 from gatewayworld import Reachable
 
 MOST_BYTES: Final = 100_000
-"""Bound of one answer."""
+"""Maximum size of an answer in bytes."""
 START: Final = "/console/"
 NAVIGATION: Final = 'nav[aria-label="Pages"] a'
 EACH: Final = 2
-"""Pages that are visited of one kind: the first server fails, the second one answers."""
+"""Number of visited pages of each kind: the first server fails, the second one works."""
 TABBED: Final = """() => {
   const wanted = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
   const found = [...document.querySelectorAll(wanted)].filter((one) => one.checkVisibility() && !one.disabled);
@@ -57,15 +57,15 @@ class WalkedPage:
 
     path: str
     size: int
-    """Bytes of its HTML."""
+    """Size of its HTML in bytes."""
     problems: list[str] = field(default_factory=list)
 
 
 async def walked(
     chromium: Browser, gateway: Reachable, look: Look, *, keyboard: bool = False, folder: Path | None = None
 ) -> list[WalkedPage]:
-    """All pages that links lead to from the first one, EACH of a kind. With `keyboard`, everything that can be used has
-    to be reached by the tabulator; pictures come into `folder`.
+    """Visit all pages that are linked from the first one, EACH of a kind. With `keyboard`, every control has to be
+    reachable with the tab key. Screenshots are saved in `folder`.
     """
     origin = f"http://127.0.0.1:{gateway.port}"
     page = await start_page(chromium, look)
@@ -102,7 +102,7 @@ async def walked(
 
 
 async def start_page(chromium: Browser, look: Look) -> Page:
-    """An empty page in a profile of its own, which is closed with its context."""
+    """An empty page in a new browser profile, which is closed with its context."""
     profile = await chromium.new_context(
         viewport={"width": look.width, "height": look.height},
         color_scheme="dark" if look.dark else "light",
@@ -122,11 +122,11 @@ async def _visit(page: Page, origin: str, path: str) -> WalkedPage:
         problems.append(f"has {size} bytes")
     if await page.locator("[data-live][id]").count():
         await page.locator("#live:not([hidden])").wait_for()
-    return WalkedPage(page.url.removeprefix(origin), size, problems)  # the first one is sent elsewhere
+    return WalkedPage(page.url.removeprefix(origin), size, problems)  # the first page redirects
 
 
 async def _links(page: Page, selector: str) -> list[str]:
-    """Addresses of pages of the console, in the order of the document, without fragments."""
+    """Addresses of the console's pages in document order, without fragments."""
     urls = await page.eval_on_selector_all(selector, "all => all.map(one => one.href)")
     targets = []
     for url in urls:
@@ -137,7 +137,7 @@ async def _links(page: Page, selector: str) -> list[str]:
 
 
 def kind_of(link: str, entries: list[str]) -> str:
-    """Pages of one kind are below the same entry of the navigation and have the same parameters."""
+    """Kind of a page: its entry in the navigation, and the names of its parameters."""
     parts = urlsplit(link)
     names = sorted({name for name, _ in parse_qsl(parts.query)})
     entry = next((prefix for prefix in entries if parts.path.startswith(f"{prefix}/")), None)
@@ -145,12 +145,12 @@ def kind_of(link: str, entries: list[str]) -> str:
 
 
 def name_of(path: str) -> str:
-    """Name of a page's picture."""
+    """File name of a page's screenshot."""
     return re.sub(r"\W+", "-", path.removeprefix(START)).strip("-") or "first"
 
 
 async def out_of_reach(page: Page) -> list[str]:
-    """Elements that can be used with a mouse and are not reached by the tabulator, or do not show that they are."""
+    """Controls that cannot be reached with the tab key, or that do not show the focus."""
     wanted: list[str] = await page.evaluate(TABBED)
     for _ in wanted:
         await page.keyboard.press("Tab")

@@ -41,30 +41,30 @@ BROKEN: Final = Servers(
         ),
     )
 )
-"""A server that never answered."""
+"""A server that has never answered."""
 beside_the_browser: Final = pytest.mark.asyncio(loop_scope="session")
-"""Mark of a test with the browser of the fixture `chromium`: it lives in the loop of the whole run."""
+"""Mark of tests that use the fixture `chromium`: it belongs to the event loop of the whole run."""
 
 
 def shops(many: int, each: int = 93, url: str = "http://127.0.0.1:9/mcp") -> list[Catalog]:
-    """Catalogs of so many servers with so many tools each."""
+    """Catalogs of a number of servers, with a number of tools each."""
     return [
         catalog(f"shop{number:02}", url, [tool(f"item_{index:03}") for index in range(each)]) for number in range(many)
     ]
 
 
 async def visited(gateway: Reachable, target: str, **headers: str) -> Answer:
-    """Answer to a browser's GET, by which no redirect is followed."""
+    """Answer to a browser's GET, without following redirects."""
     return await get(gateway, target, **{**HTML, **headers})
 
 
 def cookie_of(answer: Answer) -> str:
-    """The cookie that an answer sets, as a browser sends it."""
+    """Cookie that an answer sets, in the form in which a browser sends it."""
     return answer.headers["set-cookie"].partition(";")[0]
 
 
 async def posted(gateway: Reachable, target: str, cookie: str = "", origin: str = "", **fields: str) -> Answer:
-    """Answer to a form."""
+    """Answer to a submitted form."""
     headers = {"content-type": "application/x-www-form-urlencoded", **HTML}
     headers |= {name: value for name, value in (("cookie", cookie), ("origin", origin)) if value}
     return await ask(gateway, Ask(target=target, body=urlencode(fields).encode(), headers=headers))
@@ -76,7 +76,7 @@ async def signed_in(gateway: Reachable, key: str) -> str:
 
 
 def csrf_of(page: Answer) -> str:
-    """Token of the session that a page was made for."""
+    """CSRF token of the session for which a page was made."""
     match = re.search(r'name="csrf" value="([^"]+)"', page.body.decode())
     assert match is not None
     return match[1]
@@ -84,7 +84,7 @@ def csrf_of(page: Answer) -> str:
 
 @contextlib.asynccontextmanager
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium without a window."""
+    """Headless Chromium of Debian."""
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is not installed: apt-get install chromium")
     async with async_playwright() as drivers:
@@ -97,7 +97,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @contextlib.asynccontextmanager
 async def emptied(chromium: Browser) -> AsyncIterator[None]:
-    """Close all profiles in the end: before what serves their pages goes away, and before the next test."""
+    """Close all browser profiles at the end: before the servers of their pages end, and before the next test."""
     try:
         yield
     finally:
@@ -108,7 +108,7 @@ async def emptied(chromium: Browser) -> AsyncIterator[None]:
 async def opened(
     chromium: Browser, gateway: Reachable, path: str, *, width: int = 1280, dark: bool = False, **context: Any
 ) -> Page:
-    """A page in a profile of its own, with whatever it complains about in `complaints`."""
+    """A page in a new browser profile. Its errors are collected in `complaints`."""
     profile = await chromium.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if dark else "light",
@@ -122,7 +122,7 @@ async def opened(
 
 
 def complaints(page: Page) -> list[str]:
-    """Errors of scripts, and what the policy of content refused, from now on."""
+    """Errors of scripts and of the Content Security Policy from now on."""
     problems: list[str] = []
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
@@ -131,7 +131,9 @@ def complaints(page: Page) -> list[str]:
 
 @functools.cache
 def axe_source() -> str:
-    """Source of axe-core, fetched once into the cache of this machine. Skips the test where npm is not reached."""
+    """Source of axe-core, which is downloaded once into the cache of this machine. Skips the test if npm is not
+    reachable.
+    """
     folder = Path.home() / ".cache" / "fairlead" / f"axe-core-{AXE_VERSION}"
     file = folder / "node_modules" / "axe-core" / "axe.min.js"
     if not file.exists():
@@ -145,12 +147,12 @@ def axe_source() -> str:
 
 
 async def violations(page: Page) -> Sequence[str]:
-    """Rules of accessibility (WCAG 2.2 AA and best practices) that the page breaks, each with the first element."""
-    await page.evaluate(axe_source())  # by the debugger's hand: the page's own policy lets no foreign script in
+    """Rules of accessibility (WCAG 2.2 AA and best practices) that the page violates, each with the first element."""
+    await page.evaluate(axe_source())  # through the debugger, because the page's own policy forbids foreign scripts
     report = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [f"{violation['id']}: {violation['nodes'][0]['html'][:200]}" for violation in report["violations"]]
 
 
 async def too_wide(page: Page) -> bool:
-    """Whether the page has to be scrolled sideways."""
+    """Whether the page has to be scrolled horizontally."""
     return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))

@@ -27,7 +27,7 @@ for line in sys.stdin:
 while True:
     signal.pause()
 """
-"""A server that ends neither with its input nor by SIGTERM."""
+"""A server that ends neither when its input ends nor on SIGTERM."""
 _ENGINE = """\
 #!{python}
 import os, pathlib, signal, sys, threading
@@ -89,7 +89,7 @@ if words[0] == "container":
 
 
 class ContainerEngine:
-    """The clients in `bin`, and what they have started."""
+    """The fake clients in `bin`, and the processes that they have started."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
@@ -98,12 +98,12 @@ class ContainerEngine:
         self._containers.mkdir()
         (folder / "server.py").write_text(SERVER)
         self.image = ("image", sys.executable, str(folder / "server.py"))
-        """Last words of a `run` whose container is an MCP server."""
+        """Last arguments of a `run` whose container is an MCP server."""
         for name in ("docker", "podman"):
             client = self.bin / name
             client.write_text(_ENGINE.format(python=sys.executable, folder=str(self._containers)))
             client.chmod(0o755)
 
     def containers(self) -> list[int]:
-        """Processes of all containers that were ever started."""
+        """Processes of all containers that were started."""
         return [int(text) for file in self._containers.iterdir() if (text := file.read_text())]

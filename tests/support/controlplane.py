@@ -27,7 +27,7 @@ from waiting import until
 REPOSITORY = Path(__file__).resolve().parents[2]
 CRD_FOLDER = REPOSITORY / "crds"
 _GROUP = "/apis/fairlead.dev/v1alpha1"
-# What a test may leave in its namespace; removed with it, since no namespace controller does so here.
+# Objects that a test may leave in its namespace. They are deleted with it, because no namespace controller runs.
 _NAMESPACED = (
     f"{_GROUP}/namespaces/{{}}/mcpservers",
     f"{_GROUP}/namespaces/{{}}/toolpolicies",
@@ -46,7 +46,7 @@ _NAMESPACED = (
 
 
 class NoControlPlane(Exception):
-    """The programs are not there; the message is one sentence that says how to get them."""
+    """The programs are missing. The message is one sentence that says how to get them."""
 
 
 def find_assets() -> Path:
@@ -125,21 +125,21 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> None:
-        """Start all programs and wait until the API server is ready; AssertionError with its log otherwise."""
+        """Start all programs and wait until the API server is ready. Raises AssertionError with its log otherwise."""
         self._etcd.start()
         self.start_apiserver()
         if self._controllers is not None:
             self._controllers.start()
 
     def stop(self) -> None:
-        """End all programs, by SIGKILL: the data dies with them."""
+        """End all programs with SIGKILL; their data is thrown away."""
         self._connections.close()
         for program in (self._controllers, self._apiserver, self._etcd):
             if program is not None:
                 program.kill()
 
     def start_apiserver(self, *, seconds: float = 40.0) -> None:
-        """Start the API server (again), on the port it always had, and wait until it is ready."""
+        """Start the API server (again) on the same port, and wait until it is ready."""
         self._apiserver.start()
         try:
             until("kube-apiserver ready", self._is_ready, seconds=seconds)
@@ -147,13 +147,13 @@ class ControlPlane:
             raise AssertionError(f"{error}\n{self._apiserver.tail()}\n{self._etcd.tail(5)}") from None
 
     def restart_controllers(self) -> None:
-        """End and start the controllers: the garbage collector looks for new kinds every 30 s, or at its start."""
+        """Restart the controllers: the garbage collector looks for new kinds only every 30 s and at its start."""
         if self._controllers is not None:
             self._controllers.kill()
             self._controllers.start()
 
     def kill_apiserver(self) -> None:
-        """End the API server at once: every watch and request in flight breaks."""
+        """Kill the API server: every watch and every request in flight breaks."""
         self._apiserver.kill()
 
     def pids(self) -> dict[str, int]:
@@ -171,7 +171,7 @@ class ControlPlane:
         return status == 200
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """The path of a kubeconfig for `user` in `groups`, who may do what RBAC says: at first, nothing."""
+        """Path of a kubeconfig for `user` in `groups`, with the permissions that RBAC gives: at first none."""
         path = self.folder / f"{user.replace(':', '_')}.kubeconfig"
         path.write_text(self._pki.kubeconfig(user, groups, self.server))
         path.chmod(0o600)
@@ -185,8 +185,8 @@ class ControlPlane:
         check: bool = True,
         seconds: float = 45,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as admin, or by another kubeconfig, for at most `seconds`; with `check`, a refusal is an
-        AssertionError.
+        """Run kubectl as admin, or with another kubeconfig, for at most `seconds`. With `check`, raises AssertionError
+        for a failure.
         """
         command = [str(self.assets / "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}", *args]
         # Its discovery cache must not outlive the plane.
@@ -199,7 +199,7 @@ class ControlPlane:
         return done
 
     def apply(self, manifest: str, *, namespace: str = "default") -> None:
-        """Server-side apply of YAML or JSON text; AssertionError with the server's words when refused."""
+        """Apply YAML or JSON text server-side. Raises AssertionError with the server's message for a refusal."""
         self.kubectl("-n", namespace, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
 
     def request(
@@ -225,14 +225,14 @@ class ControlPlane:
             return
         self.kubectl("apply", "--server-side", *(f"--filename={file}" for file in files))
         self.await_definitions()
-        if folder == CRD_FOLDER:  # kubectl asks discovery, which lags behind
+        if folder == CRD_FOLDER:  # kubectl uses discovery, which is updated late
             listed = ("api-resources", "--api-group=fairlead.dev", "--no-headers", "--output=name")
             until(
                 "kinds discovered", lambda: self.kubectl(*listed).stdout.count("fairlead.dev") == len(files), seconds=20
             )
 
     def await_definitions(self) -> None:
-        """Wait until every CRD is served; `kubectl wait` fails on one that has no status yet."""
+        """Wait until every CRD is served. `kubectl wait` fails for a CRD that has no status yet."""
 
         def served(item: Any) -> bool:
             conditions = (item.get("status") or {}).get("conditions") or ()
@@ -242,14 +242,14 @@ class ControlPlane:
         until("CRDs established", lambda: all(map(served, self.request("GET", path)[1]["items"])), seconds=20)
 
     def create_namespace(self, name: str, labels: dict[str, str] | None = None) -> str:
-        """Create a namespace; AssertionError when the API server refuses."""
+        """Create a namespace. Raises AssertionError if the API server refuses."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}
         status, answer = self.request("POST", "/api/v1/namespaces", body)
         assert status == 201, answer
         return name
 
     def remove_namespace(self, name: str) -> None:
-        """Delete a namespace and what tests leave in it, at once and without the namespace controller."""
+        """Delete a namespace and its objects at once, without the namespace controller."""
         for path in _NAMESPACED:
             self.request("DELETE", f"{path.format(name)}?gracePeriodSeconds=0&propagationPolicy=Background")
         self.request("DELETE", f"/api/v1/namespaces/{name}")
@@ -260,7 +260,7 @@ class ControlPlane:
 
 
 class PlaneFactory(Protocol):
-    """The type of the fixture `private_plane`."""
+    """Type of the fixture `private_plane`."""
 
     def __call__(self, *, controllers: bool = False, crds: bool = True, audit: bool = False) -> ControlPlane: ...
 
@@ -294,7 +294,7 @@ def _apiserver_flags(pki: Pki, port: int, etcd_port: int) -> list[str]:
         f"--service-account-signing-key-file={pki.service_account_key}",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--authorization-mode=RBAC",
-        "--disable-admission-plugins=ServiceAccount",  # no controller makes the default account
+        "--disable-admission-plugins=ServiceAccount",  # no controller creates the default account
         "--allow-privileged",
         "--profiling=false",
         "--endpoint-reconciler-type=none",

@@ -15,11 +15,11 @@ import pytest
 
 VARIABLE: Final = "FAIRLEAD_COVERAGE_CONTEXTS"
 OF_CHILDREN: Final = "FAIRLEAD_COVERAGE_CONTEXT"
-"""Read by pyproject.toml: the context of processes that a test starts."""
+"""Environment variable that pyproject.toml reads: the context of a test's child processes."""
 MERGE = "merge"
 NIGHT = "night"
 OF_NIGHT: Final = ("nightly", "timing")
-"""Marks of tests that the merge scope leaves out."""
+"""Marks of tests that are not in the merge scope."""
 
 
 def scope_of(item: pytest.Item) -> str:
@@ -28,7 +28,7 @@ def scope_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Name the context for setup, call and teardown. Shared fixtures belong to the first test that has them."""
+    """Name the context for setup, call and teardown. Shared fixtures belong to the first test that uses them."""
     context = item.nodeid if os.environ.get(VARIABLE) == "tests" else scope_of(item)
     measuring = coverage.Coverage.current()
     if measuring is None:

@@ -20,12 +20,12 @@ _EXAMPLE = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def examples(page: Path) -> list[dict[str, Any]]:
-    """Manifests that a page shows."""
+    """Manifests in the code blocks of a page."""
     return [load_yaml(text) for text in _EXAMPLE.findall(page.read_text("utf-8"))]
 
 
 class BadObject(NamedTuple):
-    """An object that breaks one rule; its file's first line says which field and message must come back."""
+    """An object that violates one rule. The first line of its file names the expected field and message."""
 
     field: str
     message: str
@@ -45,9 +45,9 @@ def rules_of(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
     for rule in schema.get("x-kubernetes-validations", ()):
         yield kind, rule["message"]
     for name, member in schema.get("properties", {}).items():
-        if name in ("containers", "initContainers"):  # of a pod template: the rules of spec.env and spec.envFrom
+        if name in ("containers", "initContainers"):  # in a pod template: the rules of spec.env and spec.envFrom
             continue
-        if name == "discovery" and "auth" in member.get("properties", {}):  # its members are those of spec.auth
+        if name == "discovery" and "auth" in member.get("properties", {}):  # has the same members as spec.auth
             member = _without_members_of(member, "auth")
         yield from rules_of(member, kind)
     if "items" in schema:
@@ -58,17 +58,17 @@ def rules_of(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_members_of(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """`schema`, whose member `name` has no members."""
+    """`schema` without the members of its member `name`."""
     return {**schema, "properties": {**schema["properties"], name: {**schema["properties"][name], "properties": {}}}}
 
 
 def is_moved(schema: Mapping[str, Any]) -> bool:
-    """Whether a member is there to name its new place only."""
+    """Whether a deprecated member only names its new location."""
     return any(rule["rule"] == "false" for rule in schema.get("x-kubernetes-validations", ()))
 
 
 def load_yaml(text: str) -> dict[str, Any]:
-    """One document as a mapping."""
-    content = yaml.load(text, yaml.CSafeLoader)  # of a definition in 30 ms; the loader in Python takes 260
+    """Parse one document as a mapping."""
+    content = yaml.load(text, yaml.CSafeLoader)  # takes 30 ms for a CRD; the loader in Python takes 260
     assert isinstance(content, dict)
     return content

@@ -44,11 +44,11 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 """
 _POSTINSTALL: Final = 'require("fs").writeFileSync(OUT, JSON.stringify(process.env))'
 NPX_ITSELF: Final = 'require("child_process").execSync(`npx -c "echo built by npx > ${OUT}"`)'
-"""An install script that runs a command by `npx`, as many do."""
+"""An install script that runs a command with `npx`, as many packages do."""
 
 
 def curious_sdist(folder: Path, out: Path) -> None:
-    """Put the source distribution, without a wheel, into `folder`; its build writes `out`."""
+    """Put the source distribution, without a wheel, into `folder`. Its build writes the environment to `out`."""
     files = {
         "pyproject.toml": _PYPROJECT,
         "backend.py": f"OUT = {str(out)!r}\n{_BACKEND}",

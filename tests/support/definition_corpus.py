@@ -16,27 +16,27 @@ REVISIONS: Final = ("2025-11-25", "2026-07-28")
 LISTED: Final = ("Tool", "Prompt", "Resource", "ResourceTemplate")
 DEEP: Final = 20_000
 _OPEN: Final = ("_meta",)
-"""Members in which the schema allows anything."""
+"""Members for which the schema allows any value."""
 
 
 class Odd(NamedTuple):
     """One definition of the corpus."""
 
     title: str
-    """Path and value, such as `annotations.title=null`."""
+    """Path and value, for example `annotations.title=null`."""
     definition: bytes
 
 
 @cache
 def published(revision: str) -> dict[str, Any]:
-    """Schema of a revision, as far as it is about lists."""
+    """Part of a revision's schema that describes lists."""
     folder = files("fairlead_tools.definitions").joinpath("published")
     schema: dict[str, Any] = json.loads(folder.joinpath(f"{revision}.json").read_bytes())
     return schema
 
 
 def corpus(listed: str) -> Iterator[Odd]:
-    """Odd definitions of one type, each with a name of its own."""
+    """Odd definitions of one type, each with a unique name."""
     number = 0
     for revision in REVISIONS:
         whole = _example(published(revision)["$defs"][listed], revision)
@@ -78,7 +78,7 @@ def _values() -> dict[str, Any]:
 
 
 def _raw(listed: str) -> dict[str, bytes]:
-    """Definitions that no decoder of Python makes."""
+    """Definitions that Python's JSON decoder cannot produce."""
     begin = json.dumps(_identity(listed, "raw") | ({"inputSchema": {"type": "object"}} if listed == "Tool" else {}))
     values = {
         "20,000 levels": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
@@ -140,7 +140,7 @@ _OUTPUTS: Final[dict[str, Any]] = {
 
 
 def _identity(listed: str, name: str) -> dict[str, Any]:
-    """Members that a definition of one type cannot do without."""
+    """Required members of a definition of one type."""
     more = {"Resource": {"uri": f"file:///{name}"}, "ResourceTemplate": {"uriTemplate": f"file:///{name}/{{x}}"}}
     return {"name": name, **more.get(listed, {})}
 
@@ -150,7 +150,7 @@ def _name(definition: dict[str, Any], listed: str, name: str) -> None:
 
 
 def _example(schema: dict[str, Any], revision: str) -> Any:
-    """A value that has every member of a schema."""
+    """A value with all members of a schema."""
     if "$ref" in schema:
         return _example(published(revision)["$defs"][schema["$ref"].rpartition("/")[2]], revision)
     if "const" in schema or "enum" in schema:

@@ -19,14 +19,14 @@ from dexprocess import dex_process
 from ports import free_port
 
 GATEWAY: Final = "gateway"
-"""Client for which people sign in: the audience of their tokens."""
+"""Client at which people sign in: the audience of their tokens."""
 CLIENT: Final = "fairlead"
 SECRET: Final = "the secret/of fairlead+"
 TOOLS: Final = "tools"
-"""Client that stands for the MCP servers: the audience of the exchanged tokens."""
+"""Client that represents the MCP servers: the audience of the exchanged tokens."""
 SCOPES: Final = ("openid", "profile", f"audience:server:client_id:{TOOLS}")
 CONNECTOR: Final = "people"
-"""Value of `connector_id`, which Dex asks for."""
+"""Value of `connector_id`, which Dex requires."""
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"
 """Type of the people's tokens."""
 PASSWORD: Final = "password"
@@ -36,7 +36,7 @@ _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 
 @dataclass(frozen=True)
 class DexExchange:
-    """Issuers without a slash at the end."""
+    """Two issuers, without a slash at the end."""
 
     people: str
     """Issuer of the people's tokens."""
@@ -52,7 +52,7 @@ class DexExchange:
         return f"{self.issuer}/keys"
 
     async def sign_in(self, person: str) -> str:
-        """An ID token, by the password grant."""
+        """Obtain an ID token with the password grant."""
         fields = {
             "grant_type": "password",
             "username": f"{person}@example.com",
@@ -85,7 +85,7 @@ def _person(name: str) -> dict[str, Any]:
 async def dex_exchange(
     folder: Path, people: tuple[str, ...] = ("alice", "bob"), callbacks: Sequence[str] = ()
 ) -> AsyncIterator[DexExchange]:
-    """Both on free ports. `callbacks`: where browsers come back from the people's. A test is skipped where there is no
+    """Run both Dexes on free ports. `callbacks` are the redirect URIs of the people's Dex. Skips the test without
     Dex.
     """
     ports = free_port(), free_port()

@@ -22,7 +22,7 @@ from waiting import LONGEST, until_async
 
 
 def dex_program() -> str:
-    """Path of the program. Skips the test where it is not there."""
+    """Path of the program. Skips the test if it is missing."""
     done = subprocess.run(
         [REPOSITORY / "hack" / "dex", "--kept"], capture_output=True, text=True, check=False, timeout=20
     )
@@ -33,7 +33,7 @@ def dex_program() -> str:
 
 @contextlib.asynccontextmanager
 async def dex_process(folder: Path, configuration: Mapping[str, Any]) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Dex with a configuration, once it serves. Its files are in the folder."""
+    """Run Dex with a configuration. Its files are in the folder."""
     program = dex_program()
     file, log_file = folder / "dex.json", folder / "dex.log"
     file.write_text(json.dumps(configuration))
@@ -48,7 +48,7 @@ async def dex_process(folder: Path, configuration: Mapping[str, Any]) -> AsyncIt
 
 
 async def end_process(process: asyncio.subprocess.Process, seconds: float = LONGEST) -> None:
-    """End a process, by force if it does not end within some seconds."""
+    """End a process; kill it if it does not end within some seconds."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
         try:

@@ -25,7 +25,7 @@ CLIENT: Final = "fairlead"
 SECRET: Final = "the secret/of the gateway+"
 LOGIN: Final = {"login": "ann@example.com", "password": "password"}
 HASH: Final = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
-"""bcrypt of the word password."""
+"""bcrypt hash of `password`."""
 STAFF_ALONE: Final = Rules(
     policies=(
         Policy(
@@ -41,19 +41,19 @@ STAFF_ALONE: Final = Rules(
 
 @dataclass(frozen=True)
 class Dex:
-    """Dex by its gRPC API (`api/api.proto`)."""
+    """Dex's gRPC API (`api/api.proto`)."""
 
     issuer: str
     api: str
 
     async def add(self, email: str) -> None:
-        """Add a person with the password of LOGIN, and without groups."""
+        """Add a user with the password of LOGIN and without groups."""
         person = _fields(email.encode(), HASH.encode(), email.encode(), email.encode())
         await self._call("CreatePassword", _fields(person))
 
     async def remove(self, email: str) -> None:
-        """Remove a person whom `add` has added, and revoke the refresh token for the gateway, which Dex would renew
-        from what it knew at the login.
+        """Remove a user whom `add` has added, and revoke the refresh token for the gateway. Dex would otherwise renew
+        it with the data of the login.
         """
         await self._call("DeletePassword", _fields(email.encode()))
         subject = base64.urlsafe_b64encode(_fields(email.encode(), b"local")).rstrip(b"=")
@@ -62,7 +62,7 @@ class Dex:
     async def _call(self, method: str, request: bytes) -> None:
         async with grpc.aio.insecure_channel(self.api) as channel:
             answer = await channel.unary_unary(f"/api.Dex/{method}")(request)
-        assert answer == b"", f"{method}: {answer!r}"  # its members say that something was not there
+        assert answer == b"", f"{method}: {answer!r}"  # its members say that an object did not exist
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class DexWorld:
 
 
 def configuration(issuer: str, port: int, callback: str, **more: Any) -> dict[str, Any]:
-    """Configuration of Dex, with one person and the gateway as its client. Keywords are further members."""
+    """Dex's configuration with one user, and with the gateway as its client. Keywords are further members."""
     person = {
         "email": LOGIN["login"],
         "hash": HASH,
@@ -94,7 +94,7 @@ def configuration(issuer: str, port: int, callback: str, **more: Any) -> dict[st
 
 @contextlib.asynccontextmanager
 async def dex_for(folder: Path, base: str, **server: Any) -> AsyncIterator[tuple[Dex, Path]]:
-    """Dex for the gateway with an address, and the identity file of that gateway. Keywords are members of
+    """Dex for a gateway at an address, and the gateway's identity file. Keywords are members of
     `authorizationServer`.
     """
     port, api_port = free_port(), free_port()
@@ -118,5 +118,5 @@ async def dex_world(folder: Path, *, server: dict[str, Any] | None = None, **mor
 
 
 def _fields(*values: bytes) -> bytes:
-    """A message whose fields of type string or bytes are numbered from 1 on, each shorter than 128 bytes."""
+    """Encode a message with fields of type string or bytes, numbered from 1, each shorter than 128 bytes."""
     return b"".join(bytes([number << 3 | 2, len(value)]) + value for number, value in enumerate(values, 1))

@@ -14,14 +14,15 @@ from typing import Final
 import pytest
 
 STRENGTH: Final = 2
-"""Pairs, unless the mark says otherwise: most faults of a combination need no third value."""
+"""Default: pairs of values. Most faults of combinations need no third value."""
 
 
 def diagonal(cells: Sequence[Sequence[Hashable]], strength: int, also: Sequence[Hashable] = ()) -> set[int]:
-    """Indices of cells that together have every combination of `strength` values which any cell has, and each value of
-    `also`, which has one for each cell.
+    """Indices of cells that together contain every combination of `strength` values that occurs in any cell, and each
+    value of `also`, which has one value per cell.
 
-    Cells with more new combinations are taken first, in their order: not always the fewest, and the same every time.
+    Cells with more new combinations are taken first. Their number is not always minimal, but the result is
+    deterministic.
     """
     combined: list[set[Hashable]] = [
         {tuple((axis, cell[axis]) for axis in axes) for axes in combinations(range(len(cell)), strength)}
@@ -40,7 +41,7 @@ def diagonal(cells: Sequence[Sequence[Hashable]], strength: int, also: Sequence[
 
 
 def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
-    """Mark as `nightly` what is off the diagonal of its test."""
+    """Mark cells outside of a test's diagonal as `nightly`."""
     matrices: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     marks: dict[str, pytest.Mark] = {}
     for item in items:
@@ -59,7 +60,7 @@ def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
 
 
 def _params(function: pytest.Function) -> dict[str, object]:
-    """Parameters of a test, but for those of plugins, which begin with an underscore."""
+    """Parameters of a test, without those of plugins, which begin with an underscore."""
     return {name: value for name, value in sorted(function.callspec.params.items()) if not name.startswith("_")}
 
 
@@ -69,7 +70,7 @@ def _values(function: pytest.Function) -> list[Hashable]:
 
 
 def _comparable(value: object) -> Hashable:
-    """The value, or its text where it cannot be hashed."""
+    """The value, or its text if it cannot be hashed."""
     try:
         hash(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""All that documents say, but for times, so that those of two operators can be compared."""
+"""Compares the documents of two operators, without their timestamps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Picture = dict[str, Any]
 
 
 def picture_of(world: World) -> Picture:
-    """Everything that the documents say but times."""
+    """Content of the documents without timestamps."""
     catalogs: Json = {}
     picture: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
     for name, data in world.documents().items():
@@ -36,11 +36,11 @@ def picture_of(world: World) -> Picture:
 
 
 def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
-    """Whether a picture has all that is declared, and no more, and each server has got as far as it can."""
+    """Whether a picture contains exactly the declared servers, and each server is as far as it can get."""
     states = {name: state for name, _, state, _ in picture["servers"] or ()}
     return (
         WAITING not in states.values()
-        and not declared["catalogs"] & states.keys()  # a ready server has no entry; one that was slow to answer may
+        and not declared["catalogs"] & states.keys()  # a ready server has no entry, except one that answered slowly
         and set(picture["catalogs"]) == declared["catalogs"]
         and picture.get("policies") == sorted(declared["toolpolicies"])
         and picture.get("tiers") == sorted(declared["latencytiers"])
@@ -48,7 +48,7 @@ def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
 
 
 def differences(actual: Any, wanted: Any, path: str = "") -> list[str]:
-    """Lines that say where two pictures differ."""
+    """Lines that describe the differences between two pictures."""
     if isinstance(actual, dict) and isinstance(wanted, dict):
         members = [*wanted, *(member for member in actual if member not in wanted)]
         return [

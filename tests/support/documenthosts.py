@@ -29,7 +29,7 @@ DOCUMENT = json.dumps(CLAUDE).encode()
 
 @dataclass
 class DocumentHost:
-    """A host of documents. `answer` is what it sends, or a coroutine function that writes it."""
+    """A host of client documents. `answer` is what it sends, or a coroutine function that writes it."""
 
     authority: Authority
     port: int = 0
@@ -49,7 +49,7 @@ class DocumentHost:
         writer.close()
 
     async def resolve(self, host: str, port: int) -> list[Address]:
-        """Every name leads to this host."""
+        """Resolver that returns this host for every name."""
         self.lookups.append(host)
         return [("127.0.0.1", self.port)]
 

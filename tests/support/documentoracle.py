@@ -50,30 +50,30 @@ from oraclelimits import limit_of
 
 FORMS: Final = (FORM, "multipart/form-data")
 URL: Final = "https://api.example/openapi.json"
-"""Address of each document, to which URLs of its servers may be relative."""
+"""Address of each document. The URLs of its servers may be relative to it."""
 WORDS: Final = ("a", "A1", "hello world", "x-1", "2026-01-02", "42", "äöü€", "https://example.com/?a=b&c=d#e", "50%;+")
-"""Texts of arguments. None is empty: `openapi-core` refuses an empty value in a query."""
+"""Text arguments. None is empty, because `openapi-core` rejects an empty value in a query."""
 SIZE: Final = "definitions beyond the maximum size"
-"""Limit of tools that are made with this loss: their schemas take more than the document's."""
+"""Limit of tools that are converted with this loss: their schemas accept more than the document's."""
 ATTEMPTS: Final = 12
-"""Values that are drawn for one request: not all of them fit the schema."""
+"""Values that are generated for one request; not all of them match the schema."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Judgement of the oracle on one request: neither `fault` nor `limit` if it read what was given."""
+    """Judgement of the oracle on one request. If it read the given values, `fault` and `limit` are empty."""
 
     tool: str
     arguments: dict[str, Any]
     fault: str = ""
     limit: str = ""
-    """One of `oraclelimits`, or SIZE: the oracle cannot judge the request."""
+    """One of `oraclelimits`, or SIZE, if the oracle cannot judge the request."""
 
 
 class _SecurityProviders(SecurityProviderFactory):
     PROVIDERS: dict[str, type[BaseProvider]] = {  # noqa: RUF012  # as in the base class
         **SecurityProviderFactory.PROVIDERS,
-        "mutualTLS": UnsupportedProvider,  # a matter of the connection
+        "mutualTLS": UnsupportedProvider,  # set by the connection
     }
 
 
@@ -106,7 +106,7 @@ class DocumentOracle:
                     **dict.fromkeys(binary_types, _read_bytes),
                     "multipart/form-data": read_multipart,
                 },
-                extra_format_validators=dict.fromkeys(formats, _takes_all),  # formats forbid nothing in our schemas
+                extra_format_validators=dict.fromkeys(formats, _takes_all),  # Fairlead's schemas do not enforce formats
                 extra_format_unmarshallers=dict.fromkeys(formats, _as_it_is),
                 security_provider_factory=_SecurityProviders(),
             ),
@@ -114,7 +114,9 @@ class DocumentOracle:
         self._credential = Credential(schemes={name: _sent(each) for name, each in self.compiled.schemes.items()})
 
     def judge(self, tool: CompiledTool, requests: int) -> Iterator[Judgement]:
-        """Requests of a tool with arguments that its schema accepts: fewer than `requests` where these are rare."""
+        """Judge requests with arguments that the tool's schema accepts; fewer than `requests` if such arguments are
+        rare.
+        """
         operation = tool.operation
         url = urlsplit(operation.base_url or self.compiled.base_url)
         credential = credential_for(operation, self._credential)
@@ -126,12 +128,12 @@ class DocumentOracle:
                 yield Judgement(tool.name, arguments, f"refused: {error}")
                 continue
             read = ReadRequest(request, url.path + operation.path, f"{url.scheme}://{url.netloc}")
-            read.path_pattern = url.path + self._paths[tool.name]  # with the fragment that a key of `paths` may have
+            read.path_pattern = url.path + self._paths[tool.name]  # a key of `paths` may contain a fragment
             yield self._judgement(tool, arguments, read)
 
     def _judgement(self, tool: CompiledTool, arguments: dict[str, Any], read: ReadRequest) -> Judgement:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of deprecated parameters
+            warnings.simplefilter("ignore")  # about deprecated parameters
             result = self._openapi.unmarshal_request(read)
         if not result.errors:
             return Judgement(tool.name, arguments, _fault(tool.operation, arguments, read, result))
@@ -147,7 +149,7 @@ class DocumentOracle:
 
 
 def _fault(operation: Operation, arguments: dict[str, Any], read: ReadRequest, result: RequestUnmarshalResult) -> str:
-    """How the values that were read differ from the arguments; empty if they do not."""
+    """Difference between the values read and the arguments; empty if there is none."""
     for parameter in operation.parameters:
         name, location = parameter.name, parameter.location
         sent = read.parameters[location]
@@ -193,13 +195,15 @@ def _pairs(read: ReadRequest) -> Mapping[str, Any]:
 
 
 def _values(pairs: Any, name: str) -> Any:
-    """Value of a name as `openapi-core` does not read it, where the schema says no type, or not the name."""
+    """Value of a name that `openapi-core` does not decode, because the schema has no type or does not contain the
+    name.
+    """
     values = pairs.getlist(name) if isinstance(pairs, ImmutableMultiDict) else [pairs[name]] if name in pairs else []
     return values[0] if len(values) == 1 else values
 
 
 def _is_same(read: Any, given: Any) -> bool:
-    """Whether a value is the one that was given; texts that the schema gives no type are compared as texts."""
+    """Whether a value equals the given one. Texts without a type in the schema are compared as texts."""
     if isinstance(given, dict) and isinstance(read, dict):
         return all(_is_same(read.get(name), value) for name, value in given.items())
     if isinstance(given, list) and isinstance(read, list):
@@ -212,7 +216,7 @@ def _is_same(read: Any, given: Any) -> bool:
 
 
 def _readings(text: str) -> Iterator[Any]:
-    """Values that a text may be to which a schema gives no type."""
+    """Possible values of a text to which a schema gives no type."""
     yield [text]
     if "," in text:
         yield text.split(",")
@@ -223,14 +227,14 @@ def _readings(text: str) -> Iterator[Any]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether a value, or one within it, has no pair in a path, a query or a form."""
+    """Whether a value, or a part of it, has no pair in a path, a query or a form."""
     if isinstance(value, dict):
         return not value or any(map(_is_empty, value.values()))
     return value is None or (isinstance(value, list) and (not value or any(map(_is_empty, value))))
 
 
 def _told(error: Exception) -> str:
-    """The causes of an error in words."""
+    """Messages of an error's causes."""
     causes: list[str] = []
     step: BaseException | None = error
     while step is not None:
@@ -241,7 +245,7 @@ def _told(error: Exception) -> str:
 
 
 def _arguments(tool: CompiledTool) -> Iterator[dict[str, Any]]:
-    """Arguments that the schema of a tool accepts."""
+    """Arguments that the tool's schema accepts."""
     schema = msgspec.json.decode(tool.definition)["inputSchema"]
     checker = compile_schema(schema, of_objects=True).checker
     for number in range(1000):
@@ -255,7 +259,7 @@ def _arguments(tool: CompiledTool) -> Iterator[dict[str, Any]]:
 
 
 def _written_as_pairs(operation: Operation) -> set[str]:
-    """Arguments that are written as pairs of names and texts, which have none for null and for an empty list."""
+    """Arguments that are encoded as pairs of names and texts. Null and an empty list have no pair."""
     names = {parameter.argument for parameter in operation.parameters}
     if operation.body is not None and _media_type(operation) in FORMS:
         names |= {operation.body.argument, *operation.body.properties}
@@ -263,7 +267,7 @@ def _written_as_pairs(operation: Operation) -> set[str]:
 
 
 def _sent(scheme: SecurityScheme) -> SentCredential:
-    """A credential for a scheme."""
+    """A credential for a security scheme."""
     match scheme.type, scheme.location:
         case "apiKey", "query":
             return SentCredential(query={scheme.name: "key"})

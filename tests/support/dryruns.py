@@ -1,4 +1,4 @@
-"""Server-side applies that change nothing: what an API server says of an object."""
+"""Server-side applies as a dry run: whether an API server accepts an object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLUSTER_SCOPED: Final = {
 
 
 def dry_run(plane: ControlPlane, namespace: str, manifest: Mapping[str, Any]) -> tuple[int, Any]:
-    """Status and answer to a server-side apply that changes nothing, and takes no field that it does not know."""
+    """Status and answer of a server-side apply as a dry run, which rejects unknown fields."""
     query = "dryRun=All&fieldManager=page&force=true&fieldValidation=Strict"
     body = json.loads(json.dumps(manifest))
     path = f"{_path(manifest, namespace)}?{query}"

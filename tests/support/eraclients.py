@@ -16,12 +16,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 Open = Callable[[str], Awaitable[None]]
-"""Opens a page in the person's browser."""
+"""Opens a page in the user's browser."""
 FORMS_ALONE: Final = "2025-06-18"
 
 
 async def call_with_pages(url: str, token: str, tool: str, open_page: Open) -> types.CallToolResult:
-    """From the Python SDK's client of 2025-11-25 that opens the pages of `elicitation/create`."""
+    """Call with the Python SDK's client of 2025-11-25, which opens the pages of `elicitation/create`."""
 
     async def elicited(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
@@ -38,7 +38,7 @@ async def call_with_pages(url: str, token: str, tool: str, open_page: Open) -> t
 
 
 async def call_without_pages(url: str, token: str, tool: str) -> types.CallToolResult:
-    """From the Python SDK's client of 2025-11-25 that can be asked nothing."""
+    """Call with the Python SDK's client of 2025-11-25, which declares no elicitation."""
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http), mode="legacy") as client,
@@ -47,7 +47,7 @@ async def call_without_pages(url: str, token: str, tool: str) -> types.CallToolR
 
 
 async def call_with_forms_alone(url: str, token: str, tool: str) -> types.CallToolResult:
-    """From a client of 2025-06-18, which knows forms and no pages. It fails if it is asked to fill in one."""
+    """Call with a client of 2025-06-18, which knows forms but no pages. Fails if it is asked to fill in a form."""
     headers = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
     info = {"name": "forms-alone", "version": "1"}
     hello = {"protocolVersion": FORMS_ALONE, "capabilities": {"elicitation": {}}, "clientInfo": info}
@@ -62,7 +62,7 @@ async def call_with_forms_alone(url: str, token: str, tool: str) -> types.CallTo
 
 
 class _Posted:
-    """Answer to a message: the last message of its body, {} without one."""
+    """Answer to a message: the last message of its body, or {} if there is none."""
 
     def __init__(self, session: str, body: str) -> None:
         self.session = session

@@ -9,14 +9,14 @@ import os
 from typing import Final
 
 NIGHTLY: Final = "FAIRLEAD_TEST_NIGHTLY"
-"""Set by `hack/test --scope nightly`."""
+"""Environment variable that `hack/test --scope nightly` sets."""
 
 USUAL: Final = 100
-"""Examples by night of a test that asks for no number, which is Hypothesis's own default."""
+"""Nightly examples of a test that names no number; equal to Hypothesis's own default."""
 
 FEWEST: Final = 10
 
 
 def examples(by_night: int = USUAL) -> int:
-    """Examples of one test for now: `by_night`, or a quarter of it and at least `FEWEST` unless it is night."""
+    """Number of examples of a test: `by_night` in a nightly run, otherwise a quarter of it and at least `FEWEST`."""
     return by_night if os.environ.get(NIGHTLY) else min(by_night, max(FEWEST, by_night // 4))

@@ -34,29 +34,29 @@ WITHOUT: Final = "carol"
 
 @dataclass
 class ExchangeWorld:
-    """The parts, and the folder of the gateway's documents and credentials."""
+    """The provider, the server, and the folder of the gateway's documents and credentials."""
 
     provider: TokenProvider
     server: PythonServer
     folder: Path
     skew: int = 0
-    """Seconds that the provider's clock is ahead."""
+    """Seconds by which the provider's clock is ahead."""
     tokens: dict[str, str] = field(default_factory=dict)
-    """Latest token of each person."""
+    """Latest token of each user."""
 
     async def token(self, person: str) -> str:
-        """The person's own token, for the gateway; the same until `sign_in`."""
+        """The user's token for the gateway; the same until `sign_in`."""
         if person not in self.tokens:
             await self.sign_in(person)
         return self.tokens[person]
 
     async def sign_in(self, person: str) -> str:
-        """A fresh token of the person."""
+        """A new token of the user."""
         self.tokens[person] = await self.provider.sign_in(person)
         return self.tokens[person]
 
     def oauth(self, grant: str = TOKEN_EXCHANGE, **more: Any) -> OAuthSettings:
-        """Settings of the grant at the provider, whose endpoint is discovered; keywords replace members."""
+        """Settings of the grant at the provider, whose endpoint is discovered. Keywords replace members."""
         told: dict[str, Any] = {
             "grant": grant,
             "client_id": CLIENTS[more.get("client_authentication", "client_secret_basic")],
@@ -68,7 +68,7 @@ class ExchangeWorld:
         return OAuthSettings(**told)
 
     def catalog(self, name: str = "desk", *, oauth: OAuthSettings | None = None, **more: Any) -> Catalog:
-        """The server's catalog, with its credential stored. `version`: the revision that the gateway speaks to it."""
+        """The server's catalog, with its stored credential. `version` is the revision that the gateway uses with it."""
         oauth = oauth or self.oauth()
         reference = self.keep_credential(name, oauth)
         offered = [{"name": name, "inputSchema": {"type": "object"}} for name in ("whoami", "later")]
@@ -85,7 +85,7 @@ class ExchangeWorld:
         return CredentialRef(secret=name, key="", hash=f"{hash(data):x}")
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Settings of a gateway that takes the provider's tokens, with what they make of a caller."""
+        """Settings of a gateway that accepts the provider's tokens, including the mapping of claims."""
         identity = identity_of(self.provider.issuer, leewaySeconds=abs(self.skew) + 10)
         settings = settings_of(self.folder, identity, **more)
         return {**settings, "trust": build_trust(Settings.of(**settings))}
@@ -99,21 +99,21 @@ class ExchangeWorld:
             return await wire.ask(ask)
 
     async def who(self, gateway: Reachable, token: str, tool: str = "desk__whoami", **more: Any) -> str:
-        """Whom the server took the caller for."""
+        """User for whom the server received the call."""
         return text_of(await self.call(gateway, token, tool, **more))
 
     def exchanges(self, person: str) -> int:
-        """Number of token requests for a person, also those that were refused."""
+        """Number of token requests for a user, including refused ones."""
         return len([event for event in self.provider.granted() if event.get("person") == person])
 
 
 def identity_of(issuer: str, **more: Any) -> dict[str, Any]:
-    """Content of an `identity.yaml` with one issuer; keywords are members of it."""
+    """Content of an `identity.yaml` with one issuer; keywords are its members."""
     return {"issuers": [{"issuer": issuer, "agentClaims": ["client_id"], **more}]}
 
 
 def settings_of(folder: Path, identity: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Settings of a gateway at HERE that takes the tokens of these issuers."""
+    """Settings of a gateway at HERE that accepts the tokens of these issuers."""
     file = folder / "identity.yaml"
     file.write_text(json.dumps(identity))
     return {"identity": file, "public_url": HERE, **more}
@@ -130,7 +130,7 @@ def text_of(answer: Answer) -> str:
 
 
 def complaint_of(answer: Answer) -> tuple[str, str]:
-    """Code and sentence of a call that got no answer."""
+    """Code and message of a failed call."""
     result = answer.message["result"]
     assert result["isError"] is True, result
     error = result["_meta"]["fairlead.dev/error"]

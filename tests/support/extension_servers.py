@@ -39,7 +39,7 @@ S = TypeVar("S", bound=Sharing)
 async def world(
     kind: type[S], folder: Path, *documents: Any, era: str = MODERN, pinned: bool = False
 ) -> AsyncIterator[tuple[Gateway, S, S]]:
-    """A gateway, and behind it the servers `a`, which may be pinned, and `b`."""
+    """A gateway in front of the servers `a`, which may be pinned, and `b`."""
     a = kind("a", era)
     b = kind("b", era)
     async with (
@@ -63,7 +63,7 @@ async def read(gateway: Gateway, uri: str, era: str = MODERN, target: str = MERG
 
 
 async def extensions(gateway: Gateway) -> tuple[Any, Any]:
-    """Extensions that hosts of the two eras are told of."""
+    """Extensions that the gateway announces to hosts of both eras."""
     modern_result = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]
     legacy_result = (await ask(gateway, legacy("initialize", HELLO))).message["result"]["capabilities"]
     return modern_result.get("extensions"), legacy_result.get("extensions")

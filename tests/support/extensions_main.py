@@ -25,7 +25,7 @@ class _Uri(RequestParams):
 
 
 class Skills(Extension):
-    """SEP-2640, as far as this server needs it: the SDK has the frame of an extension and not this one."""
+    """SEP-2640 as far as this server needs it: the SDK supports extensions in general, but not this one."""
 
     identifier = "io.modelcontextprotocol/skills"
 
@@ -52,7 +52,7 @@ class Skills(Extension):
 
 
 def server(name: str) -> MCPServer:
-    """A server that says its NAME in its HTML, its skill and the results of its tools."""
+    """A server that puts its NAME into its HTML, its skill and the results of its tools."""
     apps = Apps()
 
     @apps.tool(resource_uri=APP, visibility=["model", "app"])

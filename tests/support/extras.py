@@ -13,7 +13,9 @@ EXTRAS: Final[dict[str, list[str]]] = PROJECT["project"]["optional-dependencies"
 
 
 def requirements(extra: str = "") -> set[str]:
-    """Requirements of an extra, with those of the extras that it names; without a name those of every installation."""
+    """Requirements of an extra, including those of the extras that it names; without a name, those of every
+    installation.
+    """
     listed: set[str] = set()
     for each in EXTRAS[extra] if extra else PROJECT["project"]["dependencies"]:
         inner = Requirement(each)

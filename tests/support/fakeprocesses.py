@@ -1,4 +1,4 @@
-"""Child processes that are none: a launcher whose servers are functions, for tests in virtual time."""
+"""Fake child processes: a launcher whose servers are functions, for tests in virtual time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = Callable[["FakeProcess", dict[str, Any]], None]
 
 
 class FakeProcess:
-    """Process without a program. `received` has the bytes written to it; `say` and `die` are its side of the pipes."""
+    """Process without a program. `received` contains the bytes written to it; `say` and `die` are its own actions."""
 
     def __init__(self, pid: int, events: ProcessObserver, answer: Answer) -> None:
         self.pid = pid
@@ -41,7 +41,7 @@ class FakeProcess:
 
 
 class FakeLauncher:
-    """Launches `FakeProcess`es that behave by `answer`, or fails with `refusal` while that is set."""
+    """Launches `FakeProcess`es with the behavior `answer`, or fails with `refusal` if that is set."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -72,7 +72,7 @@ def modern(process: FakeProcess, message: dict[str, Any]) -> None:
 
 
 def legacy(process: FakeProcess, message: dict[str, Any]) -> None:
-    """A legacy server that refuses what comes before the handshake, and then answers with its params."""
+    """A legacy server that refuses requests before the handshake, and answers later ones with their params."""
     if "id" not in message:
         return
     if message["method"] == "initialize":
@@ -85,20 +85,20 @@ def legacy(process: FakeProcess, message: dict[str, Any]) -> None:
 
 
 def silent(process: FakeProcess, message: dict[str, Any]) -> None:
-    """Answers nothing but `initialize`, and what follows it."""
+    """Ignores `server/discover`; otherwise behaves like `legacy`."""
     if message["method"] != "server/discover":
         legacy(process, message)
 
 
 def mute(process: FakeProcess, message: dict[str, Any]) -> None:
-    """Answers nothing at all."""
+    """Answers nothing."""
 
 
 def now() -> float:
-    """Seconds of the loop's clock, which is virtual in these tests."""
+    """Time of the loop's clock in seconds, which is virtual in these tests."""
     return asyncio.get_running_loop().time()
 
 
 def host_of(launcher: FakeLauncher) -> ChildHost:
-    """A host of children that are started by `launcher`, without randomness."""
+    """A host of children that `launcher` starts, without randomness."""
     return ChildHost(launcher=launcher, random=lambda: 0.0, clock=now)

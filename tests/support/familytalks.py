@@ -31,7 +31,7 @@ PROVIDERS: Mapping[str, Mapping[str, Any]] = {
     "gemini": {"kind": "gemini"},
     BEDROCK: {"kind": "bedrock"},
 }
-"""Members of a provider, by the name of its format. Hosts outside of AWS get requests without a signature."""
+"""Members of a provider, by name of its format. Requests to hosts outside of AWS have no signature."""
 
 
 async def post_request(
@@ -43,7 +43,7 @@ async def post_request(
     members: Mapping[str, Any] | None = None,
     tools: bool = True,
 ) -> Answer:
-    """A request in a family's form, with a tool of the caller's."""
+    """Send a request in a family's format, with a tool of the caller."""
     family = FAMILIES[front]
     body: dict[str, Any] = {family.messages_member: family.messages.write_messages(turns, TranslationLosses()).messages}
     if tools:
@@ -61,7 +61,7 @@ async def post_request(
 
 
 def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
-    """Text and calls of an answer, and the gateway's member."""
+    """Text and calls of an answer, and the gateway's own member."""
     assert answer.status == 200, answer.body
     family = FAMILIES[front]
     losses = TranslationLosses()
@@ -98,7 +98,7 @@ def _events(answer: Answer, front: str) -> Iterator[dict[str, Any]]:
 
 
 def with_results(calls: Sequence[ModelCall]) -> tuple[MessageTurn, MessageTurn]:
-    """A model's calls as a client keeps them, and their results."""
+    """A model's calls in the client's conversation, and their results."""
     result = {"content": [{"type": "text", "text": "mine"}], "isError": False}
     results = tuple(ResultPart(call.id, call.name, result) for call in calls)
     return MessageTurn("assistant", tuple(CallPart(call) for call in calls)), MessageTurn("user", results)

@@ -1,4 +1,4 @@
-"""An authenticator for tests that are about anything but credentials."""
+"""An authenticator for tests that are not about credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 
 
 class Names:
-    """Authenticates a caller by a name that it gives; a name can be revoked."""
+    """Authenticates a caller by a name that the caller sends. A name can be revoked."""
 
     kind: Kind = "apiKey"
     keeps = float("inf")

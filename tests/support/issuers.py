@@ -25,11 +25,11 @@ from rawserver import RawServer, Reply, Request, raw_server
 DISCOVERY = "/.well-known/openid-configuration"
 JWKS = "/jwks"
 HERE = "https://tools.example.com"
-"""The gateway that tokens are for."""
+"""URL of the gateway, the audience of the tokens."""
 
 
 class LocalIssuer:
-    """`away`: it answers 503 to everything. `asked` counts requests for keys, which are at `keys_at`."""
+    """With `away`, it answers 503 to every request. `asked` counts requests for keys, which are at `keys_at`."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -50,17 +50,17 @@ class LocalIssuer:
             reply.send(404)
 
     def rotate(self, kid: str) -> None:
-        """Another key in place of those that there are."""
+        """Replace all keys by a new one."""
         self.keys = [ECKey.generate_key("P-256", {"kid": kid, "use": "sig"})]
 
     def claims(self, **more: Any) -> dict[str, Any]:
-        """Those of a good token, with others or none (None) in their place."""
+        """Claims of a valid token, with some replaced, or removed (None)."""
         now = int(time.time())
         told = {"iss": self.url, "sub": "somebody", "azp": "npc", "iat": now, "exp": now + 300, **more}
         return {name: value for name, value in told.items() if value is not None}
 
     def token(self, header: dict[str, Any] | None = None, key: Key | OctKey | None = None, **claims: Any) -> str:
-        """A token, signed with the first key unless another is given."""
+        """A token, signed with the first key by default."""
         signer = key or self.keys[0]
         kind = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA", "oct": "HS256"}[signer.key_type]
         members = {"alg": kind, "kid": self.keys[0].kid, "typ": "JWT", **(header or {})}
@@ -81,7 +81,7 @@ def _origin(server: RawServer) -> str:
 
 
 def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """Settings of a gateway at HERE that takes the tokens of an issuer."""
+    """Settings of a gateway at HERE that accepts the tokens of an issuer."""
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": issuer.url, **more}], "scopes": scopes}))
     settings: dict[str, Any] = {"identity": file, "public_url": HERE}
@@ -89,6 +89,6 @@ def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), 
 
 
 async def status(gateway: Gateway, token: str, target: str = "/mcp") -> int:
-    """Status of the answer to a list that is asked for with a token."""
+    """Status of the answer to `tools/list` with a token."""
     async with await Wire.connect(gateway) as wire:
         return (await wire.ask(modern("tools/list").to(target).with_headers(authorization=f"Bearer {token}"))).status

@@ -36,12 +36,12 @@ from toolservers import serve_asgi
 
 _SOURCES: Final = Path(__file__).parent / "protected_servers"
 SCOPE: Final = "tools:call"
-"""Scope that both servers require unless told otherwise."""
+"""Scope that both servers require by default."""
 
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """One request as it reached a server."""
+    """A request as the server received it."""
 
     verb: str
     path: str
@@ -49,12 +49,12 @@ class SeenRequest:
 
     @property
     def authorization(self) -> str:
-        """Value of the header, empty without one."""
+        """Value of the header; empty if it is missing."""
         return self.headers.get("authorization", "")
 
     @property
     def session(self) -> str:
-        """`Mcp-Session-Id`, empty without one."""
+        """`Mcp-Session-Id`; empty if it is missing."""
         return self.headers.get("mcp-session-id", "")
 
 
@@ -64,7 +64,7 @@ class ProtectedServer:
 
     url: str
     seen: list[SeenRequest] = field(default_factory=list)
-    """All requests, of the Python server only."""
+    """All requests; recorded by the Python server only."""
 
     def requests(self) -> list[SeenRequest]:
         """Requests to the MCP endpoint."""
@@ -72,20 +72,20 @@ class ProtectedServer:
 
 
 class JwksVerifier:
-    """Verifies JWTs by the keys of their issuer, as the SDK's `TokenVerifier`."""
+    """Verifies JWTs with the keys of their issuer. Implements the SDK's `TokenVerifier`."""
 
     def __init__(self, issuer: str, jwks_url: str, audience: str) -> None:
         self.issuer = issuer
         self.jwks_url = jwks_url
         self.audience = audience
         self.leeway = 0
-        """Seconds by which clocks may differ."""
+        """Allowed difference between clocks, in seconds."""
         self.keys: KeySet | None = None
         self.refused: set[str] = set()
-        """Tokens that were withdrawn: they are valid to everybody else."""
+        """Tokens that this server rejects although they are valid."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The token's claims, None where it is not valid here."""
+        """Claims of the token; None if it is not valid here."""
         if self.keys is None:
             async with aiohttp.ClientSession() as session, session.get(self.jwks_url) as answer:
                 self.keys = KeySet.import_key_set(await answer.json())
@@ -130,7 +130,7 @@ def _offered(server: MCPServer) -> None:
 
 @dataclass
 class PythonServer(ProtectedServer):
-    """The Python SDK's server, with what decides who may call."""
+    """The Python SDK's server, with the objects that decide who may call."""
 
     verifier: JwksVerifier = field(kw_only=True)
 
@@ -146,8 +146,8 @@ async def python_server(
     address: str = "127.0.0.1",
     url: str = "",
 ) -> AsyncIterator[PythonServer]:
-    """The Python SDK's server in this loop, both eras. `url`: its URL for clients, with its address by default;
-    `audience`: the one of its tokens, its URL by default.
+    """Run the Python SDK's server in this loop, in both eras. `url` is its URL for clients, by default its address.
+    `audience` is the audience of its tokens, by default its URL.
     """
     port = port or free_port()
     url = url or f"http://{authority(address, port)}/mcp"
@@ -156,7 +156,7 @@ async def python_server(
         issuer_url=AnyHttpUrl(issuer),
         resource_server_url=AnyHttpUrl(url),
         required_scopes=[scope] if scope else [],
-        validate_token_resource=False,  # the verifier does
+        validate_token_resource=False,  # the verifier checks this
     )
     mcp = MCPServer("protected", version="1", auth=auth, token_verifier=verifier)
     _offered(mcp)
@@ -178,7 +178,7 @@ async def python_server(
 async def typescript_server(
     issuer: str, jwks_url: str, *, port: int = 0, scope: str = SCOPE
 ) -> AsyncIterator[ProtectedServer]:
-    """The TypeScript SDK's server as a process, both eras. A test is skipped where its packages cannot be had."""
+    """Run the TypeScript SDK's server as a process, in both eras. Skips the test if its packages are not available."""
     required("node")
     required("npm")
     program = await asyncio.to_thread(built, _SOURCES / "typescript", "protected-typescript", build_node)

@@ -35,7 +35,7 @@ _START_SECONDS: Final = 240
 CLIENT: Final = "fairlead"
 SECRET: Final = "the secret/of fairlead+"
 TOOLS: Final = "tools"
-"""Client that stands for the MCP servers: the audience of the exchanged tokens."""
+"""Client that represents the MCP servers: the audience of the exchanged tokens."""
 STAFF: Final = "staff"
 """Group of the first one of the people."""
 _DESK: Final = "desk"
@@ -58,7 +58,7 @@ class Keycloak:
         return f"{self.issuer}/protocol/openid-connect/certs"
 
     async def sign_in(self, person: str) -> str:
-        """An access token whose audiences are the gateway and its client, by the password grant."""
+        """Obtain an access token with the password grant. Its audiences are the gateway and the gateway's client."""
         fields = {"grant_type": "password", "client_id": _DESK, "username": person, "password": PASSWORD}
         async with aiohttp.ClientSession() as session, session.post(self.token_url, data=fields) as answer:
             told = await answer.json()
@@ -67,7 +67,7 @@ class Keycloak:
         return token
 
     async def disable(self, person: str) -> None:
-        """Let a person sign in no more."""
+        """Disable a user's account."""
         users = f"{self.base}/admin/realms/{_REALM}/users"
         async with _administrator(self.base) as session:
             async with session.get(users, params={"username": person, "exact": "true"}) as answer:
@@ -77,7 +77,7 @@ class Keycloak:
 
 
 def _build(source: Path, folder: Path) -> None:
-    """Fetch the distribution and unpack it in `folder`."""
+    """Download the distribution and unpack it in `folder`."""
     version = (source / "version.txt").read_text().strip()
     artifact = f"-Dartifact={_ARTIFACT}:{version}:zip"
     fetch = ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={folder}"]
@@ -98,7 +98,7 @@ def _audience(name: str, **config: str) -> dict[str, Any]:
 
 
 def _groups() -> dict[str, Any]:
-    """A protocol mapper that adds the groups of people to ID and access tokens."""
+    """A protocol mapper that adds a user's groups to ID and access tokens."""
     config = {"claim.name": "groups", "full.path": "false", "id.token.claim": "true", "access.token.claim": "true"}
     return {
         "name": "groups",
@@ -122,7 +122,7 @@ def _realm(gateway: str, people: tuple[str, ...], callbacks: Sequence[str]) -> d
                 "firstName": person,
                 "lastName": person,
                 "groups": [f"/{STAFF}"] if person == people[0] else [],
-                "realmRoles": ["offline_access"],  # of the default roles, which imported people have not
+                "realmRoles": ["offline_access"],  # belongs to the default roles, which imported users lack
                 "credentials": [{"type": "password", "value": PASSWORD, "temporary": False}],
             }
             for person in people
@@ -154,8 +154,8 @@ def _realm(gateway: str, people: tuple[str, ...], callbacks: Sequence[str]) -> d
 async def keycloak(
     folder: Path, *, gateway: str, people: tuple[str, ...] = ("alice", "bob"), callbacks: Sequence[str] = ()
 ) -> AsyncIterator[Keycloak]:
-    """Keycloak on a free port, in development mode, with a realm, in which the first one of the people is of the group
-    STAFF. `gateway`: audience of the people's tokens; `callbacks`: where browsers come back from it.
+    """Run Keycloak on a free port in development mode, with a realm whose first user is in the group STAFF. `gateway`
+    is the audience of the users' tokens; `callbacks` are the redirect URIs.
     """
     required("java")
     required("mvn")
@@ -189,7 +189,7 @@ async def _make_realm(base: str, realm: dict[str, Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _administrator(base: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """Requests of the administrator."""
+    """Requests with the administrator's token."""
     fields = {"grant_type": "password", "client_id": "admin-cli", "username": _ADMIN, "password": _ADMIN}
     async with aiohttp.ClientSession() as session:
         async with session.post(f"{base}/realms/master/protocol/openid-connect/token", data=fields) as answer:

@@ -51,7 +51,9 @@ to its log.
 
 @asynccontextmanager
 async def key_server(persons: dict[str, str]) -> AsyncIterator[RawServer]:
-    """A server whose tool tells whose key a call has; any other key is refused, and quoted in the refusal."""
+    """A server whose tool returns the owner of the key in a call. Any other key is refused and quoted in the
+    refusal.
+    """
 
     async def serve(request: Request, reply: Reply) -> None:
         key = request.headers.get(HEADER.lower(), "").removeprefix("Token ")
@@ -84,7 +86,7 @@ def key_catalog(url: str, name: str = "keyed", key: Mapping[str, Any] | None = N
 
 @asynccontextmanager
 async def pod_catalog(folder: Path, name: str = "keyed") -> AsyncIterator[tuple[Gated, Catalog]]:
-    """A pod whose processes have the key of a person in their environment, and its catalog."""
+    """A pod whose processes have a user's key in their environment, and its catalog."""
     script = folder / "keyed_server.py"
     script.write_text(PROCESS)
     write_token(folder)
@@ -93,14 +95,14 @@ async def pod_catalog(folder: Path, name: str = "keyed") -> AsyncIterator[tuple[
 
 
 def keyed_pod(pod: Gated, name: str = "keyed", program: str = "1") -> Catalog:
-    """The catalog of a pod; `program` is the digest of its program."""
+    """Catalog of a pod; `program` is the digest of its program."""
     endpoint = TcpEndpoint(host="127.0.0.1", port=pod.port, program="keyed", program_digest=program)
     oauth = OAuthSettings(grant=USER_KEY, user_key=UserKeySettings(env=VARIABLE))
     return catalog(name, endpoint, ["whoami"], oauth=oauth, version=LEGACY, session="PerClient", credential=CREDENTIAL)
 
 
 def process_catalog(folder: Path, name: str = "keyed", *words: str, variable: str = VARIABLE, **more: Any) -> Catalog:
-    """A server whose processes have the key of a person in their environment."""
+    """Catalog of a server whose processes have a user's key in their environment."""
     script = folder / "keyed_server.py"
     script.write_text(PROCESS)
     endpoint = ChildEndpoint(command=sys.executable, args=(str(script), variable, *words))

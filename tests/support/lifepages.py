@@ -1,4 +1,4 @@
-"""Pages that walk through the code: links to functions, and the order in which real work passes them."""
+"""Pages that explain the code: checks their links to functions, and the order in which a real request calls these."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LifePage:
         self.text = (ROOT / "docs" / "how-it-works" / f"{name}.md").read_text()
 
     def part(self, heading: str, row: str = "") -> str:
-        """Text below a heading up to the next one: its paragraphs, or the row of its table that begins so."""
+        """Text from a heading to the next one: its paragraphs, or the table row that begins with `row`."""
         text = re.split(r"^#+ ", self.text.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
         assert text, heading
         if row:
@@ -32,10 +32,10 @@ class LifePage:
         return "\n".join(line for line in text.splitlines() if not line.startswith("|"))
 
     def assert_names_are_where_they_lead(self) -> None:
-        """Each linked name is defined in the file that it links to."""
+        """Check that each linked name is defined in the file that its link names."""
         for name in linked(self.text):
             value = defined(name)
-            if getattr(value, "__module__", None) is not None:  # compiled functions do not say
+            if getattr(value, "__module__", None) is not None:  # compiled functions do not say where they are defined
                 assert value.__module__.replace(".", "/") == name.partition("::")[0], name
 
 
@@ -45,7 +45,7 @@ def linked(text: str) -> list[str]:
 
 
 def defined(name: str) -> Any:
-    """Whatever a `file::symbol` names. Raises AttributeError, ModuleNotFoundError."""
+    """Object that `file::symbol` names. Raises AttributeError, ModuleNotFoundError."""
     file, _, symbol = name.partition("::")
     value: Any = importlib.import_module(file.replace("/", "."))
     for each in symbol.split("."):
@@ -54,13 +54,13 @@ def defined(name: str) -> Any:
 
 
 def steps(text: str) -> list[str]:
-    """Links of a text that lead to functions."""
+    """Links in a text that point to functions."""
     return [name for name in linked(text) if inspect.isfunction(defined(name))]
 
 
 @contextmanager
 def tracing(seen: list[str]) -> Iterator[None]:
-    """Write down the functions of the gateway that this thread calls."""
+    """Record the gateway's functions that this thread calls."""
     gateway = f"{ROOT / 'gateway'}/"
 
     def note(stack_frame: FrameType, event: str, _: Any) -> None:
@@ -76,7 +76,7 @@ def tracing(seen: list[str]) -> Iterator[None]:
 
 
 def assert_taken_in_order(wanted: Sequence[str], seen: Sequence[str]) -> None:
-    """Each of the wanted functions was called, behind the one before it."""
+    """Check that the wanted functions were called in the given order."""
     assert wanted
     at = 0
     for number, step in enumerate(wanted):

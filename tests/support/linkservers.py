@@ -1,4 +1,4 @@
-"""Servers of messages in this loop, each of one function: on a TCP port, as behind a pod's gate, or over HTTP+SSE."""
+"""Servers in this loop that each consist of one function: on a TCP port (like a pod's gate), or over HTTP+SSE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_api.documents.catalog import EventsEndpoint, TcpEndpoint
 from rawserver import Handler, Reply, Request, encode, raw_server
 
 Respond: TypeAlias = Callable[[bytes], dict[str, Any] | None]
-"""Gets a message; returns the response, None where it wants none."""
+"""Receives a message. Returns the response, or None for no response."""
 
 
 @contextlib.asynccontextmanager
@@ -35,8 +35,8 @@ async def tcp_server(respond: Respond) -> AsyncIterator[TcpEndpoint]:
 def events_handler(
     respond: Respond, refuse: Callable[[Reply], None] = lambda reply: reply.send(405), before: bytes = b""
 ) -> Handler:
-    """Handler of a server over HTTP+SSE. `refuse` answers a message that is posted to the address of the stream,
-    `before` are events ahead of the one that names where to post.
+    """Handler of a server over HTTP+SSE. `refuse` answers messages that are posted to the stream's address. `before`
+    are events before the one that names the address for posts.
     """
     streams: list[Reply] = []
 

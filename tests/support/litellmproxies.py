@@ -34,20 +34,20 @@ from toolservers import greeted, legacy_server
 from waiting import eventually
 
 PROGRAM: Final = os.environ.get("LITELLM_PROGRAM") or shutil.which("litellm")
-"""The `litellm` of an environment with `litellm[proxy]`; None where there is none."""
+"""Path of `litellm` in an environment with `litellm[proxy]`; None if there is none."""
 START_SECONDS: Final = 120.0
 INSTALL_SECONDS: Final = 900.0
-"""Bound of a test that may have to install it."""
+"""Timeout of a test that may have to install it."""
 
 Behind = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy that listens."""
+    """A running proxy."""
 
     url: str
-    """Without the path of its MCP endpoint."""
+    """URL without the path of its MCP endpoint."""
     key: str
 
 
@@ -58,13 +58,13 @@ def item_tool(name: str, description: str) -> dict[str, Any]:
 
 
 def new_key() -> str:
-    """A master key that LiteLLM does not find too weak."""
+    """A master key that LiteLLM accepts as strong enough."""
     return f"sk-{secrets.token_hex(20)}"
 
 
 @contextlib.asynccontextmanager
 async def stand_in(behind: Behind) -> AsyncIterator[Proxy]:
-    """Server that a client takes for LiteLLM 1.106: handshake, a key, no announcements, no sessions."""
+    """A server that looks like LiteLLM 1.106 to a client: handshake, a key, no notifications, no sessions."""
     key = new_key()
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -94,7 +94,7 @@ async def stand_in(behind: Behind) -> AsyncIterator[Proxy]:
 
 @contextlib.asynccontextmanager
 async def litellm_proxy(behind: Behind, folder: Path) -> AsyncIterator[Proxy]:
-    """LiteLLM's proxy in a process of its own, without database and network; its servers are in this loop."""
+    """LiteLLM's proxy in a separate process, without database and network. Its servers run in this loop."""
     assert PROGRAM is not None, "litellm[proxy] is not installed"
     key = new_key()
     port = free_port()
@@ -109,8 +109,8 @@ async def litellm_proxy(behind: Behind, folder: Path) -> AsyncIterator[Proxy]:
 
 
 def installed() -> str:
-    """The program: `PROGRAM`, or that of an environment in the user's cache, which the benchmarks share and which is
-    made at the first use. Skips the test where that fails.
+    """Path of the program: `PROGRAM`, or one in the user's cache, which the benchmarks share and which is installed at
+    the first use. Skips the test if the installation fails.
     """
     if PROGRAM is not None:
         return PROGRAM
@@ -122,7 +122,7 @@ def installed() -> str:
 
 @contextlib.asynccontextmanager
 async def litellm_models(models: Mapping[str, str], folder: Path, program: str) -> AsyncIterator[Proxy]:
-    """LiteLLM's proxy in front of OpenAI-compatible servers: names of models, and the base URLs of their APIs."""
+    """LiteLLM's proxy in front of OpenAI-compatible servers: base URLs of their APIs, by name of the model."""
     key = new_key()
     port = free_port()
     listed = [

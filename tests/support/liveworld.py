@@ -32,13 +32,13 @@ QUIET = bytes(640)
 
 
 def own_function(name: str = "theirs") -> dict[str, Any]:
-    """A tool of the client's own."""
+    """A tool of the client."""
     return {"functionDeclarations": [{"name": name, "description": "The client's"}]}
 
 
 @dataclass
 class LiveClient:
-    """A client of Gemini Live, with all messages that it got."""
+    """A client of Gemini Live, which stores all received messages."""
 
     socket: aiohttp.ClientWebSocketResponse
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -56,45 +56,45 @@ class LiveClient:
         await self.send(realtimeInput={"audio": data})
 
     async def speak(self) -> None:
-        """One turn of speech."""
+        """Send one turn of speech."""
         await self.hear(LOUD)
         await self.hear(QUIET)
 
     async def ask(self, text: str) -> None:
-        """One turn in writing."""
+        """Send one turn of text."""
         turns = [{"role": "user", "parts": [{"text": text}]}]
         await self.send(clientContent={"turns": turns, "turnComplete": True})
 
     def of_type(self, name: str) -> list[Any]:
-        """Members of that name."""
+        """Received messages with that member."""
         return [message[name] for message in self.messages if name in message]
 
     def content(self, name: str) -> list[Any]:
-        """Members of that name in what the server said."""
+        """Members with that name in the server's content."""
         return [event[name] for event in self.of_type("serverContent") if name in event]
 
     def transcript(self) -> str:
-        """Transcript of all that was said."""
+        """Transcript of the model's speech."""
         return "".join(piece["text"] for piece in self.content("outputTranscription"))
 
     def audio(self) -> bytes:
-        """All audio that came."""
+        """All received audio."""
         parts = [part for turn in self.content("modelTurn") for part in turn["parts"]]
         return b"".join(base64.b64decode(part["inlineData"]["data"]) for part in parts)
 
     async def until(self, name: str, count: int = 1) -> list[Any]:
-        """Wait for so many members of a name."""
+        """Wait for a number of messages with a member."""
         while len(self.of_type(name)) < count:
             await self._next()
         return self.of_type(name)
 
     async def turns(self, count: int) -> None:
-        """Wait for so many ends of turns."""
+        """Wait for a number of finished turns."""
         while len(self.content("turnComplete")) < count:
             await self._next()
 
     async def end(self) -> tuple[int | None, str]:
-        """Wait for the close; its code and reason."""
+        """Wait until the connection is closed. Returns its code and reason."""
         while self.closed is None:
             self._more.clear()
             await self._more.wait()
@@ -122,7 +122,7 @@ class LiveClient:
 
 @dataclass
 class LiveWorld(SpokenGateway):
-    """All that runs, with what it saw."""
+    """The running processes, with the requests that they received."""
 
     provider: ScriptedLive
     model: str
@@ -139,7 +139,7 @@ class LiveWorld(SpokenGateway):
     async def client(
         self, query: str = "", *, ready: bool = True, setup: Mapping[str, Any] | None = None, **options: Any
     ) -> AsyncIterator[LiveClient]:
-        """A client; `ready`: once its setup is answered."""
+        """Connect a client. With `ready`, wait for the answer to its setup."""
         async with aiohttp.ClientSession() as http, http.ws_connect(self.url(query), max_msg_size=0, **options) as ws:
             client = LiveClient(ws)
             reading = asyncio.create_task(client.read())
@@ -169,7 +169,9 @@ async def live_world(
     binary: bool = False,
     **more: Any,
 ) -> AsyncIterator[LiveWorld]:
-    """With a `key` the provider wants it; `more` is of `spoken_gateway`."""
+    """A gateway in front of Gemini Live. With a `key`, the provider requires it. `more` are arguments of
+    `spoken_gateway`.
+    """
     scripted = ScriptedLive(SpeechScript(*replies, transcripts=tuple(heard)), key, binary=binary)
     async with scripted.serving():
         base = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{scripted.port}", **(provider or {})}

@@ -29,7 +29,7 @@ from toolservers import RawServer, Reply, Request, answer_modern, raw_server, se
 PATH = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
 ANTHROPIC = {"kind": "anthropic"}
-"""Members of a provider of that kind."""
+"""Members of an Anthropic provider."""
 ADDS = tool(
     "add",
     description="Add two numbers",
@@ -44,12 +44,12 @@ FAILS = tool("fail", description="Always fail")
 
 
 def more_tools(count: int) -> list[dict[str, Any]]:
-    """Tools beside these, of some 150 tokens each."""
+    """Additional tools of about 150 tokens each."""
     return [tool(f"count_{n:03}", description=f"Count the boxes of store {n}. " + "Boxes. " * 60) for n in range(count)]
 
 
 def policy(name: str = "careful", *, limits: PolicyLimits | None = None, auto_run: str = "All") -> Policy:
-    """One about everybody and every tool."""
+    """A policy for every user and every tool."""
     return Policy(
         namespace="default",
         name=name,
@@ -61,32 +61,32 @@ def policy(name: str = "careful", *, limits: PolicyLimits | None = None, auto_ru
 
 
 def theirs(name: str = "theirs") -> dict[str, Any]:
-    """A tool of the caller's own."""
+    """A tool of the caller."""
     function = {"name": name, "description": "The caller's", "parameters": {"type": "object", "properties": {}}}
     return {"type": "function", "function": function}
 
 
 @dataclass
 class LlmWorld:
-    """All that runs, with what it saw."""
+    """The running processes, with the requests that they received."""
 
     gateway: Gateway
     models: Sequence[ScriptedModel]
     called: list[dict[str, Any]]
-    """Parameters of the calls that the MCP server got."""
+    """Parameters of the calls that the MCP server received."""
 
     @property
     def model(self) -> ScriptedModel:
         return self.models[0]
 
     async def chat(self, *messages: str | Mapping[str, Any], **members: Any) -> Answer:
-        """One request; a text is a message of the user's. `headers` are the request's."""
+        """Send one request. A text becomes a message of the user. `headers` are added to the request."""
         headers = members.pop("headers", {})
         conversation = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
         return await post(self.gateway, PATH, {"model": "scripted", "messages": conversation, **members}, **headers)
 
     async def messages(self, *messages: str | Mapping[str, Any], path: str = MESSAGES, **members: Any) -> Answer:
-        """One request of Anthropic's API, likewise."""
+        """Send one request of Anthropic's API; otherwise like `chat`."""
         headers = members.pop("headers", {})
         conversation = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
         body = {"model": "scripted", "max_tokens": 2048, "messages": conversation, **members}
@@ -94,7 +94,7 @@ class LlmWorld:
 
 
 def chunks(answer: Answer) -> list[Any]:
-    """Data of a streamed answer's events, decoded; `[DONE]` as it is."""
+    """Decoded data of a streamed answer's events; `[DONE]` is kept as text."""
     lines = answer.body.decode().split("\n")
     data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     return [each if each == "[DONE]" else json.loads(each) for each in data]
@@ -179,6 +179,6 @@ async def llm_world(
         configured = Models(routes, context_windows, None, configured_providers, prices or {})
         demo = catalog("demo", server.url, [ADDS, FAILS, *tools], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
-        settings = {"rest_processes": 0, **settings}  # a worker process would take each world a second to start
+        settings = {"rest_processes": 0, **settings}  # starting a worker process would take a second per world
         gateway = await stack.enter_async_context(running(folder, demo, rules, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)

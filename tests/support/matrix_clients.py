@@ -21,7 +21,7 @@ from restworld import MESSAGES, post
 
 ALL_DECLARED: Final[dict[str, Any]] = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}
 WITH_TASKS: Final[dict[str, Any]] = {**ALL_DECLARED, "extensions": {TASKS: {}}}
-"""Declared by legacy clients too, whom it gets nothing."""
+"""Legacy clients declare it too, but it has no effect for them."""
 STREAM_FIRST: Final = "text/event-stream, application/json"
 PARENT: Final = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 """`traceparent` of every request (W3C Trace Context)."""
@@ -35,7 +35,9 @@ Until: TypeAlias = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """`declares` are client capabilities; `token`: it asks for progress; `streams`: it prefers event streams."""
+    """`declares` are client capabilities. With `token`, the client requests progress; with `streams`, it prefers event
+    streams.
+    """
 
     era: str = MODERN
     declares: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class Kind:
 
     @property
     def tasks(self) -> bool:
-        """Whether it gets tasks, and follows them to their end (SEP-2663)."""
+        """Whether the client supports tasks and follows them to their end (SEP-2663)."""
         return self.era == MODERN and "extensions" in self.declares
 
 
@@ -77,18 +79,20 @@ KINDS: Final[dict[str, Kind]] = {
 
 @dataclass(frozen=True)
 class Answered:
-    """Answer as a client sees it. `code` is `ok`, `tool_error`, one of `calls.refusals`, or of a JSON-RPC error."""
+    """Answer as a client sees it. `code` is `ok`, `tool_error`, one of `calls.refusals`, or the code of a JSON-RPC
+    error.
+    """
 
     code: str
     says: str
     marks: tuple[str, ...] = ()
-    """Fairlead's members of `_meta` beside the error, and `retryAfterMs` where that says when to try again."""
+    """Fairlead's members of `_meta` apart from the error, and `retryAfterMs` if the answer has it."""
     heard: tuple[str, ...] = ()
-    """Methods of the messages ahead of the answer."""
+    """Methods of the messages before the answer."""
 
 
 GONE: Final = Answered("gone", "")
-"""The client closed its connection, and so got nothing."""
+"""The client closed its connection and received nothing."""
 
 
 class Client:
@@ -106,8 +110,8 @@ class Client:
             await self._registry.close()
 
     async def ask(self, method: str, params: dict[str, Any], given_up_after: Until | None = None) -> Answered:
-        """Ask for something of the catalog, under the server's own names; answer all questions on the way. With
-        `given_up_after`, a function to await, give the request up once that returns.
+        """Send a request to the catalog, with the server's own names, and answer all questions. With `given_up_after`,
+        an awaitable function, cancel the request after that function has returned.
         """
         over = {"mcp": self._over_mcp, "rest": self._over_rest, "python": self._over_python}[self.kind.over]
         return self._told(await over(method, params, given_up_after))
@@ -116,7 +120,7 @@ class Client:
         says = got.says
         for name in ("g__", f"{self.name}__", self.name):
             says = says.replace(name, "" if name.endswith("__") else "SERVER")
-        says = re.sub(r"\b8\d{3} bytes", "8000 bytes", says)  # ids are of different lengths
+        says = re.sub(r"\b8\d{3} bytes", "8000 bytes", says)  # ids differ in length
         return Answered(got.code, says, got.marks, got.heard)
 
     # MCP
@@ -153,7 +157,7 @@ class Client:
         return _answered(message, tuple(heard))
 
     async def _followed(self, wire: Wire, task: str, heard: list[str]) -> dict[str, Any]:
-        """The answer that a task ends with; its questions are answered."""
+        """Final answer of a task, whose questions are answered."""
         while True:
             wire.send(self._request("tasks/get", {"taskId": task}))
             message = await self._answer(wire, heard)
@@ -178,7 +182,7 @@ class Client:
         return made.with_headers(traceparent=PARENT, **({"accept": STREAM_FIRST} if kind.streams else {}))
 
     async def _answer(self, wire: Wire, heard: list[str]) -> dict[str, Any]:
-        """The answer to the request; questions ahead of it are answered."""
+        """Answer to a request. Questions before it are answered."""
         async with asyncio.timeout(20):
             head = await wire.reader.readuntil(b"\r\n\r\n")
             if b"event-stream" not in head:
@@ -199,7 +203,7 @@ class Client:
                         await wire.reader.readuntil(b"0\r\n\r\n")
                     return dict(message)
 
-    # Others
+    # Other clients
 
     async def _over_rest(self, method: str, params: dict[str, Any], given_up_after: Until | None) -> Answered:
         calls = MESSAGES["mcp"]([("1", f"{self.name}__{params['name']}", params.get("arguments", {}))])
@@ -236,7 +240,7 @@ class Client:
 
 
 def _exposed(prefix: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Params with the names that the merged endpoint shows."""
+    """Params with the names that the merged endpoint exposes."""
     if "ref" in params:
         return {**params, "ref": _exposed(prefix, params["ref"])}
     return {**params, "name": prefix + params["name"]} if "name" in params else params
@@ -253,7 +257,7 @@ async def _unless_given_up(awaitable: Awaitable[Any], given_up_after: Until | No
 
 
 def _answered(message: dict[str, Any], heard: tuple[str, ...] = ()) -> Answered:
-    """A JSON-RPC answer in the words that all kinds have in common."""
+    """A JSON-RPC answer in the form that all kinds of clients share."""
     if "error" in message:
         error = message["error"]
         code = str(error["code"])

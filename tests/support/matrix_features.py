@@ -1,4 +1,4 @@
-"""Every feature of a call, and the one outcome that all kinds of client have to get."""
+"""All features of calls, each with the outcome that every kind of client must receive."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from waiting import eventually
 
 @dataclass(frozen=True)
 class Feature:
-    """Something done, with its outcome; `at` has the members that differ by the kind of server."""
+    """An action and its expected outcome. `at` contains members that differ by kind of server."""
 
     play: Play
     expected: Outcome
     at: dict[str, Outcome] = field(default_factory=dict)
     method: str = CALL
     servers: tuple[str, ...] = SERVERS
-    """Kinds of server that have it."""
+    """Kinds of server that support it."""
     exported: bool = False
-    """Whether it is tried in the world whose spans are exported."""
+    """Whether it is tested in the world that exports spans."""
 
 
 UNASKED: Final = "elicitation/create: The client of this request has not declared the capability elicitation"
@@ -41,17 +41,17 @@ PLAIN: Final[Outcome] = {
     "counted": {"ok": 1},
     "limited": {},
 }
-"""Outcome of a call of which nothing is special."""
+"""Outcome of an ordinary call."""
 
 
 def refused(code: str, says: str, decision: str = "refused", reason: str = "", **more: Any) -> Outcome:
-    """Outcome of a call that its server did not get."""
+    """Outcome of a call that does not reach its server."""
     told = {"code": code, "says": says, "requests": 0, "audit": [(decision, code, reason)], "counted": {code: 1}}
     return {**told, **more}
 
 
 def failed(code: str, says: str, **more: Any) -> Outcome:
-    """Outcome of a call that its server got once, and that failed there."""
+    """Outcome of a call that reaches its server once and fails there."""
     return {**refused(code, says, "allowed"), "requests": 1, **more}
 
 
@@ -99,7 +99,7 @@ async def _traced(cell: Cell) -> Outcome:
 
 
 def spans(method: str, name: str) -> Play:
-    """A request, and the spans that a collector gets of it."""
+    """A request, and the spans that a collector receives for it."""
 
     async def play(cell: Cell) -> Outcome:
         await cell.ask(method, {"name": name, **({"arguments": {}} if method == CALL else {})})
@@ -114,7 +114,7 @@ async def _skill_traced(cell: Cell) -> Outcome:
 
 
 async def chain(cell: Cell, method: str) -> Outcome:
-    """Spans of the one request of that method."""
+    """Spans of the only request with that method."""
     await eventually(lambda: len(cell.spans(method)) == 2)
     (request,) = cell.world.seen(cell.name, method)
     call, attempt = sorted(cell.spans(method), key=lambda span: int(span.kind))
@@ -127,12 +127,12 @@ async def chain(cell: Cell, method: str) -> Outcome:
 
 
 def chained(name: str) -> Outcome:
-    """Outcome of `spans` where the call is a child of the caller's span and the attempt one of the call's."""
+    """Outcome of `spans` if the call is a child of the caller's span and the attempt a child of the call."""
     return {"spans": [(name, True)] * 2, "chain": (True, True), "told": True}
 
 
 async def _given_up(cell: Cell) -> Outcome:
-    """The request is given up once its server has it, and the server hears of that."""
+    """The client cancels the request after it has reached the server, and the server is notified."""
     world = cell.world
     path = f"/{cell.name}"
     world.server.broken_off.clear()
@@ -150,7 +150,9 @@ async def _given_up(cell: Cell) -> Outcome:
 
 
 def tasked(tool: str) -> Play:
-    """A call that may become a task, with what its server was asked about it (`tasks`); `audit` has the call alone."""
+    """A call that may become a task, with the requests about it that its server received (`tasks`). `audit` contains
+    only the call.
+    """
 
     async def play(cell: Cell) -> Outcome:
         client = cell.world.clients[cell.name]
@@ -178,7 +180,7 @@ def tasked(tool: str) -> Play:
 
 
 async def _about(cell: Cell) -> Outcome:
-    """A task is followed: its requests are in the audit log under the name of its tool."""
+    """A followed task: its requests are in the audit log under the name of its tool."""
     await cell.call("works")
     *_, line = await cell.written(2)
     return {"audit": [(line["method"], line["name"], line["decision"], line["outcome"])]}

@@ -27,13 +27,13 @@ from toolservers import INFO, tool
 SERVERS: Final = ("modern", "legacy", "per-client")
 """Kinds of server: 2026-07-28, 2025-11-25 with one session for all, and the same with one for each client."""
 BESIDE: Final = ("-twice", "-busy", "-down", "-gone")
-"""Further catalogs of each cell, by what follows its name."""
+"""Suffixes of the names of further catalogs in each cell."""
 OVERDUE_MS: Final = 600
-"""Longest time of a call that is sent a second time after 30 ms, where it may be."""
+"""Time limit of a call, which may be sent a second time after 30 ms."""
 BOUND: Final = 4096
-"""Bytes of a result."""
+"""Maximum size of a result in bytes."""
 PAGE: Final = "ui://page/app.html"
-"""Resource that a tool names, and no list."""
+"""Resource that a tool names but no list contains."""
 PAINTED: Final = "red \x1b[31m"
 _STRICT: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 _EVEN: Final = {"type": "object", "properties": {"n": {"multipleOf": 2}}}
@@ -44,17 +44,17 @@ ANSWERS: Final[dict[str, dict[str, Any]]] = {
     "grows": text_result("x" * 2 * BOUND),
     "strays": {**text_result("{}"), "structuredContent": {"n": "one"}},
 }
-"""Results of tools that always answer the same; the others answer with their arguments."""
+"""Results of tools that always give the same answer; other tools return their arguments."""
 
 
 class EveryServer:
-    """Answers for all catalogs. `Request.path` names the catalog, the tool says how it is answered."""
+    """Answers for all catalogs. `Request.path` names the catalog; the tool determines the answer."""
 
     def __init__(self) -> None:
         self.times: Counter[tuple[str, str]] = Counter()
-        """Calls of a tool, by path and name."""
+        """Number of calls by path and name of the tool."""
         self.cancelled: set[Any] = set()
-        """Ids that `notifications/cancelled` named."""
+        """Request ids in `notifications/cancelled`."""
         self._declared: dict[str, Any] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self._tasks: dict[str, dict[str, Any]] = {}
@@ -90,7 +90,7 @@ class EveryServer:
         echoed = text_result(json.dumps(request.params.get("arguments", {}), sort_keys=True))
         return reply.result(request, {"resultType": "complete", **ANSWERS.get(name, echoed)})
 
-    # Tools that do more than answer
+    # Tools with side effects
 
     def _first(self, request: Request) -> bool:
         return self.times[request.path, request.params["name"]] == 1
@@ -166,11 +166,11 @@ class EveryServer:
         return self._begin(request, reply, text_result("done"))
 
     async def call_toils(self, request: Request, reply: Reply) -> None:
-        """A task, always."""
+        """Always a task."""
         self._begin(request, reply, text_result("done"))
 
     async def call_inquires(self, request: Request, reply: Reply) -> None:
-        """A task, always, that asks its client."""
+        """Always a task, which asks its client."""
         self._begin(request, reply, None)
 
     def _begin(self, request: Request, reply: Reply, result: dict[str, Any] | None) -> None:
@@ -266,8 +266,8 @@ def _definition(member: str, name: str) -> Definition:
 
 
 def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
-    """Catalogs that a kind of client has for itself: one with everything, one whose slow calls are sent
-    twice, one that takes hardly any calls, one that is down, and one that is known to be.
+    """Catalogs of one kind of client: one with all tools, one whose slow calls are sent twice, one with a small limit
+    of calls, one that is down, and one that is known to be down.
     """
     beside: dict[str, Any] = {
         "prompts": (_definition("name", "greet"), _definition("name", "broken")),
@@ -286,7 +286,7 @@ def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
 
 
 def governed(names: list[str]) -> list[Document]:
-    """Policies and tiers over all of them, and what was decided of the tool `late`."""
+    """Policies and tiers for all catalogs, and the decision about the tool `late`."""
     free = ("explained", "lags", *(listed.name for listed in _tools() if listed.name != "even"))
     twice = tuple(f"{name}-twice" for name in names)
     every = tuple(name + more for name in names for more in ("", *BESIDE))

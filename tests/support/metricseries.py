@@ -14,7 +14,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
-    """Series by name and labels."""
+    """Values of the metrics by name and labels."""
     text = (await expose_metrics(gateway.metrics))[0].decode()
     values: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(text):

@@ -1,4 +1,4 @@
-"""Mutants of a module: each its text with one small change that a test should notice."""
+"""Mutants of a module: its text with one small change that a test should detect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mutant:
     text: str
 
     def apply(self, source: str) -> str:
-        """Raises ImportError where the text is not the one that the mutant was made of."""
+        """Mutated text. Raises ImportError if the module's text differs from that for which the mutant was made."""
         if source[self.start : self.end] != self.before:
             raise ImportError(f"line {self.line} is not {self.before!r} any more")
         return source[: self.start] + self.text + source[self.end :]
@@ -51,7 +51,7 @@ class Mutant:
 
 
 def mutants_of(source: str) -> list[Mutant]:
-    """All mutants of a module in the order of its text, but for docstrings, annotations and imports."""
+    """All mutants of a module in the order of its text. Docstrings, annotations and imports are not changed."""
     lines = [0]
     for line in source.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
@@ -71,7 +71,7 @@ def mutants_of(source: str) -> list[Mutant]:
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """Nodes, and what they are replaced by. Parentheses keep an expression apart from what stands around it."""
+    """Nodes and their replacements. Parentheses separate a replaced expression from the surrounding code."""
     for node in _behaviour(tree):
         if isinstance(node, ast.expr):
             yield from ((node, text) for text in _expressions(node))
@@ -118,7 +118,7 @@ def _statements(node: ast.stmt) -> Iterator[str]:
 
 
 def _behaviour(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a tree that do something: no annotations, no imports, nothing within an f-string."""
+    """Nodes with behavior: without annotations, imports and the content of f-strings."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue

@@ -33,16 +33,16 @@ from mutants import Mutant, mutants_of
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = ("crds", "operator", "gateway")
 BUDGET_S: Final = 20.0
-"""Seconds that the tests of a mutant took together without it; the quickest are taken."""
+"""Budget in seconds for the tests of one mutant, measured without the mutation. The fastest tests are selected."""
 MOST_TESTS: Final = 200
 SLOWER: Final = 3.0
-"""Times the budget, after which a mutant counts as one that hangs."""
+"""Multiple of the budget after which a mutant counts as hanging."""
 BASELINE_S: Final = 1_800.0
 
 
 @dataclass(frozen=True)
 class RecordedTest:
-    """A test that reaches a line: its seconds, and whether only the night runs it."""
+    """A test that reaches a line: its seconds, and whether it runs only at night."""
 
     nodeid: str
     wall_s: float
@@ -59,7 +59,7 @@ class Target:
 
 
 def file_of(module: str) -> Path:
-    """Raises SystemExit where no folder of the product has the module."""
+    """File of a module. Raises SystemExit if no folder of the product contains it."""
     for source in SOURCES:
         path = ROOT / source / Path(*module.split(".")).with_suffix(".py")
         if path.exists():
@@ -68,7 +68,7 @@ def file_of(module: str) -> Path:
 
 
 def reached(modules: Sequence[str], paths: Sequence[str], folder: Path) -> list[Target]:
-    """Run the tests once. Raises SystemExit where they fail, as then nothing can be said of a mutant."""
+    """Run the tests once. Raises SystemExit if they fail, because mutants then cannot be judged."""
     files = [file_of(module) for module in modules]
     config = folder / "coveragerc"
     included = "".join(f"\n    {file}" for file in files)
@@ -99,7 +99,7 @@ def reached(modules: Sequence[str], paths: Sequence[str], folder: Path) -> list[
 
 
 def drawn(targets: Sequence[Target], count: int, seed: int) -> list[tuple[Target, Mutant]]:
-    """Mutants of lines that a test reaches, in the order of the modules; the same for the same seed."""
+    """Mutants of lines that a test reaches, in the order of the modules. Deterministic for a seed."""
     every = [
         (target, mutant)
         for target in targets
@@ -111,7 +111,7 @@ def drawn(targets: Sequence[Target], count: int, seed: int) -> list[tuple[Target
 
 
 def within_budget(tests: Iterable[RecordedTest]) -> Iterator[str]:
-    """Ids of the quickest tests; always of one."""
+    """Ids of the fastest tests within the budget; at least one."""
     spent_s = 0.0
     for number, test in enumerate(tests):
         spent_s += test.wall_s
@@ -121,7 +121,7 @@ def within_budget(tests: Iterable[RecordedTest]) -> Iterator[str]:
 
 
 def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest], **environment: str) -> bool:
-    """Whether a test fails with these variables too, the module cannot be loaded, or the tests hang."""
+    """Whether a test fails with these environment variables, the module cannot be loaded, or the tests hang."""
     if not tests:
         return False
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutated", "-p", "no:cacheprovider"]
@@ -141,17 +141,17 @@ def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest], **envir
 
 
 def fate(target: Target, mutant: Mutant) -> str:
-    """`killed` by tests of the merge, `night` where only the night's kill it, `lives`."""
+    """`killed` if tests of a merge kill it, `night` if only nightly tests do, else `lives`."""
     tests = target.tests[mutant.line]
     if kills(target, mutant, [test for test in tests if not test.night]):
         return "killed"
-    # twice: a test that fails by chance on a busy machine kills nothing
+    # twice, because a test may fail by chance on a busy machine
     by_night = (kills(target, mutant, tests, **{examples.NIGHTLY: "yes"}) for _ in range(2))
     return "night" if all(by_night) else "lives"
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit code 1 where a mutant dies by night alone: the merge scope has lost a fault."""
+    """Return exit code 1 if only nightly tests kill a mutant: the merge scope misses a fault."""
     parser = argparse.ArgumentParser(prog="hack/mutants")
     parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as fairlead_formats.pairs.pair")
     parser.add_argument("--tests", nargs="+", default=["tests/unit"], metavar="PATH", help="default: tests/unit")

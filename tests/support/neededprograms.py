@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 _PLACES = (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath), "/usr/sbin")
-"""Beside the interpreter are programs of packages, and Debian has servers where no user's path leads."""
+"""Folders that are not in a user's PATH: programs of packages next to the interpreter, and servers of Debian."""
 
 
 def needs(program: str) -> pytest.MarkDecorator:
@@ -19,7 +19,7 @@ def needs(program: str) -> pytest.MarkDecorator:
 
 
 def required(program: str, advice: str = "") -> str:
-    """Path of a program; skips the test that asks where it is not installed. `advice` says how to get it."""
+    """Path of a program. Skips the requesting test if it is not installed. `advice` says how to install it."""
     path = _path(program)
     if path is None:
         pytest.skip(f"{program} is not installed{advice and f': {advice}'}")

@@ -22,7 +22,7 @@ SECONDS: Final = 60
 
 
 def registry_of_this_machine() -> str:
-    """Its URL, with a slash at the end."""
+    """URL of this machine's npm registry, with a slash at the end."""
     npm = shutil.which("npm")
     assert npm is not None, "npm is not installed"
     completed = subprocess.run([npm, "config", "get", "registry"], capture_output=True, text=True, check=True)
@@ -30,17 +30,17 @@ def registry_of_this_machine() -> str:
 
 
 class RegistryHandler(BaseHTTPRequestHandler):
-    """Answers a request to a registry, and says nothing about it: npm says itself what it could not get."""
+    """Answers a request to a registry without logging; npm itself reports failures."""
 
     def do_GET(self) -> None:
         self.answer()
 
     def answer(self) -> None:
-        """Answer the request by `reply`."""
+        """Answer the request with `reply`."""
         raise NotImplementedError
 
     def reply(self, status: int, kind: str, body: bytes) -> None:
-        """Send a whole answer."""
+        """Send a complete answer."""
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
@@ -48,12 +48,12 @@ class RegistryHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class has
-        """Silence."""
+        """Log nothing."""
 
 
 @contextmanager
 def registry(handler: type[RegistryHandler], address: str = "127.0.0.1") -> Iterator[str]:
-    """URL of a registry whose answers are those of the handler, with a slash at the end."""
+    """URL of a registry with the answers of the handler, with a slash at the end."""
 
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -70,7 +70,9 @@ def registry(handler: type[RegistryHandler], address: str = "127.0.0.1") -> Iter
 
 @contextmanager
 def npm_mirror(address: str) -> Iterator[str]:
-    """URL of a mirror that listens on `address`. Documents name tarballs at the mirror, so that pods ask it alone."""
+    """URL of a mirror on `address`. Tarball URLs in its documents point to the mirror, so that pods need no other
+    host.
+    """
     behind = registry_of_this_machine()
 
     class Handler(RegistryHandler):

@@ -42,8 +42,9 @@ async def _folder() -> Path:
 
 @contextlib.asynccontextmanager
 async def oauth_example() -> AsyncIterator[str]:
-    """URL of the TypeScript SDK's example server, which takes only tokens of its example authorization server that are
-    for it: dynamic registration and PKCE, no refresh tokens, and a consent by redirect alone. Its tool is `greet`.
+    """URL of the TypeScript SDK's example server. It accepts only tokens that its own example authorization server has
+    issued for it. That server supports dynamic registration and PKCE, gives no refresh tokens, and consents by a
+    redirect. Its tool is `greet`.
     """
     program = await _installed(_EXAMPLE)
     port, consent_port = free_port(), free_port()
@@ -75,7 +76,7 @@ async def oauth_example() -> AsyncIterator[str]:
 
 
 async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
-    """`mcp-remote` in front of a URL, with its own state in a folder."""
+    """`mcp-remote` for a URL, with its state in a folder."""
     program = await _installed("mcp-remote/dist/proxy.js")
     environment = {"MCP_REMOTE_CONFIG_DIR": str(folder / "mcp-remote"), "PATH": os.environ["PATH"]}
     return StdioServerParameters(command="node", args=[str(program), url, "--transport", "http-only"], env=environment)

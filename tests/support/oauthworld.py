@@ -33,7 +33,9 @@ def oauth_catalog(
     oauth: dict[str, Any] | None = None,
     **more: Any,
 ) -> Catalog:
-    """A server whose calls go with tokens of the provider, by token exchange unless `oauth` tells another grant."""
+    """Catalog of a server whose calls use tokens of the provider, by token exchange unless `oauth` names another
+    grant.
+    """
     settings = provider.settings(**{"grant": TOKEN_EXCHANGE, "scopes": ("read",), **(oauth or {})})
     ref = CredentialRef(secret=CLIENT_FILE, key="client", hash=str(more.pop("hash", "1")))
     return catalog(name, url, tools, oauth=settings, credential=ref, **more)
@@ -43,7 +45,7 @@ def oauth_catalog(
 async def exchanging(
     folder: Path, provider: TokenEndpoint, *catalogs: Catalog, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """A gateway that takes the provider's tokens, may send them to its token URL, and has the client's secret."""
+    """A gateway that accepts the provider's tokens, may send them to its token URL, and has the client's secret."""
     credentials = folder / "credentials"
     credentials.mkdir(exist_ok=True)
     (credentials / f"{CLIENT_FILE}.json").write_bytes(msgspec.json.encode(provider.credential()))
@@ -54,11 +56,11 @@ async def exchanging(
 
 
 def of(provider: TokenEndpoint, person: str, ask: Ask, **claims: Any) -> Ask:
-    """The request with a fresh token of a person."""
+    """The request with a new token of a user."""
     return ask.with_headers(authorization=f"Bearer {provider.subject_token(person, **claims)}")
 
 
 def text_of(answer: Answer) -> str:
-    """Text of a tool's result; an event stream's last message has it."""
+    """Text of a tool's result, also if it is the last message of an event stream."""
     message = answer.events[-1] if answer.headers.get("content-type", "").startswith("text/event") else answer.message
     return str(message["result"]["content"][0]["text"])

@@ -1,4 +1,4 @@
-"""A tool whose properties are called as OpenAPI and OData call them, and its arguments under other names."""
+"""A tool with property names that OpenAPI and OData use, and its arguments under the names that a model sees."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ ARGUMENTS: Final = {"filter[name]": 2, "$top": 40, LONG: 1, "plain": 0}
 
 
 def under_other_names(arguments: Any, schema: object = SCHEMA) -> Any:
-    """Arguments as a model writes them that was given the other names."""
+    """Arguments as a model writes them that has received the other names."""
     return restore_names(arguments, {name: other for other, name in other_names(schema).items()})

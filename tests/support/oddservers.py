@@ -1,4 +1,4 @@
-"""Catalogs of two servers: one lists an entry of each kind, the other one every odd definition of the corpus."""
+"""Catalogs of two servers: one lists a valid entry of each kind, the other all odd definitions of the corpus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOOD: Final[dict[str, dict[str, Any]]] = {
     "Resource": {"name": "good", "uri": "test://good"},
     "ResourceTemplate": {"name": "good", "uriTemplate": "test://good/{x}"},
 }
-"""One entry for each list, by its definition in MCP's schema."""
+"""One entry for each list, by the name of its definition in MCP's schema."""
 _MEMBERS: Final = {
     "Tool": "tools",
     "Prompt": "prompts",
@@ -30,12 +30,12 @@ _MEMBERS: Final = {
 
 
 def good_server() -> Catalog:
-    """The server with the entries of GOOD."""
+    """Server with the entries of GOOD."""
     return _discovered("good", {listed: (msgspec.json.encode(GOOD[listed]),) for listed in LISTED})[0]
 
 
 def odd_server() -> tuple[Catalog, ListingFindings]:
-    """The server with the corpus, and what was found to be wrong with it."""
+    """Server with the corpus, and the faults that the operator found in it."""
     return _discovered("odd", {listed: tuple(odd.definition for odd in corpus(listed)) for listed in LISTED})
 
 

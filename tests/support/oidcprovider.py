@@ -32,8 +32,8 @@ SECRET = "s3cr3t/+"
 
 
 class OidcProvider(LocalIssuer):
-    """A provider at which `person` is signed in already, or signs in by a form (`asks`). Every attribute is what a test
-    may bend.
+    """A provider at which `person` is already signed in, or signs in with a form (`asks`). Tests may change every
+    attribute.
     """
 
     def __init__(self) -> None:
@@ -41,30 +41,30 @@ class OidcProvider(LocalIssuer):
         self.person = "alice"
         self.asks = False
         self.secret = SECRET
-        """Secret of the client; empty for a public one."""
+        """Secret of the client; empty for a public client."""
         self.metadata: dict[str, Any] = {"authorization_response_iss_parameter_supported": True}
         self.redirect: dict[str, Any] = {}
-        """Parameters in place of those of the redirect back; None leaves one out."""
+        """Parameters that replace those of the redirect back; None removes one."""
         self.id_claims: dict[str, Any] = {}
         self.access_claims: dict[str, Any] = {}
         self.sign_id: Callable[[dict[str, Any]], str] | None = None
         """Makes the ID token from its claims."""
         self.access: str | None = None
-        """The access token as it is, such as an opaque one."""
+        """The access token, if it is not a JWT."""
         self.quotes = 0
-        """Requests for tokens that it refuses in words that quote them, the first ones."""
+        """Number of token requests, from the first on, that it refuses with a message that quotes them."""
         self.padding = 0
-        """Bytes of white space in front of each answer."""
+        """Bytes of whitespace before each answer."""
         self.codes: dict[str, dict[str, str]] = {}
         self.asked_for: list[dict[str, str]] = []
         """Parameters of each authorization request."""
         self.refreshes: dict[str, dict[str, str]] = {}
-        """Grants by refresh token, which each renewal replaces."""
+        """Grants by refresh token. Each renewal replaces the token."""
         self.gives_refresh = True
         self.exchanged: list[dict[str, str]] = []
         """Fields of each token request."""
         self.revoked: list[str] = []
-        """Tokens that came to the revocation endpoint, which `metadata` may name."""
+        """Tokens that the revocation endpoint received, which `metadata` may name."""
         self.revocation_status = 200
 
     async def handle(self, request: Request, reply: Reply) -> None:
@@ -82,7 +82,7 @@ class OidcProvider(LocalIssuer):
             self._token(reply, request)
         elif path == "/revoke":
             self._revoke(reply, request)
-        elif path == "/favicon.ico":  # or browsers complain
+        elif path == "/favicon.ico":  # otherwise browsers complain
             reply.send(204)
         elif path == "/logout":
             reply.send(302, location=fields["post_logout_redirect_uri"])
@@ -186,8 +186,8 @@ async def providing() -> AsyncIterator[OidcProvider]:
 
 
 def console_of(folder: Path, provider: OidcProvider, **more: Any) -> dict[str, Any]:
-    """Settings of a gateway whose console the provider signs people in to. `audiences` go to the issuer; with
-    `jwks_uri` its keys are not discovered.
+    """Settings of a gateway whose console signs users in at the provider. `audiences` belong to the issuer. With
+    `jwks_uri`, its keys are not discovered.
     """
     file = folder / "identity.yaml"
     audiences = more.pop("audiences", ())
@@ -208,7 +208,7 @@ def console_of(folder: Path, provider: OidcProvider, **more: Any) -> dict[str, A
 
 @contextlib.asynccontextmanager
 async def signing_in(folder: Path, provider: OidcProvider, **more: Any) -> AsyncIterator[BareBrowser]:
-    """A browser at the console of a gateway that has one server. Keywords are those of `console_of`."""
+    """A browser at the console of a gateway with one server. Keywords are those of `console_of`."""
     settings = console_of(folder, provider, **more)
     async with running(folder, catalog("shop", "http://127.0.0.1:9/mcp", ["buy"]), **settings):
         yield BareBrowser(settings["public_url"])
@@ -228,36 +228,36 @@ class Page:
 
 @dataclass
 class BareBrowser:
-    """A browser that follows nothing by itself and sends all cookies to everybody. `base` is the gateway's address."""
+    """A browser that follows no redirects and sends all cookies to all hosts. `base` is the gateway's address."""
 
     base: str
     cookies: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_session(self) -> bool:
-        """Whether it keeps the cookie of a session."""
+        """Whether it has a session cookie."""
         return any("_oidc_" not in name for name in self.cookies)
 
     async def get(self, url: str, **headers: str) -> Page:
-        """The answer at a URL, or at a path of the gateway."""
+        """Answer at a URL, or at a path of the gateway."""
         return await self._ask("GET", url, headers, None)
 
     async def post(self, url: str, **fields: str) -> Page:
-        """The answer to a form."""
+        """Answer to a submitted form."""
         return await self._ask("POST", url, {"origin": self.base}, fields)
 
     async def begin(self, path: str = "/console/servers") -> str:
-        """Begin to sign in; the address at the provider."""
+        """Begin a sign-in. Returns the address at the provider."""
         answer = await self.get(f"/console/sign-in/oidc?{urlencode({'next': path})}")
         assert answer.status == 303, answer.text
         return answer.location
 
     async def come_back(self, address: str) -> str:
-        """Be signed in at the provider; the address that it leads back to."""
+        """Sign in at the provider. Returns the address of its redirect back."""
         return (await self.get(address)).location
 
     async def sign_in(self, path: str = "/console/servers") -> Page:
-        """The whole way, up to the answer to the provider's redirect."""
+        """Do the whole sign-in. Returns the answer to the provider's redirect."""
         return await self.get(await self.come_back(await self.begin(path)))
 
     async def _ask(self, verb: str, url: str, headers: dict[str, str], fields: dict[str, str] | None) -> Page:
@@ -285,7 +285,7 @@ class BareBrowser:
 
 
 async def turned_away(browser: BareBrowser, answer: Page) -> bool:
-    """Whether an answer said why, and left the browser without a session."""
+    """Whether an answer explains the refusal and leaves the browser without a session."""
     alerted = 'role="alert"' in answer.text
     return alerted and not browser.has_session and (await browser.get("/console/servers")).status == 303
 
@@ -296,6 +296,6 @@ def parameters(url: str) -> dict[str, str]:
 
 
 def altered(url: str, **changes: str | None) -> str:
-    """The URL with other parameters, or without those that are None."""
+    """The URL with replaced parameters; those that are None are removed."""
     fields = {name: value for name, value in {**parameters(url), **changes}.items() if value is not None}
     return f"{url.partition('?')[0]}?{urlencode(fields)}"

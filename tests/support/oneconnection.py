@@ -1,4 +1,4 @@
-"""One connection to a server, with a transport that records, an owner that counts and calls that remember."""
+"""One connection to a server, with a recording transport, a counting owner, and calls that store their outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_mcp.http.exchange import Call
 
 
 class Wire(asyncio.Transport):
-    """Records what is written; never delivers `connection_lost` by itself."""
+    """Records written bytes. Never calls `connection_lost` on its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Wire(asyncio.Transport):
 
 
 class World(Owner):
-    """A connection with its surroundings. `outcome` is the answer or the error of the last call."""
+    """A connection with its fakes. `outcome` is the answer or the error of the last call."""
 
     def __init__(self) -> None:
         super().__init__(lambda: self.now)

@@ -26,7 +26,7 @@ Location: TypeAlias = Literal["path", "query", "header", "cookie"]
 HOST = "http://api.example"
 BASE = b"/api/v2"
 _NAMES_IN_PATHS = ("%s", ".%s", ".%s*", ";%s", ";%s*")
-"""Names that `openapi-core` looks for a path's values by, according to their style."""
+"""Names under which `openapi-core` looks up a path's values, depending on their style."""
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "integer": st.integers(-(2**40), 2**40),
@@ -34,10 +34,10 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text("abcXYZ019 &=;#%+?\"'<>~*$!@ü€😀", min_size=1, max_size=12),
 }
 PLAIN = st.text("abcXYZ019&=;#%+?~*ü€", min_size=1, max_size=8)
-"""Items of lists whose delimiters they must not have: servers split what they have decoded."""
+"""Characters of list items, without delimiters: servers decode before they split."""
 NAMES = st.text("abcdefgXYZ_", min_size=1, max_size=6)
 FORM = "application/x-www-form-urlencoded"
-# `openapi-core` looks for the delimiter %20 of `spaceDelimited` in values that are decoded already
+# `openapi-core` looks for the delimiter %20 of `spaceDelimited` in values that are already decoded
 STYLES: dict[Location, list[tuple[Style, bool]]] = {
     "path": [(style, explode) for style in ("simple", "label", "matrix") for explode in (False, True)],
     "query": [
@@ -53,7 +53,7 @@ STYLES: dict[Location, list[tuple[Style, bool]]] = {
 
 @dataclass
 class Case:
-    """One operation with its arguments; `expected` has the values by location and name, and the body."""
+    """One operation with its arguments. `expected` contains the values by location and name, and the body."""
 
     operation: Operation
     document: dict[str, Any]
@@ -152,7 +152,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 @st.composite
 def _value(draw: st.DrawFn, location: str, style: str, *, explode: bool) -> tuple[dict[str, Any], Any]:
-    """A schema and a value that fits it, of a kind that the style has and `openapi-core` reads."""
+    """A schema and a matching value, of a kind that the style supports and `openapi-core` can read."""
     kinds = {"pipeDelimited": ["array"], "deepObject": ["object"]}.get(
         style, ["array", "scalar"] if location != "cookie" else ["scalar"]
     )
@@ -163,7 +163,7 @@ def _value(draw: st.DrawFn, location: str, style: str, *, explode: bool) -> tupl
         name = draw(st.sampled_from(sorted(SCALARS)))
         value = draw(SCALARS[name])
         if style == "label" and name == "string":
-            value = f"x{value}"  # blanks and ";" after the dot of the style would be a dot segment, which is refused
+            value = f"x{value}"  # whitespace or ";" after the style's dot would make a dot segment, which is refused
         if location == "header" and name == "string":
             value = draw(st.text("abc019 &=;#", max_size=8)).strip() or "x"
         return {"type": name}, value

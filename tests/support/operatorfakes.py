@@ -48,7 +48,7 @@ NO_CREDENTIAL = ResolvedCredential(ConditionVerdict(True, Cause.RESOLVED_REFS, "
 
 
 def mcp_server(name: str = "demo", *, age: int = 0, uid: str = "", generation: int = 1, **spec: Any) -> McpServer:
-    """An McpServer by URL unless `spec` says otherwise; `age` is in seconds before NOW."""
+    """An McpServer with a URL unless `spec` replaces it. `age` is in seconds before NOW."""
     created = datetime.fromtimestamp(NOW.timestamp() - age, UTC)
     metadata = {
         "name": name,
@@ -63,7 +63,7 @@ def mcp_server(name: str = "demo", *, age: int = 0, uid: str = "", generation: i
 
 @dataclass
 class MemoryPlatform:
-    """Servers in a dictionary; what became of them in others."""
+    """Stores servers in a dictionary, and results in other dictionaries."""
 
     servers: dict[ServerKey, McpServer] = field(default_factory=dict)
     environment: Environment = "cluster"
@@ -77,7 +77,7 @@ class MemoryPlatform:
     retried: list[ServerKey] = field(default_factory=list)
     swept: list[set[ServerKey]] = field(default_factory=list)
     words: str = ""
-    """Last words of every server."""
+    """Last log lines of every server."""
 
     def declare(self, *servers: McpServer) -> None:
         for server in servers:
@@ -122,12 +122,12 @@ class MemoryPlatform:
 
 @dataclass
 class MemoryDocuments:
-    """Blobs in a dictionary; `writes` counts what was stored or deleted."""
+    """Stores blobs in a dictionary. `writes` counts stored and deleted blobs."""
 
     blobs: dict[str, Blob] = field(default_factory=dict)
     writes: int = 0
     trouble: PlatformTrouble | ApiError | None = None
-    """Error of publishing, until it is taken away."""
+    """Error that publishing raises until it is reset."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         return {blob.name: blob.labels for blob in self.blobs.values() if not blob.is_part}
@@ -159,13 +159,13 @@ class MemoryDocuments:
 
 @dataclass
 class MemoryDeclarations:
-    """Declared tiers and policies, from which the rules are compiled."""
+    """Declared tiers and policies, from which rules are compiled."""
 
     tier_list: list[LatencyTier] = field(default_factory=list)
     policy_list: list[ToolPolicy] = field(default_factory=list)
     label_map: dict[ServerKey, dict[str, str]] = field(default_factory=dict)
     shown: dict[str, int] = field(default_factory=dict)
-    """Tier to the number of tools, as told last."""
+    """Number of tools by tier, from the last report."""
 
     async def tiers(self) -> Collection[LatencyTier]:
         return self.tier_list
@@ -198,7 +198,7 @@ def tool_named(name: str) -> dict[str, Any]:
 
 @dataclass
 class Script:
-    """Answers of a server: listings by method, an error to raise, or a hang."""
+    """Behavior of a server: listings by method, an error to raise, or a hang."""
 
     tools: list[dict[str, Any]] = field(default_factory=list)
     listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -207,31 +207,31 @@ class Script:
     ttl_ms: int | None = None
     """`ttlMs` of its listings."""
     listened: asyncio.Event | None = None
-    """Set: it has a stream for announcements, which ends when the event is set."""
+    """If set, the server has a notification stream, which ends when the event is set."""
     says: tuple[str, ...] = ()
-    """Methods of the notifications on that stream, sent when it is opened."""
+    """Methods of the notifications that the stream sends when it is opened."""
     error: Exception | None = None
     hang: bool = False
     takes: float = 0.0
-    """Seconds of the loop's time that `tools/list` takes."""
+    """Seconds of the loop's clock that `tools/list` takes."""
     failing: dict[str, Exception] = field(default_factory=dict)
-    """Error to raise for a method, in place of its listing."""
+    """Error to raise instead of the listing, by method."""
     gated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Tools listed only to clients with a capability, by its name."""
+    """Tools that are listed only to clients with a capability, by name of the capability."""
     incomparable: Exception | None = None
-    """Raised for sessions that declare capabilities."""
+    """Error for sessions that declare capabilities."""
     has_metadata: bool = False
-    """Whether it has metadata of a protected resource."""
+    """Whether it publishes protected-resource metadata."""
     connections: int = 0
-    """Sessions that declared no capability."""
+    """Number of sessions without capabilities."""
     comparable: asyncio.Event | None = None
-    """Sessions that declare capabilities wait for it."""
+    """Event that sessions with capabilities wait for."""
     compared: list[bytes] = field(default_factory=list)
-    """Capabilities that the others declared."""
+    """Capabilities of the other sessions."""
 
 
 class ScriptedChannel:
-    """The transport of a session that ends in this process."""
+    """Transport of a session with a server in this process."""
 
     remarks: tuple[str, ...] = ()
 
@@ -303,7 +303,7 @@ class ScriptedChannel:
 
 @dataclass
 class ScriptedConnector:
-    """Sessions with scripted servers, by key; a server without a script refuses to connect."""
+    """Sessions with scripted servers, by key. A server without a script refuses the connection."""
 
     scripts: dict[ServerKey, Script] = field(default_factory=dict)
 

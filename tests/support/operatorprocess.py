@@ -1,4 +1,4 @@
-"""The operator as a process of its own, for tests that end it or read what it says."""
+"""The operator as a separate process, for tests that kill it or read its output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def start(**environment: str) -> subprocess.Popen[str]:
-    """`environment` and little else; its output is piped."""
+    """Start it with little more than `environment`. Its output is a pipe."""
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-m", "fairlead_operator"],

@@ -42,16 +42,16 @@ STEP = 0.05
 QUICK = Settings.of(
     interval_floor=0.5, lease_seconds=3.0, sweep_seconds=2.0, discovery_timeout=5.0, figures_seconds=0.5
 )
-"""Short enough that a test need not wait for anything that happens by the clock."""
+"""Short intervals, so that tests do not wait for timers."""
 
 
 @dataclass
 class Hosts:
-    """Host names of the cluster and the ports that stand for them; what is not named does not resolve."""
+    """Host names of the cluster, and the local ports that they resolve to. Other names do not resolve."""
 
     ports: dict[str, int] = field(default_factory=dict)
     pods: dict[str, list[int]] = field(default_factory=dict)
-    """Ports of hosts that have several addresses."""
+    """Ports of hosts with several addresses."""
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
         if host in self.pods:
@@ -65,7 +65,7 @@ class Hosts:
 
 @dataclass
 class World:
-    """One tenant's namespace, one release's namespace, and the API server as an administrator sees it."""
+    """A tenant's namespace, a release's namespace, and the API server with administrator's rights."""
 
     plane: ControlPlane
     namespace: str
@@ -79,7 +79,7 @@ class World:
         return f"{GROUP}/namespaces/{self.namespace}/mcpservers/{name}{subresource}"
 
     def path(self, plural: str, name: str = "", subresource: str = "") -> str:
-        """URL path of an object beside the servers."""
+        """URL path of an object in the servers' namespace."""
         root = {"deployments": "/apis/apps/v1", "networkpolicies": "/apis/networking.k8s.io/v1"}
         root["poddisruptionbudgets"] = "/apis/policy/v1"
         path = f"{root.get(plural, '/api/v1')}/namespaces/{self.namespace}/{plural}"
@@ -114,18 +114,18 @@ class World:
         return server
 
     def condition(self, name: str, type_: str) -> Json:
-        """A condition of a server; empty while there is none."""
+        """A condition of a server; empty if there is none."""
         conditions = self.server(name).get("status", {}).get("conditions", [])
         return next((c for c in conditions if c["type"] == type_), {})
 
     def is_(self, name: str, type_: str, status: str, word: str = "") -> bool:
-        """Whether a condition is so, by its cause or else its reason, for the current generation."""
+        """Whether a condition has this status, for the given cause or reason, at the current generation."""
         condition = self.condition(name, type_)
         right = condition.get("status") == status and word in ("", cause(condition), condition.get("reason"))
         return right and condition["observedGeneration"] == self.server(name)["metadata"]["generation"]
 
     def documents(self) -> dict[str, bytes]:
-        """The whole documents of the release, as a gateway reads them."""
+        """Complete documents of the release, as a gateway reads them."""
         status, listing = self.request("GET", f"/api/v1/namespaces/{self.release}/configmaps")
         assert status == 200, listing
         reader = DocumentAssembler()
@@ -142,15 +142,13 @@ class World:
         return f"/api/v1/namespaces/{self.release}/configmaps/{name}"
 
     def tokens(self) -> list[str]:
-        """Tokens of servers on stdio, as the gateway finds them in the credentials of the release."""
+        """Tokens of stdio servers, as the gateway finds them in the release's credentials."""
         _, listing = self.request("GET", f"/api/v1/namespaces/{self.release}/secrets")
         values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
         return [msgspec.json.decode(base64.b64decode(value), type=Credential).token for value in values]
 
     def pods_are(self, name: str, available: int) -> None:
-        """Write the status that the Deployment controller would write after a kubelet has started (or lost) the
-        pods.
-        """
+        """Write the Deployment status that the controller would write after pods were started or lost."""
         deployment = self.get(self.path("deployments", name))
         assert deployment is not None
         generation = deployment["metadata"]["generation"]
@@ -161,7 +159,7 @@ class World:
         assert code == 200, answer
 
     async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 2 * LONGEST) -> T:
-        """The first truthy value of `condition`, which is looked at in a thread; AssertionError after `seconds`."""
+        """First truthy value of `condition`, which is called in a thread. Raises AssertionError after `seconds`."""
         value = None
         try:
             async with asyncio.timeout(seconds):
@@ -172,7 +170,7 @@ class World:
         return value
 
     def picture(self) -> str:
-        """Status of each server, policy and tier of this world, for a failing test."""
+        """Status of each server, policy and tier of this world, for the message of a failing test."""
         paths = (self.server_path(""), f"{GROUP}/namespaces/{self.namespace}/toolpolicies", f"{GROUP}/latencytiers")
         listings = [self.request("GET", path.rstrip("/"))[1] for path in paths]
         shown = [{i["metadata"]["name"]: i.get("status") for i in listing.get("items", ())} for listing in listings]
@@ -185,30 +183,30 @@ def _labels(item: Json) -> Json:
 
 @contextlib.contextmanager
 def release_namespace(plane: ControlPlane, namespace: str) -> Any:
-    """A namespace for the release, beside that of the tenant."""
+    """A namespace for the release, separate from the tenant's."""
     name = plane.create_namespace(f"{namespace}-release")
     try:
         yield name
     finally:
-        plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # where a process was killed it would be waited for
+        plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # after a killed process, this would wait for it
         plane.remove_namespace(name)
 
 
 @pytest.fixture
 def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    """A tenant's namespace and a release's on the shared API server."""
+    """A tenant's and a release's namespace on the shared API server."""
     with release_namespace(control_plane, namespace) as release:
         yield World(control_plane, namespace, release)
 
 
 async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configuration:
-    """Configuration with which the operator logs in."""
+    """Configuration with which the operator connects."""
     return await load_configuration(kubeconfig or str(plane.kubeconfig))
 
 
 @contextlib.asynccontextmanager
 async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
-    """An operator that runs while in the context, and releases its Lease on the way out."""
+    """Run an operator within the context. It releases its Lease at the end."""
     kubeconfig = changes.pop("kubeconfig", "")
     settings = settings.replace(namespace=world.release, **changes)
     operator = build(
@@ -229,7 +227,7 @@ async def running(world: World, settings: Settings = QUICK, **changes: Any) -> A
 
 @contextlib.asynccontextmanager
 async def simulated_network(world: World, **how: Any) -> AsyncIterator[Kube]:
-    """A client of the API server, with nodes and a network for the operator's probe behind it while in the context."""
+    """A client of the API server, with simulated nodes and a network for the operator's probe within the context."""
     kube = Kube.connect(await configuration_of(world.plane))
     simulated = asyncio.create_task(SimulatedNetwork(kube, world.release, **how).run(), name="simulated network")
     try:

@@ -29,8 +29,8 @@ UNLISTED: Final = "member of a form beside its properties"
 
 
 def limit_of(error: Exception, *, pairs: bool) -> str:
-    """The limit that an error of a request is, or nothing. `pairs`: whether the value was in a query, a path, a header
-    or a form.
+    """The limit of `openapi-core` that explains an error of a request; empty if none does. `pairs` says whether the
+    value was in a query, a path, a header or a form.
     """
     step: BaseException | None = error
     while step is not None:
@@ -44,7 +44,7 @@ def limit_of(error: Exception, *, pairs: bool) -> str:
 
 
 def _limit(error: Any, *, pairs: bool) -> str:
-    """The limit that an error of `jsonschema` is, or nothing."""
+    """The limit that explains an error of `jsonschema`; empty if none does."""
     schema: dict[str, Any] = error.schema if isinstance(error.schema, dict) else {}
     if error.instance is None and (schema.get("nullable") is True or "allOf" in error.relative_schema_path):
         return NULLABLE
@@ -65,7 +65,7 @@ def _limit(error: Any, *, pairs: bool) -> str:
 
 
 def _is_scalar(text: str) -> bool:
-    """Whether a text is a number or a boolean of JSON."""
+    """Whether a text is a JSON number or boolean."""
     try:
         return not isinstance(json.loads(text), str | dict | list)
     except ValueError:
@@ -73,7 +73,7 @@ def _is_scalar(text: str) -> bool:
 
 
 def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """A schema and those within it, without their references."""
+    """A schema and its subschemas, without following references."""
     if isinstance(schema, dict):
         yield schema
         for below in schema.values():

@@ -25,12 +25,12 @@ from waiting import until_async
 
 EXAMPLE: Final = REPOSITORY / "examples" / "traces"
 INTERNAL: Final = 1
-"""Kind of a span; 2 is a server's, 3 a client's."""
+"""Kind of an internal span; 2 is a server's, 3 a client's."""
 
 
 @dataclass(frozen=True)
 class CollectedSpan:
-    """A span as the collector wrote it."""
+    """A span in the collector's output."""
 
     service: str
     name: str
@@ -43,7 +43,7 @@ class CollectedSpan:
 
 
 def collector_program() -> str:
-    """Path of the program. Skips the test where it is not there, and fails it in CI."""
+    """Path of the program. If it is missing, skips the test, or fails it in CI."""
     done = subprocess.run(
         [REPOSITORY / "hack" / "otel", "collector", "--kept"], capture_output=True, text=True, check=False, timeout=20
     )
@@ -57,14 +57,14 @@ def collector_program() -> str:
 
 @dataclass(frozen=True)
 class RunningCollector:
-    """A collector that listens."""
+    """A running collector."""
 
     file: Path
     grpc: int
     http: int
 
     def variables(self, protocol: str) -> dict[str, str]:
-        """Variables of OpenTelemetry that lead here."""
+        """Environment variables of OpenTelemetry for this collector."""
         return {
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.grpc if protocol == 'grpc' else self.http}",
             "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
@@ -74,15 +74,15 @@ class RunningCollector:
         }
 
     def written(self, kind: str) -> Iterator[tuple[str, Any]]:
-        """Service and content of each resource, of `resourceSpans`, `resourceMetrics` or `resourceLogs`."""
+        """Service and content of each resource in `resourceSpans`, `resourceMetrics` or `resourceLogs`."""
         for line in self.file.read_text().splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # the last line, while it is being written
+            with contextlib.suppress(json.JSONDecodeError):  # the last line may be incomplete
                 for each in json.loads(line).get(kind, []):
                     attributes = {attribute["key"]: attribute["value"] for attribute in each["resource"]["attributes"]}
                     yield attributes["service.name"]["stringValue"], each
 
     def spans(self) -> list[CollectedSpan]:
-        """All spans so far, by time."""
+        """All spans so far, sorted by time."""
         spans = [
             CollectedSpan(
                 service,
@@ -101,7 +101,7 @@ class RunningCollector:
         return sorted(spans, key=lambda span: span.start_ns)
 
     def metrics(self) -> dict[str, Any]:
-        """The last reading of each metric, by its name."""
+        """Last value of each metric, by name."""
         return {
             metric["name"]: metric
             for _, resource in self.written("resourceMetrics")
@@ -110,7 +110,7 @@ class RunningCollector:
         }
 
     def logs(self) -> dict[str, list[str]]:
-        """Messages by service."""
+        """Log messages by service."""
         bodies: dict[str, list[str]] = {}
         for service, resource in self.written("resourceLogs"):
             for scope in resource["scopeLogs"]:
@@ -120,7 +120,7 @@ class RunningCollector:
 
 @contextlib.asynccontextmanager
 async def collector(folder: Path, *, zipkin: int = 0) -> AsyncIterator[RunningCollector]:
-    """A collector on free ports; `zipkin`: port of a Zipkin that gets its traces."""
+    """A collector on free ports. `zipkin` is the port of a Zipkin server for its traces."""
     made = RunningCollector(folder / "telemetry.jsonl", free_port(), free_port())
     ports = {"GRPC_PORT": str(made.grpc), "HTTP_PORT": str(made.http), "ZIPKIN_PORT": str(zipkin or free_port())}
     process = await asyncio.create_subprocess_exec(

@@ -15,7 +15,7 @@ as_another_user = pytest.mark.skipif(
 
 
 def foreign_socket() -> socket.socket:
-    """A TCP socket that belongs to NOBODYS_UID: a socket stays that of the user who opened it."""
+    """A TCP socket owned by NOBODYS_UID: a socket keeps the user who opened it."""
     os.seteuid(NOBODYS_UID)
     try:
         return socket.socket()

@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Receiver(ThreadingHTTPServer):
-    """Server that keeps what is sent to it by OTLP over HTTP, and its headers. `status` is its answer."""
+    """Server that stores OTLP requests over HTTP with their headers. `status` is the status of its answers."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -66,11 +66,11 @@ class _Handler(BaseHTTPRequestHandler):
                     self.server.spans += scope.spans
 
     def log_message(self, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 def attributes(of: Any) -> dict[str, str]:
-    """Those of a span, or of a resource, that are strings."""
+    """String attributes of a span or a resource."""
     return {attribute.key: attribute.value.string_value for attribute in of.attributes}
 
 

@@ -1,4 +1,4 @@
-"""Tokens of the gateway itself, for one resource each, and the trust of a gateway that takes them."""
+"""The gateway's own tokens, for one resource each, and the settings of a gateway that accepts them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OwnIssuer:
         self.trust = Trust((OwnTokens(HERE, self._keys, [Issuer(issuer=ISSUER)], now=time.time),))
 
     async def token(self, path: str) -> str:
-        """A token for a path of the gateway and what is below it; empty: for everything."""
+        """A token for a path of the gateway and everything below it; an empty path means all paths."""
         now = time.time()
         session = ClientSession(
             id="",

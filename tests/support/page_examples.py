@@ -22,15 +22,15 @@ _SOURCES: Final = {"url", "image", "package", "command"}
 
 
 class Example(NamedTuple):
-    """One object of a page."""
+    """One object on a page."""
 
     where: str
-    """Page and line, as in `docs/configure/tiers.md:8`."""
+    """Page and line, for example `docs/configure/tiers.md:8`."""
     manifest: dict[str, Any]
 
 
 def pages() -> list[Path]:
-    """Pages and files with manifests, below the root of the repository."""
+    """Pages and files with manifests, relative to the root of the repository."""
     written = [
         ROOT / "README.md",
         *ROOT.glob("docs/**/*.md"),
@@ -43,7 +43,7 @@ def pages() -> list[Path]:
 
 
 def examples(page: Path) -> Iterator[Example]:
-    """Objects that a page shows. A `spec` alone is completed to an object of the kind that has its fields."""
+    """Objects on a page. A bare `spec` is completed to an object of the kind that has its fields."""
     for line, text in _texts(page):
         for document in yaml.load_all(text, yaml.CSafeLoader):
             manifest = _manifest(document)
@@ -52,21 +52,21 @@ def examples(page: Path) -> Iterator[Example]:
 
 
 def values(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Page and line of each block of values of the chart, and the values."""
+    """Page, line and content of each block of chart values."""
     for line, text in _texts(page):
         for document in yaml.load_all(text, yaml.CSafeLoader):
             if isinstance(document, dict) and document.keys() <= _keys_of_values():
                 yield f"{page.relative_to(ROOT)}:{line}", document
 
 
-@functools.cache  # every page is asked while tests are collected, in each worker
+@functools.cache  # cached: test collection reads every page in each worker
 def _keys_of_values() -> frozenset[str]:
     """Keys at the top of the chart's values.yaml."""
     return frozenset(yaml.load((ROOT / "charts/fairlead/values.yaml").read_text(), yaml.CSafeLoader))
 
 
 def _texts(page: Path) -> Iterator[tuple[int, str]]:
-    """Line at which a text in YAML begins, and the text."""
+    """First line of a YAML text, and the text."""
     text = page.read_text("utf-8")
     if page.suffix != ".md":
         yield 1, text
@@ -76,7 +76,7 @@ def _texts(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def _manifest(document: Any) -> dict[str, Any] | None:
-    """None for what is not a manifest."""
+    """The manifest; None if the object is not a manifest."""
     if not isinstance(document, dict):
         return None
     if "apiVersion" in document and "kind" in document:

@@ -1,7 +1,7 @@
-"""Follows a page as its reader does: its commands one after the other in a shell, as they stand.
+"""Runs the commands of a page unchanged in a shell, one after the other, as a reader would.
 
-Ports of the page are other ones here, as those may be taken. A line that ends in `&` goes on beside the rest, until the
-reader leaves; what it listens on is waited for, as a person would.
+The page's ports are replaced by free ones. A line that ends in `&` runs in the background until the reader leaves; the
+reader waits for its port.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from waiting import until
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """The code blocks of a page's text that are in a language."""
+    """Code blocks of a page in a given language."""
     return re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
 
 
 def sections(page: Path) -> dict[str, list[str]]:
-    """The blocks of shell commands of a page, by the heading that they stand below."""
+    """Blocks of shell commands on a page, by heading."""
     blocks_by_heading: dict[str, list[str]] = {}
     for part in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)[1:]:
         heading, _, text = part.partition("\n")
@@ -34,7 +34,7 @@ def sections(page: Path) -> dict[str, list[str]]:
 
 
 class Reader:
-    """Reader who follows a page's commands; use it as a context. `ports` are those that the page, or the environment,
+    """Reader who follows the commands of a page; a context manager. `ports` are those that the page or the environment
     names.
     """
 
@@ -53,19 +53,19 @@ class Reader:
         self.leave()
 
     def leave(self) -> None:
-        """End what goes on beside."""
+        """End background commands."""
         for process in reversed(self._beside):
             os.killpg(process.pid, signal.SIGTERM)
         for process in self._beside:
             try:
                 process.wait(10)
-            except subprocess.TimeoutExpired:  # some wait for their connected clients
+            except subprocess.TimeoutExpired:  # some wait for their clients to disconnect
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
         self._beside.clear()
 
     def here(self, text: str) -> str:
-        """Text of the page, with the ports of this place."""
+        """Text of the page with this reader's ports."""
         for port, free in self._ports.items():
             text = re.sub(rf"\b{port}\b", free, text)
         return text
@@ -89,7 +89,7 @@ class Reader:
         return printed + self._run(script, seconds)
 
     def listens(self, port: int) -> None:
-        """Wait until somebody does. AssertionError."""
+        """Wait until a port is open. Raises AssertionError."""
         until(f"a listener on {port}", lambda: listens(int(self._ports[str(port)])), seconds=90)
 
     def _run(self, script: str, seconds: float) -> str:
@@ -108,7 +108,7 @@ class Reader:
             try:
                 out, err = shell.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(shell.pid, signal.SIGKILL)  # what the shell has started, such as a build, too
+                os.killpg(shell.pid, signal.SIGKILL)  # also the children of the shell, such as a build
                 raise
         assert shell.returncode == 0, f"{script}\n{out}\n{err[-3000:]}"
         return out

@@ -35,11 +35,11 @@ METHODS: Final = ("tools/call", "prompts/get", "resources/read")
 QUESTION: Final = "question"
 ERROR: Final = "error"
 WAYS: Final = (QUESTION, ERROR)
-"""How a server asks: a request in mid-call, or `input_required` of a modern server; or the error -32042."""
+"""Ways in which a server asks: a request during the call, `input_required` of a modern server, or the error -32042."""
 SERVERS: Final = {"modern": MODERN, "legacy": LEGACY, "forms-alone": FORMS_ALONE}
 """Revision by name of the server."""
 TIMEOUT_MS: Final = 10_000
-"""Time of a call, of which a repeated one is held back for a part."""
+"""Timeout of a call. A repeated call is delayed for a part of this time."""
 SESSIONS: Final = ("Shared", "PerClient")
 DONE: Final[dict[str, Any]] = {"content": [{"type": "text", "text": "done"}], "messages": [], "contents": []}
 
@@ -84,16 +84,16 @@ TEXT: Final = "text"
 
 @dataclass
 class Outcome:
-    """Outcome of one call for a client, which repeated or continued it once the page was opened."""
+    """Outcome of one call for a client that repeats or continues it after the page was opened."""
 
     form: str
-    """How it was asked: INPUT, ASKED, REQUIRED, or TEXT, which asks nothing."""
+    """Form of the question: INPUT, ASKED, REQUIRED, or TEXT for none."""
     params: list[dict[str, Any]] = field(default_factory=list)
     """Params of each question."""
     completed: list[dict[str, Any]] = field(default_factory=list)
     """Params of `notifications/elicitation/complete`."""
     text: str = ""
-    """Text for a person, of the result or of the error."""
+    """Text for users in the result or the error."""
     last: dict[str, Any] = field(default_factory=dict)
     """Last message."""
 
@@ -121,9 +121,9 @@ class PageServer:
         self.late = 0
         self.odd: dict[str, Any] = {}
         self.completes: asyncio.Queue[dict[str, Any]] | None = None
-        """Params of `notifications/elicitation/complete` to send on the GET stream of a session, if it has any."""
+        """Params of `notifications/elicitation/complete` to send on a session's GET stream, if there is one."""
         self.completed = asyncio.Event()
-        """Set once all of them were sent."""
+        """Set after all of them were sent."""
         self.calls: list[dict[str, Any]] = []
         self.declared: list[Any] = []
         self.cancelled: list[Any] = []
@@ -153,7 +153,7 @@ class PageServer:
         return reply.send(202)
 
     def complete(self, params: dict[str, Any]) -> None:
-        """Say on the GET stream that a page is done with."""
+        """Announce on the GET stream that a page is finished."""
         assert self.completes is not None
         self.completed.clear()
         self.completes.put_nowait(params)
@@ -193,7 +193,7 @@ class PageServer:
         reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": self.elicitation()})
         await reply.flush()
         told = await answer
-        if "error" in told:  # as SDKs do: the tool fails with the message
+        if "error" in told:  # like SDKs: the tool fails with the message
             self._end(request, reply, f"cannot ask: {told['error']['message']}")
         elif told["result"]["action"] != "accept":
             self._end(request, reply, "declined")
@@ -268,7 +268,7 @@ class PageWorld:
         session: str = "Shared",
         response: dict[str, Any] | None = None,
     ) -> Outcome:
-        """Call, have the page opened when asked for it, and go on; every message is held against the schema."""
+        """Make a call, open the page if asked, and continue. Every message is validated against the schema."""
         self.servers[server].opened = False
         params = params_of(server, session, way, method)
         if kind.revision == MODERN:
@@ -321,7 +321,7 @@ class PageWorld:
     async def _exchange(
         self, kind: PageClient, server: str, request: Ask, response: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Messages to a legacy client until its answer; each question gets `response` once the page is open."""
+        """Messages to a legacy client up to its answer. Each question gets `response` after the page is open."""
         messages: list[dict[str, Any]] = []
         async with await Wire.connect(self.gateway) as wire, asyncio.timeout(30):
             wire.send(request)
@@ -380,7 +380,7 @@ async def session_as(gateway: Gateway, kind: PageClient) -> str:
 
 @contextlib.asynccontextmanager
 async def page_world(folder: Path, **settings: Any) -> AsyncIterator[PageWorld]:
-    """A gateway with each server, once `Shared` and once `PerClient`."""
+    """A gateway with each server, both as `Shared` and as `PerClient`."""
     servers = {name: PageServer(revision) for name, revision in SERVERS.items()}
     async with contextlib.AsyncExitStack() as stack:
         raw = {name: await stack.enter_async_context(raw_server(each.handle)) for name, each in servers.items()}

@@ -49,20 +49,20 @@ APIS: Mapping[str, Callable[[SchemaCheck], ScriptedApi]] = {
     "bedrock": BedrockApi,
 }
 FRONTS = ("chat", "responses", "anthropic", "gemini")
-"""Families with an SDK here."""
+"""Families whose SDK is tested here."""
 PAIRS = [(front, provider) for front in FRONTS for provider in FORMATS if front != provider]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "integer"}}}
 KEY = "no-key"
 
 
 def spoken(front: str, provider: str) -> WireFormat:
-    """The format of one, or the pair of two."""
+    """Format of a single name, or the pair of formats of two names."""
     return FORMATS[front] if front == provider else pair(FORMATS[front], FORMATS[provider])
 
 
 @dataclass
 class Wire:
-    """A provider that says one turn after the other, and what it was asked."""
+    """A provider that answers one turn after the other, and records its requests."""
 
     front: str
     provider: str
@@ -70,9 +70,9 @@ class Wire:
     requests: list[dict[str, Any]] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     cuts: Sequence[int] = ()
-    """Lengths of the pieces in which the answer comes, in turn; in one without any."""
+    """Lengths of the pieces of the answer, repeated in turn; empty for one piece."""
     alive: bool = False
-    """Whether a sign of life stands behind every event."""
+    """Whether a keep-alive follows every event."""
 
     def __post_init__(self) -> None:
         self._api = APIS[self.provider](draft_error)
@@ -123,7 +123,7 @@ class Wire:
             yield stream.write_error(LlmError(502, str(error), "bad_answer"), error.error)
 
     def _events(self, wire: WireFormat, turn: ScriptedTurn, out: Any) -> Sequence[bytes]:
-        """Data of the provider's events, or of those that stand for a document."""
+        """Data of the provider's events, or of the events that are equivalent to a document."""
         if turn.ignores_stream:
             whole = self._api.whole(turn, len(self.requests), out) if turn.whole is None else turn.whole.encode()
             return wire.whole_events(whole)
@@ -142,7 +142,7 @@ def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 @dataclass
 class Said:
-    """An answer as a client has it at its end."""
+    """An answer as the client has it at the end."""
 
     text: str = ""
     thoughts: str = ""
@@ -167,13 +167,13 @@ def ask(
     alive: bool = False,
     **members: Any,
 ) -> tuple[Said, Wire]:
-    """One request of a family's SDK, with a tool of the caller's."""
+    """Send one request with a family's SDK, with a tool of the caller."""
     wire = Wire(front, provider, turns, cuts=cuts, alive=alive)
     return CLIENTS[front](wire, stream, members), wire
 
 
 def http(wire: Wire) -> httpx2.Client:
-    """A client whose requests go to the wire."""
+    """An HTTP client whose requests go to the wire."""
     return httpx2.Client(transport=httpx2.MockTransport(wire))
 
 
@@ -288,9 +288,9 @@ def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
 
 
 def _called(call: Any) -> tuple[str, Any]:
-    """Name and arguments of a call of Chat Completions; of a custom tool its text."""
+    """Name and arguments of a Chat Completions call; the text for a custom tool."""
     if call.type == "custom":
-        custom = call.custom if isinstance(call.custom, dict) else call.custom.model_dump()  # streams leave it untyped
+        custom = call.custom if isinstance(call.custom, dict) else call.custom.model_dump()  # untyped in streams
         return custom["name"], custom["input"]
     return call.function.name, _json(call.function.arguments)
 

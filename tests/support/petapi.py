@@ -71,12 +71,12 @@ OUTPUTS = {"getPet": OBJECT, "listPets": LIST}
 
 @dataclass
 class Pets:
-    """Answers of the API: those that a test gives, by path, or else those of an API of pets."""
+    """Answers of the API: those of the test, by path, else those of the pets."""
 
     answers: dict[str, tuple[int, bytes, dict[str, str]]] = field(default_factory=dict)
-    """By path: status, body and headers (`kind` is the content type)."""
+    """Status, body and headers by path (`kind` is the content type)."""
     hold: asyncio.Event | None = None
-    """While it is there and not set, answers wait."""
+    """If present and not set, answers wait for it."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         path = request.path.partition("?")[0]
@@ -109,14 +109,14 @@ def api_url(server: RawServer) -> str:
 
 
 def api_catalog(server: RawServer, *tools: ToolEntry, **more: Any) -> Catalog:
-    """The operations of pets and `tools`, behind the server."""
+    """Catalog of the operations of pets and `tools`, served by the server."""
     own = [operation_tool(name, operation, output=OUTPUTS.get(name)) for name, operation in OPERATIONS.items()]
     endpoint = OpenApiEndpoint(url=api_url(server))
     return catalog("pets", endpoint, [*own, *tools], **more)
 
 
 def stored_credential(folder: Path, **members: Any) -> CredentialRef:
-    """A credential as the operator stores it off a cluster."""
+    """A credential in the form in which the operator stores it outside of a cluster."""
     (folder / "credentials").mkdir(exist_ok=True)
     (folder / "credentials" / "api.json").write_text(json.dumps(members))
     return CredentialRef(secret="api", key="k", hash="1")

@@ -30,11 +30,11 @@ DOCUMENT: dict[str, Any] = {
         "/broken": {"get": "no Operation Object"},
     },
 }
-"""Three operations that become tools, and one that cannot: it is text."""
+"""Document with three operations that become tools, and one that cannot, because its answer is text."""
 
 
 def document(**paths: Any) -> dict[str, Any]:
-    """The document, with other operations at some of its paths; those of None are missing."""
+    """The document with operations at some paths replaced; those with None are removed."""
     changed = copy.deepcopy(DOCUMENT)
     for path, operations in paths.items():
         name = "/" + path
@@ -45,7 +45,7 @@ def document(**paths: Any) -> dict[str, Any]:
 
 
 class DocumentHost:
-    """Serves a document with its ETag; `seen` are the tags of `If-None-Match` that clients sent."""
+    """Serves a document with its ETag. `seen` contains the `If-None-Match` values of clients."""
 
     def __init__(self, served: dict[str, Any]) -> None:
         self.served = served

@@ -46,7 +46,7 @@ def tool(name: str, description: str = "", **more: Any) -> dict[str, Any]:
 
 @dataclass
 class World:
-    """One pinned server; operators come and go, the documents stay."""
+    """One pinned server. Operators are replaced; the documents stay."""
 
     script: Script = field(default_factory=Script)
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
@@ -80,7 +80,7 @@ class World:
         await self.reconciler.reconcile(KEY)
 
     async def answer(self, *tools: dict[str, Any]) -> None:
-        """The server lists that from now on, and has been asked."""
+        """Change the server's list, and wait until the operator has read it."""
         assert self.reconciler is not None
         if tools:
             self.script.tools = list(tools)
@@ -126,7 +126,7 @@ class World:
         return condition
 
     def ask(self, approval: str, by: str = "ann") -> None:
-        """An administrator approves at a gateway."""
+        """Approve at a gateway, as an administrator."""
         self.approvals.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
 
     def held_hash(self) -> str:

@@ -72,7 +72,7 @@ class Pki:
         return self._issue(f"user-{name}", subject)
 
     def kubeconfig(self, user: str, groups: Sequence[str], server: str) -> str:
-        """A kubeconfig (JSON, which is YAML) with everything embedded, so that the file can be moved."""
+        """A kubeconfig (JSON, which is YAML) with embedded certificates, so that the file can be moved."""
 
         def embedded(path: Path) -> str:
             return base64.b64encode(path.read_bytes()).decode()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 GARBAGE: Final = {"GOGC": "400"}
-"""Go collects when the heap has grown fivefold, not twofold: a fifth less processor time for 100 MB more."""
+"""Go collects after fivefold instead of twofold growth of the heap: a fifth less processor time for 100 MB more."""
 
 
 class Program:
-    """One child process with its log; `kill` is SIGKILL, because nothing here has state worth a goodbye."""
+    """One child process with its log. `kill` sends SIGKILL, because no program here has state to save."""
 
     def __init__(self, name: str, command: list[str], log: Path) -> None:
         self.name = name
@@ -26,7 +26,7 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; the log is appended to. Does nothing while it runs."""
+        """Start the program and append its output to the log. No-op while it runs."""
         if self.running:
             return
         setpriv = shutil.which("setpriv")
@@ -48,18 +48,18 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The process id; only while it runs."""
+        """Process id; only valid while it runs."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
     def kill(self) -> None:
-        """End it now and wait until it is gone (the API server's SIGTERM takes 60 s with watches open)."""
+        """Kill the process and wait until it has ended (the API server needs 60 s for SIGTERM with open watches)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(timeout=10)
             self._process = None
 
     def tail(self, lines: int = 15) -> str:
-        """The end of its log, for a failure's message."""
+        """End of its log, for error messages."""
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Final
 
 SECONDS: Final = 20
-"""For connecting, and for each read."""
+"""Timeout of connecting and of each read."""
 
 
 class KeptConnections:
-    """Idle HTTPS connections to one port of loopback, for any number of threads; `close` them at the end."""
+    """Idle HTTPS connections to one loopback port, for any number of threads. Must be closed at the end."""
 
     def __init__(self, port: int, tls: ssl.SSLContext) -> None:
         self._port = port
@@ -23,7 +23,7 @@ class KeptConnections:
         self._idle: list[http.client.HTTPSConnection] = []
 
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, str]:
-        """Status and text of the answer. Raises OSError or http.client.HTTPException while the server is away."""
+        """Status and text of the answer. Raises OSError or http.client.HTTPException while the server is down."""
         try:
             connection = self._idle.pop()  # atomic: `if` and `pop` would be two steps
         except IndexError:
@@ -32,12 +32,12 @@ class KeptConnections:
             return self._exchange(connection, method, path, body, headers)
         except TimeoutError:
             raise
-        except (OSError, http.client.HTTPException):  # closed meanwhile, before the request was read
+        except (OSError, http.client.HTTPException):  # the idle connection was closed before the request was read
             self.close()
             return self._exchange(self._opened(), method, path, body, headers)
 
     def close(self) -> None:
-        """Close what is idle; the next request opens a new one."""
+        """Close idle connections. The next request opens a new one."""
         while self._idle:
             self._idle.pop().close()
 

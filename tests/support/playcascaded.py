@@ -1,4 +1,4 @@
-"""A cascaded engine of the gateway as an engine of a played session: its three servers are scripted."""
+"""A cascaded engine of the gateway as the engine of a played session. Its three servers are scripted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from speechworld import RealtimeClient
 from voicetables import CASCADE as CASCADE_TABLE
 
 _LOUD_BYTE = base64.b64decode(LOUD)[1]
-"""Half of each sample of speech, and no part of silence."""
+"""Byte that is half of each sample of speech, and never occurs in silence."""
 
 
 class CascadedPlayTalk(RealtimePlayClient):
@@ -37,7 +37,7 @@ class CascadedPlayTalk(RealtimePlayClient):
 
     @property
     def spoken_bytes(self) -> tuple[int, int]:
-        """Bytes of speech alone, as an engine leaves silence between turns away."""
+        """Bytes of speech only, because an engine drops silence between turns."""
         word = base64.b64decode(LOUD).count(_LOUD_BYTE)
         return self._words * word, sum(audio.count(_LOUD_BYTE) for audio, _ in self._servers.transcription_requests)
 
@@ -67,7 +67,7 @@ class CascadedPlayTalk(RealtimePlayClient):
 
 
 class CascadedPlay:
-    """Speech to text, a model and text to speech behind one another."""
+    """A chain of speech to text, a model and text to speech."""
 
     name = "cascaded engine"
     agent = "qa"

@@ -1,4 +1,4 @@
-"""All engines that a session is played over."""
+"""All engines over which a session is played."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playrealtime import RealtimePlay
 
 
 def engines() -> list[PlayEngine]:
-    """All engines, made for each test."""
+    """All engines, created for each test."""
     return [
         RealtimePlay(),
         LivePlay("Gemini 3.8 Live", NEW, hears_first=True),

@@ -1,4 +1,4 @@
-"""A speech engine that a session is played over, as the player sees it: a scripted provider, and a client of it."""
+"""A speech engine for played sessions, from the player's point of view: a scripted provider and its client."""
 
 from __future__ import annotations
 
@@ -10,88 +10,89 @@ from typing import Any, Final, Protocol
 from fairlead_speech.scripted import MadeCall, SpeechScript
 
 FRAME_SECONDS: Final = 0.04
-"""Between two pieces of the user's speech, each of which is a word."""
+"""Seconds between two pieces of the user's speech, each of which is a word."""
 Table = dict[str, dict[str, set[str]]]
 
 
 class PlayTalk(Protocol):
-    """One session, seen from its client and from the model."""
+    """One session, from the client's and the model's point of view."""
 
     @property
     def provider_tools(self) -> list[str]:
-        """Names of the functions that the model has."""
+        """Names of the functions that the model has received."""
         ...
 
     @property
     def spoken_bytes(self) -> tuple[int, int]:
-        """Bytes of audio that the client sent, and that the model heard."""
+        """Bytes of audio that the client sent and the model received."""
         ...
 
     @property
     def heard_bytes(self) -> int:
-        """Bytes of audio that the client got."""
+        """Bytes of audio that the client received."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether the model has finished what it says."""
+        """Whether the model has finished speaking."""
         ...
 
     def transcript(self) -> str:
-        """All that the client was told the model said."""
+        """Transcript of the model's speech as sent to the client."""
         ...
 
     def images(self) -> list[tuple[str, str]]:
-        """Ids of calls and media types of what came to the client as events."""
+        """Ids of calls, and media types of the images that the client received as events."""
         ...
 
     def made(self) -> dict[str, MadeCall]:
-        """Calls that the model made, by their ids."""
+        """Calls of the model by id."""
         ...
 
     def shown(self) -> list[tuple[float, frozenset[str]]]:
-        """When the model got which functions, by the monotonic clock."""
+        """Times at which the model received functions, and their names, by the monotonic clock."""
         ...
 
     def results(self) -> dict[str, tuple[float, str]]:
-        """When the model got a call's result, and its text."""
+        """Times at which the model received a call's result, and its text."""
         ...
 
     async def begin(self, words: str) -> None:
-        """The user says some words; the end of it is not heard yet."""
+        """The user says some words. The end of the turn is not detected yet."""
         ...
 
     async def finish(self) -> None:
-        """The user has spoken: the words are heard, where they were not before."""
+        """The user's turn ends, and the words are transcribed if they were not before."""
         ...
 
     async def ask(self) -> None:
-        """Have the model answer, where it does not by itself."""
+        """Request an answer of the model, if it does not answer on its own."""
         ...
 
     async def wish(self, tier: str) -> None:
-        """Ask the gateway for a tier."""
+        """Request a tier from the gateway."""
         ...
 
 
 class PlayEngine(Protocol):
-    """An engine. What a provider is, what its sessions are like, and which tools a tier has for it."""
+    """An engine: its provider, its sessions, and the tools of each tier."""
 
     name: str
     agent: str
-    """Agent whose key the client has."""
+    """Agent whose API key the client uses."""
     table: Table
     """Tools that each tier adds for the agent."""
     hears_first: bool
-    """Whether tools that follow from words are there before the model answers them; else with the next turn."""
+    """Whether the tools that words select are available before the model answers these words; otherwise from the next
+    turn."""
     hears_partials: bool
-    """Whether words are known before the user has spoken to the end."""
+    """Whether words are transcribed before the user has finished speaking."""
     asked_with_tools: bool
-    """Whether the model gets tools with each request, and not before."""
+    """Whether the model receives tools only with each request."""
 
     def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
-        """Entries of the file of providers, while `serving`; their names begin with that one. `host` is where the
-        gateway reaches this machine.
+        """Entries of the providers file, while `serving`. Their names begin with the given name. `host` is the address
+        of this machine for the gateway.
         """
         ...
 
@@ -105,7 +106,7 @@ class PlayEngine(Protocol):
 
 
 async def spoken(words: str, send: Callable[[], Awaitable[None]]) -> None:
-    """Say words, one a frame; `send` sends a frame."""
+    """Speak words, one per frame. `send` sends a frame."""
     for _ in words.split():
         await send()
         await asyncio.sleep(FRAME_SECONDS)

@@ -89,14 +89,14 @@ class LivePlayTalk:
         await self._client.hear(QUIET)
 
     async def ask(self) -> None:
-        """Nothing: the model answers who has spoken."""
+        """No-op: the model answers on its own after the user has spoken."""
 
     async def wish(self, tier: str) -> None:
         await self._client.send(fairleadSessionUpdate={"tier": tier})
 
 
 class LivePlay:
-    """Gemini Live, by one of its models."""
+    """Gemini Live with one of its models."""
 
     agent = "s2s"
     table = SPEECH_TABLE

@@ -20,7 +20,7 @@ from voicetables import SPEECH as SPEECH_TABLE
 
 @contextlib.asynccontextmanager
 async def session_of(base: str, key: str, model: str) -> AsyncIterator[RealtimeClient]:
-    """A client that asks for each answer itself, and interrupts what it hears."""
+    """A client that requests each answer itself, and interrupts the model when the user speaks."""
     detection = {"type": "server_vad", "create_response": False, "interrupt_response": True}
     audio = {"input": {"transcription": {"model": "any"}, "turn_detection": detection}}
     headers = {"Authorization": f"Bearer {key}"}
@@ -41,12 +41,12 @@ async def session_of(base: str, key: str, model: str) -> AsyncIterator[RealtimeC
 
 
 class RealtimePlayClient:
-    """The client's side of a session. It asks for each answer, once it has read what the user said."""
+    """The client's side of a session. It requests each answer after it has received the user's transcript."""
 
     loud = SPEECH
     """Audio of a word."""
     quiet = SILENCE
-    """Audio of the pause behind a turn."""
+    """Audio of the pause after a turn."""
 
     def __init__(self, client: RealtimeClient) -> None:
         self._client = client

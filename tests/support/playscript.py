@@ -13,17 +13,17 @@ from typing import Final, Literal
 from fairlead_speech.scripted import SpeechScript, SpokenCall, SpokenReply
 
 HOLD: Final = "lighthouse bells"
-"""Words of a search that is answered never."""
+"""Query of a search that is never answered."""
 WAITS: Final = "Let me see."
-"""Answer of a model whose tools come with the next turn."""
+"""Answer of a model that gets its tools only with the next turn."""
 WELL: Final = "Well then?"
 End = Literal["answered", "interrupted", "cancelled"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One exchange. A step that is `interrupted` ends behind the first sentence of the answer, which is a single word;
-    one that is `cancelled` ends while its calls run: by what the user says next.
+    """One exchange. An `interrupted` step ends after the first sentence of the answer, which is a single word. A
+    `cancelled` step ends while its calls run, when the user speaks again.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Step:
     in its round: some engines then go on with every result by itself.
     """
     wish: str = ""
-    """Tier that the client asks for before, as a command of who leads the game; empty: by what is said."""
+    """Tier that the client requests first, as a command of the game master; empty if the words select the tier."""
     refused: bool = False
-    """Whether the calls are of tools that are not shown."""
+    """Whether the calls are of hidden tools."""
     end: End = "answered"
 
     @property
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def asks(self) -> bool:
-        """Whether words of the user have to bring other tools."""
+        """Whether the user's words must select other tools."""
         return not self.wish and self.tier in ("standard", "deep") and self.name not in ("greeting", "image")
 
 
@@ -154,7 +154,7 @@ class Turn:
 
 
 def turns(step: Step, *, late: bool) -> list[Turn]:
-    """Turns of a step. `late`: the engine's tools follow what is said with the next turn alone."""
+    """Turns of a step. `late` means that selected tools are available only in the next turn."""
     texts = [SpokenReply("", calls) for calls in step.rounds]
     if step.answer:
         texts.append(SpokenReply(step.answer, held=asyncio.Event() if step.end == "interrupted" else None))
@@ -164,7 +164,7 @@ def turns(step: Step, *, late: bool) -> list[Turn]:
 
 
 def script(steps: Sequence[Step], *, late: bool) -> SpeechScript:
-    """All replies of a session, and all that is heard, in their order."""
+    """All replies and all user speech of a session, in order."""
     turns_of_steps = [turn for step in steps for turn in turns(step, late=late)]
     return SpeechScript(
         *(reply for turn in turns_of_steps for reply in turn.replies),

@@ -35,11 +35,11 @@ PICTURE_SECONDS: Final = 1.6
 
 @dataclass
 class Endpoints:
-    """A search engine and a model of pictures."""
+    """A search engine and an image model."""
 
     port: int = 0
     held: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a search has come that is answered never."""
+    """Set when the search has arrived that is never answered."""
     images_drawn: int = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -70,12 +70,12 @@ class Endpoints:
 
 @dataclass(frozen=True)
 class PlayWorld:
-    """A gateway with all eight servers, and keys of agents."""
+    """A gateway with all eight servers, and API keys of agents."""
 
     base: str
     keys: dict[str, str]
     endpoints: Endpoints | None = None
-    """None: the servers ask nobody."""
+    """None if the servers send no requests."""
 
 
 def _copied(folder: Path, port: int) -> None:
@@ -93,7 +93,7 @@ def _copied(folder: Path, port: int) -> None:
 
 @contextlib.asynccontextmanager
 async def play_world(folder: Path, engines: Sequence[PlayEngine]) -> AsyncIterator[PlayWorld]:
-    """The example with the providers of these engines, once every tier shows what it is to show."""
+    """The example with the providers of these engines. Starts after every tier shows its expected tools."""
     async with contextlib.AsyncExitStack() as stack:
         endpoints = await stack.enter_async_context(Endpoints().serving())
         for engine in engines:

@@ -1,4 +1,4 @@
-"""Pod templates of McpServers: what everybody may set, and what needs an `unrestrictedPodTemplate`."""
+"""Pod templates of McpServers: those that anybody may set, and those that need an `unrestrictedPodTemplate`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ Json = dict[str, Any]
 
 
 def pod(**spec: Any) -> Json:
-    """A template with these members of the pod's spec."""
+    """A template with these members in the pod's spec."""
     return {"spec": spec}
 
 
 def server(**container: Any) -> Json:
-    """A template about the container of the server."""
+    """A template with these members in the server's container."""
     return pod(containers=[{"name": "server", **container}])
 
 
 def secured(**context: Any) -> Json:
-    """A template about that container's security context."""
+    """A template with these members in that container's security context."""
     return server(securityContext=context)
 
 
@@ -89,7 +89,7 @@ REFUSED: dict[str, list[Json]] = {
     ],
     "kind": [{"kind": "Pod"}],
 }
-"""Path below `spec.podTemplate` that is refused, and templates that are refused for it."""
+"""Paths below `spec.podTemplate` that are refused, with refused templates."""
 
 NULLS: list[Json] = [
     secured(allowPrivilegeEscalation=None),
@@ -102,7 +102,7 @@ NULLS: list[Json] = [
     {"metadata": {"annotations": None}},
     {"spec": None},
 ]
-"""Templates that would take away what holds a pod; null says nothing there."""
+"""Templates with null values that would remove restrictions of the pod. A null has no effect."""
 
 TEMPLATES = [(path, template) for path, templates in REFUSED.items() for template in templates]
 
@@ -199,4 +199,4 @@ ALLOWED: dict[str, Json] = {
         ],
     ),
 }
-"""Templates that may be set, by what they are for."""
+"""Allowed templates by purpose."""

@@ -31,7 +31,7 @@ ONLY_TWO = {"type": "object", "properties": {"n": {"const": 2}}, "required": ["n
 
 @dataclass(frozen=True)
 class Server:
-    """One server of a drawn catalog."""
+    """A server of a generated catalog."""
 
     namespace: str
     name: str
@@ -57,7 +57,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A world: servers, rules, and somebody who asks."""
+    """A generated world: servers, rules, and a caller."""
 
     servers: tuple[Server, ...]
     rules: Rules
@@ -66,7 +66,7 @@ class Drawn:
 
 
 def anybody(name: str = "npc", *groups: str, account: tuple[str, str] | None = None) -> Identity:
-    """Somebody who showed a credential."""
+    """A caller with a credential."""
     service_account = None if account is None else ServiceAccount(*account)
     return Identity(
         kind="apiKey", principal=f"key:{name}", agent=name, groups=frozenset(groups), service_account=service_account
@@ -74,7 +74,7 @@ def anybody(name: str = "npc", *groups: str, account: tuple[str, str] | None = N
 
 
 def vouched(issuer: str, name: str, *groups: str) -> Identity:
-    """Somebody with a token of an issuer, where others may give the same names."""
+    """A caller with a token of an issuer, if other authenticators may use the same names."""
     doubtful = {("Agent", name), *(("Group", group) for group in groups)}
     return Identity(
         kind="jwt",
@@ -162,7 +162,9 @@ def worlds(draw: st.DrawFn) -> Drawn:
 
 
 def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, Any]]:
-    """False: the tool does not exist for the asker. True: it may be called; with schemas: if one of them takes it."""
+    """False if the tool does not exist for the caller, True if the caller may call it. With schemas, arguments must
+    match one of them.
+    """
     selecting = [
         policy
         for policy in world.rules.policies
@@ -185,7 +187,9 @@ def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, An
 
 
 def speaks(policy: Policy, asker: Identity) -> Literal["", "fully", "restricting"]:
-    """Whether one of the policy's subjects is the asker; `restricting` where it may be somebody else of that name."""
+    """Whether one of the policy's subjects is the caller. With `restricting`, also if the caller's name is
+    ambiguous.
+    """
     if not policy.subjects:
         return "fully"
     word: Literal["", "restricting"] = ""
@@ -212,7 +216,7 @@ def speaks(policy: Policy, asker: Identity) -> Literal["", "fully", "restricting
 
 
 def about(rule: Rule, server: Server, tool_: tuple[str, str, bool]) -> bool:
-    """Whether a rule is about a tool."""
+    """Whether a rule applies to a tool."""
     name, tag, read_only = tool_
     if rule.tools and not any(glob_matches(glob, name) for glob in rule.tools):
         return False
@@ -223,7 +227,7 @@ def about(rule: Rule, server: Server, tool_: tuple[str, str, bool]) -> bool:
 
 
 def glob_matches(glob: str, name: str) -> bool:
-    """By definition."""
+    """Whether a glob matches, by the definition of globs."""
     if not glob:
         return not name
     if glob[0] == "*":
@@ -232,12 +236,12 @@ def glob_matches(glob: str, name: str) -> bool:
 
 
 def tools_of(world: Drawn) -> Sequence[tuple[Server, str]]:
-    """Every tool there is."""
+    """All tools."""
     return [(server, name) for server in world.servers for name, _, _ in server.tools]
 
 
 class Vouching:
-    """An authenticator that takes the token for the name of one of these."""
+    """An authenticator that uses the token as the name of one of these callers."""
 
     kind: Kind = "apiKey"
     keeps = float("inf")
@@ -255,29 +259,29 @@ class Vouching:
         return self.check(token)
 
     async def start(self, revoked: Revoked) -> None:
-        """Nobody is ever revoked."""
+        """No-op: no caller is ever revoked."""
 
     async def aclose(self) -> None:
         pass
 
 
 def by(name: str, ask: Ask) -> Ask:
-    """The request as somebody's."""
+    """The request with a caller's credential."""
     return ask.with_headers(authorization=f"Bearer {name}")
 
 
 async def handle(request: Request, reply: Reply) -> None:
-    """A tool server that answers a call with the arguments it saw."""
+    """A tool server that answers a call with the received arguments."""
     if not greeted(request, reply):
         reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
 
 
 def tavern(url: str, *tools: Any, **more: Any) -> Catalog:
-    """The catalog of a server with a tool for the web and one for dice, or with those given."""
+    """Catalog of a server with a tool for the web and one for dice, or with the given tools."""
     return catalog("tavern", url, tools or ["web-search", "roll-dice"], **more)
 
 
 async def listed(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
-    """The names of the tools that an agent finds in its list."""
+    """Names of the tools in an agent's list."""
     answer = await ask(gateway, by(who, modern("tools/list").to(target)))
     return [tool["name"] for tool in answer.message["result"]["tools"]]

@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Final
 
 PORTS: Final = range(20000, 32000)
-"""Below the range that the kernel hands out for port 0."""
+"""Ports below the range from which the kernel selects for port 0."""
 MOST: Final = 1000
 _CLAIMED: Final[dict[int, None]] = {}
-"""In the order in which they were given out."""
+"""Claimed ports, in the order in which they were given out."""
 
 
 @functools.cache
 def _claims(process: int) -> int:
-    """Descriptor of the file whose bytes are locked, opened once in each process: to close it would end its locks."""
+    """Descriptor of the file whose bytes are locked, opened once per process: closing it would release its locks."""
     return os.open(Path(tempfile.gettempdir()) / f"fairlead-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _claim(port: int) -> bool:
-    """Whether no other process has the port."""
+    """Claim a port. Returns whether no other process has it."""
     try:
         fcntl.lockf(_claims(os.getpid()), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:
@@ -64,6 +64,6 @@ def free_port(among: range = PORTS) -> int:
 
 
 def listens(port: int) -> bool:
-    """Whether something takes connections on a port of 127.0.0.1."""
+    """Whether a server accepts connections on a port of 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

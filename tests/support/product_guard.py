@@ -1,4 +1,4 @@
-"""A guard of the product, and the attack that it stops. The lists of them are in `guards`."""
+"""A guard in the product's code, and the attack that it prevents. The lists are in `guards`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ AT = "tests/component/gateway"
 
 @dataclass(frozen=True)
 class Guard:
-    """`swaps` are texts of the module, each of which is there once, and what stands in its place without the guard.
-    The module may be a file of the chart, by its path. `shows` is in the report of the failed test: the attack
-    succeeded, and nothing else went wrong.
+    """`swaps` are texts of the module, each of which occurs once, and their replacements without the guard. The module
+    may be a path of a chart file. `shows` is a text in the failed test's report which proves that the attack succeeded
+    and nothing else failed.
     """
 
     attack: str

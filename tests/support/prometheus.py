@@ -29,13 +29,13 @@ from waiting import until_async
 
 PACE: Final = "1s"
 WINDOW: Final = "8s"
-"""Every range of a rule, and every rate interval of the dashboard: several scrapes."""
+"""Replaces every range in a rule, and the dashboard's rate interval. Covers several scrapes."""
 _RANGE: Final = re.compile(r"\[(\d+[smhd]|\$__\w+)\]")
 _FOR: Final = re.compile(r"^(\s+for:) .*$", re.MULTILINE)
 
 
 def program(name: str) -> str:
-    """Its path. Skips the test where it is not installed, and fails it in CI."""
+    """Path of Prometheus. If it is not installed, skips the test, or fails it in CI."""
     path = shutil.which(name)
     if path is None:
         reason = f"{name} is not installed (Debian: apt-get install prometheus)"
@@ -46,14 +46,16 @@ def program(name: str) -> str:
 
 
 def lint(exposition: bytes) -> str:
-    """Complaints of `promtool check metrics` about an answer of /metrics; empty where it has none."""
+    """Complaints of `promtool check metrics` about an answer of /metrics; empty if there are none."""
     words = [program("promtool"), "check", "metrics"]
     done = subprocess.run(words, input=exposition, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.stdout.decode() or ("" if done.returncode == 0 else f"promtool ended with {done.returncode}")
 
 
 def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
-    """The rules with ranges and waiting times of seconds. `thresholds`: alert to what stands for what in it."""
+    """The rules with ranges and waiting times of seconds. `thresholds` maps an alert to replacements in its
+    expression.
+    """
     quick = _FOR.sub(r"\1 1s", _RANGE.sub(f"[{WINDOW}]", rules))
     head, *alerts = re.split(r"(?=^      - alert: )", quick, flags=re.MULTILINE)
     for alert, (slow, fast) in thresholds.items():
@@ -64,22 +66,22 @@ def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
 
 
 def hurried_query(expr: str) -> str:
-    """A query of the dashboard, as Grafana would send it for a short time and all servers."""
+    """A query of the dashboard, as Grafana sends it for a short period and all servers."""
     return _RANGE.sub(f"[{WINDOW}]", expr).replace("$server", ".*")
 
 
 @dataclass
 class Prometheus:
-    """A running one."""
+    """A running Prometheus."""
 
     port: int
 
     async def query(self, expr: str) -> list[Any]:
-        """The instant vector of an expression. AssertionError where it cannot be evaluated."""
+        """Instant vector of an expression. Raises AssertionError if it cannot be evaluated."""
         return list((await self._get(f"/api/v1/query?query={quote(expr, safe='')}"))["data"]["result"])
 
     async def exemplars(self, expr: str, seconds: float) -> list[dict[str, str]]:
-        """Labels of the exemplars of series, of the last `seconds`."""
+        """Labels of the exemplars of series in the last `seconds`."""
         now = time.time()
         path = f"/api/v1/query_exemplars?query={quote(expr, safe='')}&start={now - seconds}&end={now + 1}"
         return [each["labels"] for series in (await self._get(path))["data"] for each in series["exemplars"]]
@@ -94,7 +96,7 @@ class Prometheus:
         return {sample["metric"]["alertname"] for sample in series}
 
     async def until_fired(self, expected: Iterable[str], *, seconds: float = 90.0) -> None:
-        """Wait until each of them has fired."""
+        """Wait until each of these alerts has fired."""
         missing = set(expected)
 
         async def look() -> bool:
@@ -122,7 +124,7 @@ class Prometheus:
             ) from None
 
     async def _get(self, path: str) -> Any:
-        await asyncio.sleep(0.2)  # it needs the CPU more than a client that polls it
+        await asyncio.sleep(0.2)  # it needs the CPU more than a polling client does
         return await asyncio.to_thread(self._fetch, path)
 
     def _fetch(self, path: str) -> Any:
@@ -134,7 +136,7 @@ class Prometheus:
 
 @contextlib.asynccontextmanager
 async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> AsyncIterator[Prometheus]:
-    """One that scrapes ports of this machine, by job; `folder` exists, and is its own."""
+    """A Prometheus that scrapes ports of this machine, by job. `folder` has to exist and is used only by it."""
     binary = program("prometheus")
     port = free_port()
     (folder / "rules.yaml").write_text(rules)

@@ -40,16 +40,16 @@ class SeenRequest:
 
 @dataclass
 class ProtectedServer:
-    """A running server. `users` has the user of each token that it was sent, by session id."""
+    """A running server. `users` contains the users of received tokens, by session id."""
 
     url: str
     requests: list[SeenRequest] = field(default_factory=list)
     users: dict[str, set[str]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
-    """Calls by user."""
+    """Number of calls by user."""
 
     def everything(self) -> str:
-        """All that was received, as one text to search."""
+        """All received data as one text, to search for secrets."""
         return repr([(request.method, request.headers, request.body) for request in self.requests])
 
 
@@ -60,7 +60,7 @@ class Word(BaseModel):
 
 
 class ProviderVerifier:
-    """Verifies tokens of one provider, as the SDK's servers do by keys or introspection."""
+    """Verifies tokens of one provider, as SDK servers do with keys or introspection."""
 
     def __init__(self, provider: TokenEndpoint) -> None:
         self._provider = provider
@@ -82,7 +82,7 @@ class ProviderVerifier:
 
 @contextlib.asynccontextmanager
 async def protected_sdk_server(provider: TokenEndpoint, *scopes: str) -> AsyncIterator[ProtectedServer]:
-    """The Python SDK's server behind its own bearer authentication, which demands `scopes`."""
+    """The Python SDK's server behind its own bearer authentication, which requires `scopes`."""
     seen = ProtectedServer("")
     auth = AuthSettings(
         issuer_url=AnyHttpUrl(provider.url),

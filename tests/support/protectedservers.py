@@ -22,26 +22,28 @@ CONFIRM = tool("confirm")
 
 
 class Protected:
-    """A hand-written server of either era that answers every call with the token's user, and refuses on demand."""
+    """A hand-written server of either era that answers every call with the token's user, and rejects tokens on
+    demand.
+    """
 
     def __init__(self, provider: TokenEndpoint) -> None:
         self.provider = provider
         self.refuse_tokens: set[str] = set()
-        """Tokens that it answers with 401, though they are valid."""
+        """Valid tokens that it answers with 401."""
         self.refuse_all = False
         self.demands: set[str] = set()
-        """Scopes without which it answers 403 and names them."""
+        """Scopes that it requires; without them it answers 403 and names them."""
         self.sessions: dict[str, str] = {}
         """User by session id."""
         self.crossed: list[tuple[str, str]] = []
-        """Session owner and user of each request with another user's session id."""
+        """Owner of the session and user of each request that used another user's session id."""
         self.executed: Counter[str] = Counter()
-        """Calls that were executed, by user."""
+        """Number of executed calls by user."""
         self.hold: asyncio.Event | None = None
         self.listening: dict[str, list[Reply]] = {}
-        """Open event streams of each user."""
+        """Open event streams by user."""
         self.messages: list[tuple[str, str, str]] = []
-        """Verb, method and user of each request."""
+        """HTTP method, MCP method and user of each request."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         user = self._user(request, reply)
@@ -75,7 +77,7 @@ class Protected:
         await asyncio.Event().wait()
 
     async def change(self, user: str, uri: str) -> None:
-        """Tell one user's streams that a resource has changed."""
+        """Send a notification about a changed resource to one user's streams."""
         for stream in self.listening[user]:
             params = {"uri": uri}
             stream.event({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
@@ -91,7 +93,7 @@ class Protected:
         reply.result(request, {"content": [{"type": "text", "text": user}], **more})
 
     def _user(self, request: Request, reply: Reply) -> str | None:
-        """User of a token that it takes; None after a refusal."""
+        """User of a valid token; None after a refusal."""
         token = request.headers.get("authorization", "").partition(" ")[2]
         try:
             claims = self.provider.verify(token)

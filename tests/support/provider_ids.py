@@ -1,4 +1,4 @@
-"""Answers of the gateway with the ids that the provider gave: for comparison with what the provider said."""
+"""Replaces the gateway's ids in answers by the provider's, to compare them with the provider's answers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
 def with_provider_ids(value: Any) -> Any:
-    """The value, in any nesting of lists, tuples and objects, with the ids of calls and items that its provider gave,
-    and with signatures of thoughts that carry none.
+    """The value with the provider's ids of calls and items, and with signatures of thoughts that carry no ids, at any
+    depth.
     """
     if isinstance(value, str):
         return _MADE.sub("", value)

@@ -1,4 +1,4 @@
-"""Rules of provider APIs that one converted definition breaks, judged as the scripted providers judge a request."""
+"""Rules of provider APIs that a converted definition violates, as the scripted providers check them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fairlead_tools.validation.schema_draft import draft_error
 _SAYS: Final = [{"role": "user", "content": "Hi"}]
 _HEADERS: Final = {"anthropic-version": "2023-06-01"}
 _FLAT: Final = ("openai-functions", "openai-realtime")
-"""Formats with the members of a function in the definition itself; chat has the same rules for them."""
+"""Formats that put a function's members directly into the definition. The rules are the same as for chat."""
 
 
 def provider_fault(format_name: str, definition: Mapping[str, Any]) -> BrokenRule | None:
-    """The first rule that a request with this definition breaks."""
+    """The first rule that a request with this definition violates."""
     if format_name == "openai-responses":
         request: dict[str, Any] = {"model": "m", "input": "Hi", "tools": [definition]}
         return responses_rules.fault(request, responses_rules.StoredItems(), draft_error)

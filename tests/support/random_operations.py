@@ -30,27 +30,27 @@ from toolservers import answer_modern, tool
 
 NAMES: Final = tuple("abcdefgh")
 LISTS: Final = 0.5
-"""Seconds between complete lists of declared objects."""
+"""Seconds between complete lists of custom resources."""
 PATIENCE: Final = 60.0
-"""Seconds for the documents to become right after the last operation."""
+"""Maximum seconds until the documents are correct after the last operation."""
 QUIET: Final = 1.2
-"""Seconds for which they have to stay so: longer than a list and what it sets off."""
+"""Seconds for which they must stay correct: longer than a list and its effects."""
 COMPLETE: Final = 2.2
-"""Seconds for which the documents of the fresh operator stay as they are, once they have all that is declared: the
-servers document is written every two seconds at most."""
+"""Seconds without changes after which the fresh operator's documents count as complete. The servers document is written
+at most every two seconds."""
 IN_PEACE: Final = 20
-"""Changes after the last trouble."""
+"""Number of changes after the last failure."""
 WATCHED: Final = 3
-"""Kinds that people declare, each watched by Kopf."""
+"""Number of custom resource kinds that Kopf watches."""
 PAUSED: Final = 0.3
-"""Share of operations that are followed by a pause, in which the operator gets further with what it has begun."""
+"""Share of operations that are followed by a pause, in which the operator can continue its work."""
 CHAOS: Final = QUICK.replace(list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
-"""No sweep in between: what was lost is not to be found by it."""
+"""No periodic sweep, which would find lost events."""
 
 
 @dataclass
 class Replica:
-    """One operator and its way to the API server."""
+    """One operator, and its proxy to the API server."""
 
     proxy: ApiProxy
     task: asyncio.Task[None]
@@ -73,7 +73,7 @@ class Replica:
 
 @dataclass
 class Chaos:
-    """One seed's world. `lost` is the share of events of declared objects that never reach an operator."""
+    """World of one seed. `lost` is the share of custom resource events that never reach an operator."""
 
     plane: ControlPlane
     world: World
@@ -85,10 +85,10 @@ class Chaos:
     done: Counter[str] = field(default_factory=Counter)
     replica: Replica | None = None
     beside: bool = False
-    """Whether its operators lead beside those of another release, which no two releases do in earnest."""
+    """Whether its operators run beside those of another release, which never happens in practice."""
 
     async def start(self) -> None:
-        """Another operator; it leads once nobody else does."""
+        """Start another operator. It leads as soon as no other one does."""
         number = self.done["leaders"]
         self.done["leaders"] += 1
         folder = self.folder / f"operator-{number}"
@@ -108,7 +108,7 @@ class Chaos:
     async def request(self, method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
         return await asyncio.to_thread(self.world.request, method, path, body, **more)
 
-    # Declared objects.
+    # Declared objects
 
     def collection(self, plural: str) -> str:
         if plural == "secrets":
@@ -118,7 +118,7 @@ class Chaos:
         )
 
     def content(self, plural: str, name: str) -> Json:
-        """A random object of a kind, whole, so that creating and editing are one thing."""
+        """Complete random content of an object of a kind, so that creating and editing are the same."""
         rng = self.rng
         labels = {"team": rng.choice("xyz")}
         if plural == "secrets":
@@ -133,8 +133,8 @@ class Chaos:
             rules = [{"action": rng.choice(["Allow", "Deny"]), "tools": [rng.choice(["*", "add"])]}]
             selector = rng.choice([None, {"matchLabels": labels}])
             return {"spec": {"rules": rules, **({"servers": selector} if selector else {})}}
-        # what is gone is removed: what stays is what documents have of a server's past
-        # a prefix that two want is of who had it first, which a fresh operator cannot know: each has its own
+        # The object is deleted first, because documents keep some of a server's past: if two servers want the same
+        # prefix, the first one has it. A fresh operator cannot know which was first, so each has its own prefix.
         spec: Json = {"prefix": rng.choice([name, f"{name}2"]), "discovery": {"onDisconnect": "Remove"}}
         if rng.random() < 0.25:
             return {
@@ -164,15 +164,15 @@ class Chaos:
         body = {"apiVersion": version, "kind": kind, **body, "metadata": {**body.get("metadata", {}), "name": name}}
         self.done[f"{'edit' if status == 200 else 'create'} {plural}"] += 1
         if status == 200 and plural == "mcpservers" and self.rng.random() < 0.3:
-            await self.request("DELETE", path)  # and made again under its name
+            await self.request("DELETE", path)  # created again with the same name
         query = "?fieldManager=chaos&force=true"
         code, answer = await self.request("PATCH", path + query, body, content_type="application/apply-patch+yaml")
-        assert code in (200, 201, 422), answer  # 422: a field that may not be changed
+        assert code in (200, 201, 422), answer  # 422: an immutable field
 
-    # What belongs to the operator.
+    # The operator's own objects
 
     async def meddle(self) -> None:
-        """Edit or delete a document or a workload by hand."""
+        """Edit or delete a document or a workload, like a user."""
         plural, root = self.rng.choice(
             [
                 ("configmaps", f"/api/v1/namespaces/{self.world.release}/configmaps"),
@@ -198,10 +198,10 @@ class Chaos:
             patch["spec"] = {"replicas": 3}
         await self.request("PATCH", path, patch, content_type="application/merge-patch+json")
 
-    # What happens to the operator.
+    # Failures of the operator and the API server
 
     async def outage(self) -> None:
-        """The API server cannot be reached while something is declared."""
+        """Make an object while the API server cannot be reached."""
         assert self.replica is not None
         await self.replica.proxy.vanish()
         for _ in range(self.rng.randrange(1, 6)):
@@ -210,26 +210,26 @@ class Chaos:
         await self.replica.proxy.appear()
 
     async def expire(self) -> None:
-        """Watches break, and some of them several times; what changes meanwhile is known to lists alone."""
+        """Break watches, some of them several times. Changes in between are visible only in lists."""
         assert self.replica is not None
         self.replica.proxy.expire(self.rng.randrange(1, 30))
         for _ in range(self.rng.randrange(3)):
             await self.declare()
 
     async def change_leader(self) -> None:
-        """The leader ends, or is killed, and another one starts; something is declared in between."""
+        """End or kill the leader and start another operator, with a change in between."""
         assert self.replica is not None
         killed = self.rng.random() < 0.5
         self.done["leaders killed"] += killed
         await self.replica.end(killed=killed)
-        if killed:  # nobody waits as long as the Lease of a dead leader lasts
+        if killed:  # the test does not wait until the Lease of a dead leader expires
             await self._edit_lease({"leaseDurationSeconds": 1})
         for _ in range(self.rng.randrange(3)):
             await self.declare()
         await self.start()
 
     async def late_clock(self) -> None:
-        """The Lease is renewed at a time long past, or one to come."""
+        """Renew the Lease with a time far in the past or in the future."""
         year = self.rng.choice([2001, 2099])
         await self._edit_lease({"renewTime": f"{year}-01-01T00:00:00.000000Z"})
 
@@ -238,13 +238,13 @@ class Chaos:
         await self.request("PATCH", path, {"spec": spec}, content_type="application/merge-patch+json")
 
     async def kill_apiserver(self) -> None:
-        """The API server's process is killed and started again; etcd keeps what there is."""
+        """Kill and restart the API server. etcd keeps its data."""
         await asyncio.to_thread(self.plane.kill_apiserver)
         await asyncio.to_thread(self.plane.start_apiserver)
         await self.declare()
 
     async def operations(self, count: int, kills: int = 0) -> None:
-        """That many at random, most at once after the one before, `kills` of the API server among them."""
+        """Run `count` random operations, most without a pause, including `kills` of the API server."""
         rare: list[Callable[[], Any]] = [self.outage, self.expire, self.change_leader, self.late_clock]
         killed = set(self.rng.sample(range(count), kills))
         for number in range(count):
@@ -259,7 +259,7 @@ class Chaos:
                 await asyncio.sleep(self.rng.random() * 0.03)
 
     async def declare_in_peace(self, count: int) -> None:
-        """That many changes of declared objects, once the operator watches them: no list of a new watch tells them."""
+        """Make `count` changes of declared objects while the operator watches them: no new watch lists them."""
         assert self.replica is not None
         async with asyncio.timeout(PATIENCE):
             while self.replica.proxy.watched < WATCHED:  # noqa: ASYNC110  # of another thread and process
@@ -267,10 +267,10 @@ class Chaos:
         for _ in range(count):
             await self.declare()
 
-    # What has to be there in the end.
+    # Expected documents
 
     async def expected(self) -> Picture:
-        """Documents that an operator writes which begins now, into a namespace of its own."""
+        """Documents that a new operator writes into an empty namespace."""
         fresh = replace_release(self, self.plane.create_namespace(f"{self.world.release}-fresh"))
         await fresh.start()
         assert fresh.replica is not None
@@ -281,8 +281,8 @@ class Chaos:
             await asyncio.to_thread(self.plane.remove_namespace, fresh.world.release)
 
     async def steady(self) -> Picture:
-        """The picture of the documents once they have all that is declared and have not changed for a while."""
-        # looked at each time: an operator may complete the first tiers, which another one began to create
+        """Picture of the documents after they contain all declared objects and have not changed for a while."""
+        # computed each time: an operator may complete the first tiers, which another one began to create
         picture = await self._held_steady(lambda picture: complete(picture, self.declared()), COMPLETE)
         declared = await asyncio.to_thread(self.declared)
         names = {
@@ -293,7 +293,7 @@ class Chaos:
         return picture
 
     async def becomes(self, wanted: Picture) -> Picture:
-        """The picture once it has been `wanted` for a while, else as it is when patience ends."""
+        """The picture after it has been `wanted` for a while, or else when the time is up."""
         return await self._held_steady(lambda picture: picture == wanted)
 
     async def _held_steady(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
@@ -312,7 +312,7 @@ class Chaos:
         return last
 
     def declared(self) -> dict[str, set[str]]:
-        """Names of what is declared, and of the servers whose catalog has to be there."""
+        """Names of declared objects, and of servers that must have a catalog."""
         names: dict[str, set[str]] = {}
         servers: dict[str, Json] = {}
         for plural in ("mcpservers", "toolpolicies", "latencytiers", "secrets"):
@@ -329,7 +329,7 @@ class Chaos:
 
 
 def under_way() -> str:
-    """Each task of this loop and the lines that it waits in."""
+    """Tasks of this loop, and the lines at which they wait."""
     lines = []
     for task in asyncio.all_tasks():
         where = [f"{stack_frame.f_code.co_qualname} line {stack_frame.f_lineno}" for stack_frame in task.get_stack()]
@@ -338,7 +338,7 @@ def under_way() -> str:
 
 
 def replace_release(chaos: Chaos, release: str) -> Chaos:
-    """A view of the world by an operator of another release, whose documents do not exist yet."""
+    """A view of the world by an operator of another release, which has no documents yet."""
     folder = chaos.folder / "fresh"
     folder.mkdir()
     world = World(chaos.plane, chaos.world.namespace, release, chaos.world.hosts)
@@ -349,7 +349,7 @@ def replace_release(chaos: Chaos, release: str) -> Chaos:
 async def chaos(
     plane: ControlPlane, folder: Path, seed: int, settings: Settings = CHAOS, *, lost: float = 0.0
 ) -> AsyncIterator[Chaos]:
-    """An operator on a plane on which nothing else is declared; everything is removed at the end."""
+    """An operator on a control plane without other declared objects. Everything is removed at the end."""
 
     async def handle(request: Request, reply: Reply) -> None:
         answer_modern(request, reply, [tool("add"), tool("sub")])
@@ -366,12 +366,12 @@ async def chaos(
                 await run.replica.end()
             for namespace in (tenant, release):
                 await asyncio.to_thread(plane.remove_namespace, namespace)
-            plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # where a process was killed it would be waited for
+            plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # after a killed process, this would wait for it
             plane.request("DELETE", f"{GROUP}/latencytiers")
 
 
 async def compared(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
-    """Run the operations; documents as they have become, and as a fresh operator writes them."""
+    """Run the operations. Returns the resulting documents, and those of a fresh operator."""
     await run.operations(operations, kills)
     await run.declare_in_peace(IN_PEACE)
     wanted = await run.expected()

@@ -38,7 +38,7 @@ class Request:
 
 @dataclass
 class Reply:
-    """Writes answers. `closed` ends the connection after the handler."""
+    """Writes answers. If `closed` is set, the connection ends after the handler."""
 
     writer: asyncio.StreamWriter
     closed: bool = False
@@ -47,7 +47,7 @@ class Reply:
         self.writer.write(data)
 
     def send(self, status: int, body: bytes = b"", *, kind: str = "application/json", **headers: str) -> None:
-        """A whole answer; underscores in header names become hyphens."""
+        """Send a complete answer. Underscores in header names become hyphens."""
         lines = [f"HTTP/1.1 {status} Reason", f"content-length: {len(body)}"]
         if body:
             lines.append(f"content-type: {kind}")
@@ -66,7 +66,7 @@ class Reply:
         self.send(status, encode({"jsonrpc": "2.0", "id": request.message.get("id"), "error": error}))
 
     def open_stream(self, **headers: str) -> None:
-        """The head of a chunked event stream."""
+        """Send the head of a chunked event stream."""
         more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         self.raw(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
@@ -88,7 +88,7 @@ class Reply:
         self.closed = True
 
     async def flush(self) -> None:
-        """Wait until what was written is on its way, so that it is a segment of its own."""
+        """Wait until the written bytes are sent, so that they form a separate segment."""
         with contextlib.suppress(ConnectionError):
             await self.writer.drain()
 
@@ -98,14 +98,14 @@ Handler = Callable[[Request, Reply], Awaitable[None]]
 
 @dataclass
 class RawServer:
-    """A running server: `seen` requests in order, `opened` connections so far, `open` ones now."""
+    """A running server: requests `seen` in order, number of connections `opened` so far, and `open` now."""
 
     port: int = 0
     seen: list[Request] = field(default_factory=list)
     opened: int = 0
     open: set[asyncio.StreamWriter] = field(default_factory=set)
     broken_off: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a client goes while its request is being handled."""
+    """Set when a client disconnects while its request is being handled."""
     listener: asyncio.Server | None = None
 
     @property
@@ -116,7 +116,7 @@ class RawServer:
         return [request.method for request in self.seen]
 
     def refuse(self) -> None:
-        """Accept no connection any more, and close every one."""
+        """Close every connection and accept no new ones."""
         assert self.listener is not None
         self.listener.close()
         self.cut()
@@ -129,7 +129,7 @@ class RawServer:
 
 @contextlib.asynccontextmanager
 async def raw_server(handler: Handler, port: int = 0, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[RawServer]:
-    """Serve on a port of 127.0.0.1, on a free one with 0, until the block ends; with `tls` over https."""
+    """Serve on a port of 127.0.0.1 (0 for a free one) until the block ends; with `tls`, over https."""
     server = RawServer()
     tasks: set[asyncio.Task[None]] = set()
 

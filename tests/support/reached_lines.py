@@ -22,7 +22,7 @@ from coverage_contexts import MERGE, NIGHT
 ROOT: Final = Path(__file__).resolve().parents[2]
 Branches = set[tuple[int, int]]
 Reach = dict[str, Branches]
-"""Branches by path; the lines are their ends."""
+"""Branches by path; their ends are the reached lines."""
 
 
 def read_data(file: Path) -> dict[str, Reach]:
@@ -39,8 +39,8 @@ def read_data(file: Path) -> dict[str, Reach]:
 
 
 def missing(before: Mapping[str, Branches], after: Mapping[str, Branches]) -> Iterator[tuple[str, list[str]]]:
-    """Path, and lines (`7`) and branches (`7->9`) that `before` has and `after` has not. Negative ends are those of a
-    function; a line that moved is another one.
+    """Lines (`7`) and branches (`7->9`) by path that are in `before` and not in `after`. Negative ends are those of a
+    function. A moved line counts as another line.
     """
     for path, branches in sorted(before.items()):
         reached = after.get(path, set())
@@ -78,7 +78,7 @@ def _tell(title: str, rows: list[tuple[str, list[str]]]) -> None:
 
 
 def main(verb: str, first: str, second: str) -> int:
-    """Exit code 1 where something is lost."""
+    """Return exit code 1 if a line or branch is lost."""
     if verb == "keep":
         reach = read_data(Path(first))
         _write(Path(second), reach)

@@ -23,7 +23,7 @@ STARTED_SECONDS = 30
 
 
 class RedisServer:
-    """Redis as a process of its own."""
+    """Redis as a separate process."""
 
     def __init__(self, folder: Path, password: str, *, persistent: bool = False) -> None:
         self.port = free_port()
@@ -58,7 +58,7 @@ class RedisServer:
         await eventually(lambda: listens(self.port), seconds=STARTED_SECONDS)
 
     async def stop(self) -> None:
-        """As in a crash."""
+        """Kill Redis, as in a crash."""
         process = self._process
         self._process = None
         if process is not None:
@@ -66,7 +66,7 @@ class RedisServer:
             await process.wait()
 
     def freeze(self) -> None:
-        """It keeps its connections and answers nothing."""
+        """Suspend Redis: it keeps its connections and answers nothing."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
 
@@ -79,7 +79,7 @@ class RedisServer:
 async def redis_server(
     folder: Path, password: str = "sesame", *, persistent: bool = False
 ) -> AsyncIterator[RedisServer]:
-    """One that runs. Without redis-server the test is skipped; in CI it fails."""
+    """A running Redis. Without redis-server, skips the test, or fails it in CI."""
     if shutil.which("redis-server") is None:
         missing = "redis-server is not installed (Debian: apt-get install redis-server)"
         if os.environ.get("CI"):

@@ -1,4 +1,4 @@
-"""Settings of operator and gateway as a rendered chart gives them, read by the programs' own readers."""
+"""Settings of operator and gateway from a rendered chart, read with the programs' own readers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from fairlead_operator.settings import Settings as OperatorSettings
 from helmworld import Object, of_kind
 
 ELSEWHERE: Final = {"FAIRLEAD_REDIS": "redis://secret", "FAIRLEAD_POD_IPS": "10.244.0.7,fd00:10:244::7"}
-"""Values that a Secret or the pod itself gives, of which the form matters."""
+"""Stand-ins for values from Secrets or from the pod, whose form matters."""
 
 
 def read_settings(rendered: Sequence[Object]) -> tuple[OperatorSettings, GatewaySettings]:
-    """Settings of both. Raises BadSetting, AssertionError for a variable that is unknown or there twice."""
+    """Settings of both programs. Raises BadSetting, or AssertionError for a variable that is unknown or occurs
+    twice.
+    """
     variables = {component: _variables(rendered, component) for component in ("operator", "gateway")}
     assert variables["operator"].keys() <= OperatorSettings.variables()
     assert variables["gateway"].keys() <= GatewaySettings.variables()
@@ -22,7 +24,7 @@ def read_settings(rendered: Sequence[Object]) -> tuple[OperatorSettings, Gateway
 
 
 def _variables(rendered: Sequence[Object], component: str) -> dict[str, str]:
-    """Fairlead's own; those from elsewhere have a text."""
+    """Fairlead's own variables. Those with values from elsewhere have a stand-in."""
     (workload,) = [d for d in of_kind(rendered, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
     listed = workload["spec"]["template"]["spec"]["containers"][0]["env"]
     names = [each["name"] for each in listed]

@@ -21,7 +21,7 @@ PATH = "/v1/responses"
 
 
 def theirs(name: str = "theirs") -> dict[str, Any]:
-    """A tool of the caller's own."""
+    """A tool of the caller."""
     return {"type": "function", "name": name, "strict": False, "parameters": {"type": "object", "properties": {}}}
 
 
@@ -36,7 +36,7 @@ async def responses_world(
 
 
 async def respond(world: LlmWorld, given: str | Sequence[Mapping[str, Any]], **members: Any) -> Answer:
-    """One request. `headers` are the request's."""
+    """Send one request. `headers` are added to it."""
     headers = members.pop("headers", {})
     return await post(world.gateway, PATH, {"model": "scripted", "input": given, **members}, **headers)
 
@@ -50,7 +50,7 @@ def events(answer: Answer) -> list[dict[str, Any]]:
 async def final(
     world: LlmWorld, given: str | Sequence[Mapping[str, Any]], *, stream: bool, **members: Any
 ) -> dict[str, Any]:
-    """The response of a request, whole or as the last event of its stream has it."""
+    """The response to a request: the whole answer, or the last event of its stream."""
     answer = await respond(world, given, stream=stream, **members)
     assert answer.status == 200, answer.body
     response: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message

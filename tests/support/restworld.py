@@ -28,7 +28,7 @@ async def post(gateway: Reachable, target: str, body: Any, **headers: str) -> An
 
 
 def problem(answer: Answer) -> tuple[int, str]:
-    """Status and code of a problem document, which must be one."""
+    """Status and code of an answer, which must be a problem document."""
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.message["status"] == answer.status
     assert answer.message["type"].endswith(answer.message["code"])

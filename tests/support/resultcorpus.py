@@ -102,7 +102,7 @@ UNKNOWN: Final[tuple[Any, ...]] = (
 
 
 def corpus() -> Iterator[dict[str, Any]]:
-    """Results, of which most are off in one member."""
+    """Results, most of which are invalid in one member."""
     yield copy.deepcopy(WHOLE)
     yield {}
     for odd in variants(WHOLE):
@@ -122,7 +122,7 @@ def corpus() -> Iterator[dict[str, Any]]:
 
 
 def variants(value: Any) -> Iterator[Any]:
-    """The value with each of its parts, however deep, left out or replaced."""
+    """The value with each of its parts, at any depth, removed or replaced."""
     for path in _paths(value):
         for odd in ODD:
             made = copy.deepcopy(value)
@@ -157,5 +157,5 @@ _JUDGES: Final = {
 
 
 def refusals(result: Any, era: str, kind: str = "CallToolResult") -> list[str]:
-    """Errors of a result by the schema of an era."""
+    """Errors of a result according to the schema of an era."""
     return [f"{error.instance_path}: {error.message}"[:300] for error in _JUDGES[era, kind].iter_errors(result)]

@@ -23,13 +23,14 @@ MANIFEST = REPOSITORY / "operator" / "rbac.yaml"
 NETWORK_PROBE = REPOSITORY / "operator" / "network-probe.yaml"
 CLUSTER_SCOPED = frozenset({"latencytiers", "latencytiers/status"})
 LEASE_OF_ALL = "all-namespaces"
-"""End of the names of roles about the Lease of who follows all namespaces, which lies in a namespace of its own."""
+"""Suffix of the names of roles for the Lease of an operator that watches all namespaces. This Lease is in a separate
+namespace."""
 Where = Literal["everywhere", "release", "default"]
 
 
 @dataclass(frozen=True, order=True)
 class Grant:
-    """One verb on one resource; of named objects, whatever their names."""
+    """One verb on one resource. For named objects, the names do not matter."""
 
     account: str
     where: Where
@@ -42,12 +43,12 @@ class Grant:
 
 
 def documents(*manifests: Path) -> list[dict[str, Any]]:
-    """The objects of the manifests."""
+    """Objects of the manifests."""
     return [document for path in manifests for document in yaml.safe_load_all(path.read_text()) if document]
 
 
 def granted() -> set[Grant]:
-    """Everything that the manifests grant."""
+    """All permissions in the manifests."""
     rules = set()
     for role in documents(MANIFEST, NETWORK_PROBE):
         if role["kind"] in ("ClusterRole", "Role"):
@@ -68,12 +69,12 @@ def granted() -> set[Grant]:
 
 
 def used(requests: Iterable[Write], world: World) -> set[Grant]:
-    """Everything that the two accounts of a release have asked for and were not refused."""
+    """All permissions that the two accounts of a release have used with success."""
     return {grant for request in requests if request.status not in (401, 403) for grant in _of(request, world)}
 
 
 def refused(requests: Iterable[Write], world: World) -> list[Write]:
-    """Everything that they asked for in vain."""
+    """All requests of these accounts that were refused."""
     return [request for request in requests if request.status in (401, 403) and list(_of(request, world))]
 
 
@@ -96,8 +97,8 @@ class Accounts:
 
     @classmethod
     def of(cls, world: World, *, namespaced: bool = False, probes: bool = False) -> Accounts:
-        """With the manifest applied; `namespaced` gives the rights of everywhere in the tenant's namespace alone,
-        `probes` those of the probe of the network too.
+        """Apply the manifest. With `namespaced`, cluster-wide permissions are given only in the tenant's namespace.
+        With `probes`, those of the network probe are included.
         """
         objects = documents(MANIFEST, *([NETWORK_PROBE] if probes else []))
         if namespaced:
@@ -114,7 +115,7 @@ def _account(world: World, name: str) -> Path:
 
 
 def _narrowed(document: dict[str, Any]) -> dict[str, Any]:
-    """A ClusterRole and its binding as those of one namespace, without what stands in none."""
+    """A ClusterRole and its binding as a Role and RoleBinding, without cluster-scoped resources."""
     kind = document["kind"]
     if kind not in ("ClusterRole", "ClusterRoleBinding"):
         return document

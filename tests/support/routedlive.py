@@ -24,43 +24,43 @@ from waiting import eventually
 VOICE = b"\0\x10" * 3200
 """200 ms of speech of 16 kHz."""
 PAUSE = bytes(19_200)
-"""600 ms of silence, which end a turn."""
+"""600 ms of silence, which ends a turn."""
 ENDS = PAUSE[:16_000]
-"""Part of it in the turn that it ends."""
+"""Part of the silence in the turn that it ends."""
 BEGINS = PAUSE[16_000:]
-"""Part of it in the turn that follows."""
+"""Part of the silence in the next turn."""
 
 
 @dataclass
 class RoutedLiveWorld(LiveWorld):
-    """All that runs, with what it saw."""
+    """The running processes, with the requests that they received."""
 
     backends: ScriptedCascade
 
     @property
     def routed(self) -> RoutedLive:
-        """The session that is open."""
+        """The open session."""
         session = self.bridge._session
         assert isinstance(session, RoutedLive)
         return session
 
     @property
     def contents(self) -> list[tuple[str, str]]:
-        """Roles and words of what the model was told in words."""
+        """Roles and texts of the model's text input."""
         return [(each["role"], each["parts"][0]["text"]) for each in self.session.contents]
 
     async def told(self, *contents: tuple[str, str]) -> None:
-        """Wait until the model was told just this in words."""
+        """Wait until the model's text input is exactly this."""
         await eventually(lambda: self.contents == [*contents])
 
     @property
     def messages(self) -> list[tuple[str, Any]]:
-        """Roles and words of what the engine's model had last."""
+        """Roles and texts in the last request to the engine's model."""
         return [(each["role"], each["content"]) for each in self.backends.requests[-1]["messages"]]
 
 
 async def speak(client: LiveClient) -> None:
-    """One turn of speech."""
+    """Send one turn of speech."""
     await client.hear(VOICE)
     await client.hear(PAUSE)
 

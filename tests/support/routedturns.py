@@ -1,4 +1,4 @@
-"""Tiers of a session whose slow turns an engine answers, and what is said in it."""
+"""Tiers of a session whose slow turns an engine answers, and the texts of its turns."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ async def ask(client: RealtimeClient, text: str, **response: Any) -> None:
 
 
 def told(world: RoutedWorld) -> list[str]:
-    """Sentences that the speech model was told were said in its place."""
+    """Sentences that were spoken instead of the speech model's, according to its input."""
     items = [each["item"] for each in world.session.of_type("conversation.item.create")]
     return [item["content"][0]["text"] for item in items if item.get("role") == "assistant"]

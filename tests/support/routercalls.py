@@ -14,13 +14,13 @@ KIB: Final = 1024
 def execute(
     name: str, arguments: dict[str, Any] | None = None, *, meta: dict[str, Any] | None = None, **more: Any
 ) -> Ask:
-    """A call of `execute_tool`; `more` are arguments beside tool and its own."""
+    """A call of `execute_tool`. `more` are arguments other than the tool's name and arguments."""
     params = {"name": name, "arguments": arguments or {}, **more}
     return calling("execute_tool", params, **(meta or {})).to(ROUTER)
 
 
 def kept_of(answer: Answer) -> Any:
-    """Session and entry that an answer says its result is kept under."""
+    """Session and entry under which the result of an answer is stored."""
     return answer.message["result"]["_meta"]["fairlead.dev/context"]
 
 

@@ -25,16 +25,16 @@ import pytest
 import forkserver
 
 RECORD: Final = "FAIRLEAD_TEST_RECORD"
-"""Environment variable with the folder of the record; without it nothing is recorded."""
+"""Environment variable with the folder of the record. Without it, nothing is recorded."""
 LEFT_OUT: Final = frozenset({"timing", "network", "chaos", "nightly"})
-"""Marks of tests that a pull request leaves out."""
+"""Marks of tests that do not run for pull requests."""
 PAGE_MB: Final = os.sysconf("SC_PAGE_SIZE") / 1e6
 
 Event = dict[str, Any]
 
 
 def processor_s() -> float:
-    """Processor seconds of this process, of its children and of commands of its fork server that have ended."""
+    """Processor seconds of this process, its children, and finished commands of its fork server."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + forkserver.spent_s
 
@@ -100,7 +100,7 @@ class RunRecorder:
             self._record(event, began_s, processor_began_s)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the worst of setup, call and teardown."""
+        """Record the worst result of setup, call and teardown."""
         if report.failed:
             self._outcome[report.nodeid] = ("failed", "")
         elif report.skipped:
@@ -125,7 +125,7 @@ def register(config: pytest.Config) -> None:
 
 
 def read(folder: Path) -> list[Event]:
-    """Events of all processes of a run; a line that a killed process left half written is passed over."""
+    """Events of all processes of a run. An incomplete line of a killed process is ignored."""
     events = []
     for file in sorted(folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -137,7 +137,7 @@ def read(folder: Path) -> list[Event]:
 
 
 def _table(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...]) -> str:
-    """Columns to the right, but for the last, which is text."""
+    """Columns, right-aligned except for the last."""
     lines = [heads, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads) - 1)]
     aligned = [
@@ -147,7 +147,7 @@ def _table(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...]) 
 
 
 def slowest(events: list[Event], rows: int) -> str:
-    """Tables of what took the most processor time: steps, files, tests, fixtures; and what the workers held."""
+    """Tables of what took the most processor time (steps, files, tests, fixtures), and of the workers' memory."""
     tests = [event for event in events if "test" in event]
     files: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
     for event in tests:
@@ -187,7 +187,7 @@ def slowest(events: list[Event], rows: int) -> str:
 
 
 def _processor_s(step: Event) -> float:
-    """Processor seconds of a step: a shell says them apart."""
+    """Processor seconds of a step, whose parts a shell reports separately."""
     return float(step["cpu_s"] if "cpu_s" in step else step["cpu_user_s"] + step["cpu_system_s"])
 
 
@@ -196,7 +196,7 @@ def _step(event: Event) -> str:
 
 
 def outcome(events: list[Event]) -> str:
-    """Reasons of skipped tests, then the numbers in one line. A test that ran twice counts as it ended."""
+    """Reasons of skipped tests, then the counts in one line. For a test that ran twice, the last result counts."""
     last = {event["test"]: event for event in events if "test" in event}
     counts = Counter(event["outcome"] for event in last.values())
     reasons = Counter(event.get("reason", "") for event in last.values() if event["outcome"] == "skipped")
@@ -206,7 +206,7 @@ def outcome(events: list[Event]) -> str:
 
 
 def seconds_of_files(events: list[Event], *, pull_request: bool = False) -> dict[str, float]:
-    """Processor seconds by test file, of all tests or of those that a pull request runs."""
+    """Processor seconds by test file, for all tests or for those of pull requests."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for event in events:
         if "test" in event and not (pull_request and event.get("marks")):
@@ -215,7 +215,7 @@ def seconds_of_files(events: list[Event], *, pull_request: bool = False) -> dict
 
 
 def seconds_of_shards(events: list[Event]) -> dict[str, int]:
-    """Processor seconds of files of a pull request; files below a second are left out."""
+    """Processor seconds by file for pull requests, without files below a second."""
     rounded = {file: round(spent_s) for file, spent_s in seconds_of_files(events, pull_request=True).items()}
     return {file: spent_s for file, spent_s in rounded.items() if spent_s}
 

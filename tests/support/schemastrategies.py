@@ -17,14 +17,14 @@ Strategy = st.SearchStrategy[Any]
 _EXAMPLE: Final = re.compile(r"such as ([^ ,;]+)")
 _CHARACTERS: Final = st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs"))
 _AWKWARD: Final = ("123", "1e3", "0x1f", "true", "on", "null", "2001-01-01")
-"""Texts that YAML reads as something else where nobody quotes them."""
+"""Texts that YAML reads as another type if they are not quoted."""
 _TEXT: Final = st.text(_CHARACTERS, min_size=1, max_size=12) | st.sampled_from(_AWKWARD)
 _LONGEST: Final = 60
-"""Characters of a text that a pattern draws: longer ones show nothing more."""
+"""Maximum number of characters of a text that is generated from a pattern; longer ones test nothing more."""
 
 
 def values_of(schema: Json) -> Strategy:
-    """Values that a schema takes. Raises ValueError for a keyword that it does not know."""
+    """Values that a schema accepts. Raises ValueError for an unknown keyword."""
     if "const" in schema:
         return st.just(schema["const"])
     if "enum" in schema:
@@ -94,7 +94,7 @@ def _objects(schema: Json) -> Strategy:
     always = {name: member for name, member in members.items() if name in required}
     maybe = {name: member for name, member in members.items() if name not in required}
     fixed = st.fixed_dictionaries(always)
-    if maybe:  # few at a time: what one member breaks is then told by its name
+    if maybe:  # few at a time, so that an error names the member that caused it
         few = st.lists(st.sampled_from(sorted(maybe)), max_size=3, unique=True)
         chosen = few.flatmap(lambda names: st.fixed_dictionaries({name: maybe[name] for name in names}))
         return st.builds(lambda left, other: {**left, **other}, fixed, chosen)
@@ -107,5 +107,5 @@ def _objects(schema: Json) -> Strategy:
 
 
 def _moved(schema: Json) -> bool:
-    """Whether a member is there to name its new place only."""
+    """Whether a deprecated member only names its new location."""
     return any(rule["rule"] == "false" for rule in schema.get("x-kubernetes-validations", ()))

@@ -19,7 +19,7 @@ SCHEMES: Final = {
     "staff": {"type": "http", "scheme": "bearer"},
 }
 VALUES: Final = {name: f"hush of {name}".replace(" ", "-") for name in SCHEMES}
-"""Values of the Secret `api`, by its keys."""
+"""Values of the Secret `api` by key."""
 CREDENTIALS: Final[dict[str, Any]] = {
     "application": {"query": {"name": "app_key", "secretRef": {"name": "api", "key": "application"}}},
     "browser": {"cookie": {"name": "sid", "secretRef": {"name": "api", "key": "browser"}}},
@@ -54,7 +54,7 @@ def base_url(server: RawServer) -> str:
 
 @contextlib.asynccontextmanager
 async def schemed_api() -> AsyncIterator[RawServer]:
-    """The API, which takes any request; `seen` has what came."""
+    """The API, which accepts any request. `seen` contains the requests."""
 
     async def handle(request: Request, reply: Reply) -> None:
         reply.send(200, b"{}")
@@ -64,7 +64,7 @@ async def schemed_api() -> AsyncIterator[RawServer]:
 
 
 def sent_to(server: RawServer, name: str) -> dict[str, str]:
-    """Credentials in the last request of an operation, by scheme."""
+    """Credentials by scheme in the last request of an operation."""
     request = [each for each in server.seen if each.path.startswith(f"/{name}")][-1]
     query, cookie = request.path.partition("app_key=")[2], request.headers.get("cookie", "").partition("sid=")[2]
     parts = {

@@ -37,14 +37,16 @@ asyncio.run(visit(sys.argv[-1], json.loads({login!r})))
 
 
 class _LoopbackCookies(aiohttp.CookieJar):
-    """Cookies of servers on this machine, to which browsers send those that are `Secure` without TLS too."""
+    """Cookies of servers on this machine. Like browsers, sends `Secure` cookies to them even without TLS."""
 
     def filter_cookies(self, request_url: URL = _NOWHERE) -> BaseCookie[str]:
         return super().filter_cookies(request_url.with_scheme("https") if request_url else request_url)
 
 
 async def visit(url: str, login: Mapping[str, str], pages: list[str] | None = None) -> str:
-    """Text of the last page. `pages` collects all that the person saw; `login` are the fields of the login form."""
+    """Open a URL and sign in. Returns the text of the last page. `pages` collects all pages; `login` are the fields of
+    the login form.
+    """
     fields: dict[str, str] | None = None
     async with aiohttp.ClientSession(cookie_jar=_LoopbackCookies(unsafe=True)) as session:
         for _ in range(MAX_PAGES):
@@ -73,7 +75,7 @@ async def visit(url: str, login: Mapping[str, str], pages: list[str] | None = No
 
 
 def browser_environment(folder: Path, login: Mapping[str, str]) -> dict[str, str]:
-    """Environment in which programs open pages at a person who signs in."""
+    """Environment in which programs open pages in the browser of a user who signs in."""
     programs = folder / "browser"
     programs.mkdir(exist_ok=True)
     content = _PROGRAM.format(python=sys.executable, support=str(Path(__file__).parent), login=json.dumps(dict(login)))

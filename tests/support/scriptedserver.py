@@ -30,7 +30,7 @@ TOOLS: Final = {"tools": [{"name": "fine", "inputSchema": {"type": "object"}}]}
 
 
 def handshake(era: str, **members: Any) -> Results:
-    """The handshake of an era, with these members in place of its own; a list of tools and a call."""
+    """The handshake of an era, with some members replaced; a list of tools and a call."""
     usual: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": {"name": "scripted", "version": "1"}}
     rest: dict[str, Sequence[Any]] = {
         "tools/list": [TOOLS],
@@ -42,7 +42,7 @@ def handshake(era: str, **members: Any) -> Results:
 
 
 def responder(results: Results) -> Respond:
-    """Function that answers each message with the next of these results."""
+    """Function that answers each message with the next result."""
     counts: dict[str, int] = {}
 
     def respond(line: bytes) -> dict[str, Any] | None:
@@ -62,7 +62,7 @@ def responder(results: Results) -> Respond:
 
 
 def over_http(respond: Respond) -> Handler:
-    """Handler of a raw server that answers by JSON."""
+    """Handler of a raw server that answers with JSON."""
 
     async def handle(request: Request, reply: Reply) -> None:
         response = respond(request.body) if request.verb == "POST" else None
@@ -76,7 +76,7 @@ def over_http(respond: Respond) -> Handler:
 
 @contextlib.asynccontextmanager
 async def scripted_session(transport: str, results: Results) -> AsyncIterator[McpSession]:
-    """A session with such a server, that is not connected yet."""
+    """A session with such a server that is not connected yet."""
     async with contextlib.AsyncExitStack() as stack:
         if transport == "stdio":
             host = ChildHost()

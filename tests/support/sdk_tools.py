@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 
 
 def make_server() -> MCPServer:
-    """A fresh server named "demo", version 1.2.3."""
+    """A new server named "demo", version 1.2.3."""
     server = MCPServer("demo", version="1.2.3", instructions="demo server")
 
     @server.tool(description="Add two numbers.")

@@ -27,14 +27,14 @@ class Reader(NamedTuple):
     """One SDK."""
 
     folder: str
-    """Where it is built, below sdk_readers; empty where it is installed with the tests."""
+    """Folder in which it is built, below sdk_readers; empty if it is installed with the tests."""
     needed: tuple[str, ...]
     build: Callable[[Path, Path], None] | None
     command: Callable[[Path], list[str]]
     mode: str = "legacy"
-    """Argument that chooses the revision."""
+    """Argument that selects the revision."""
     calls: bool = True
-    """Whether its program calls tools too."""
+    """Whether its program also calls tools."""
 
 
 def _node(folder: Path) -> list[str]:
@@ -67,17 +67,17 @@ READERS: Final = {
     ),
 }
 FETCHED: Final = [sdk for sdk, reader in READERS.items() if reader.build is not None]
-"""SDKs that have to be fetched once, which needs the network."""
+"""SDKs that are downloaded at the first use."""
 
 
 async def names(sdk: str, url: str) -> dict[str, Any]:
-    """Names of tools, prompts, resources and templates, as one of READERS lists them."""
+    """Names of tools, prompts, resources and templates in the lists of one of READERS."""
     listed: dict[str, Any] = await _read(READERS[sdk], "list", url)
     return listed
 
 
 async def refusals(sdk: str, url: str, tool: str, corpus: Path) -> list[tuple[int, str]]:
-    """Indices and errors of the results in a file (a JSON list) that one of READERS refuses when a tool gives them."""
+    """Indices and errors of the results in a file (a JSON list) that one of READERS rejects as a tool's result."""
     refused = await _read(READERS[sdk], "call", url, tool, str(corpus))
     return [(index, error) for index, error in refused]
 

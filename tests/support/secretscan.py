@@ -1,4 +1,4 @@
-"""Searches whatever a run writes, says, counts or answers for the secrets that it works with."""
+"""Searches all output of a run (files, logs, metrics, answers) for the secrets that it used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operatorworld import GROUP, World
 
 
 def written(secret: str) -> set[str]:
-    """How a secret may be written: as it is, in base64 (at each of three offsets), escaped for a URL, reversed."""
+    """Forms in which a secret may occur: plain, in base64 (at each of three offsets), URL-escaped, reversed."""
     spellings = {secret, quote(secret, safe=""), secret[::-1]}
     for offset in range(3):
         code = base64.b64encode(b" " * offset + secret.encode()).decode()
@@ -22,7 +22,7 @@ def written(secret: str) -> set[str]:
 
 
 def leaks(secrets: Mapping[str, str], name: str, text: str, *, but: frozenset[str] = frozenset()) -> list[str]:
-    """Which of the secrets, by what they are, are in a text, with what stands around them."""
+    """Secrets that occur in a text, by name, with their surroundings."""
     problems = []
     for kind, secret in secrets.items():
         for way in written(secret) if kind not in but else ():
@@ -33,7 +33,7 @@ def leaks(secrets: Mapping[str, str], name: str, text: str, *, but: frozenset[st
 
 
 def stored(world: World) -> dict[str, str]:
-    """Everything that the API server keeps, but for Secrets."""
+    """Everything that the API server stores, except Secrets."""
     paths = {
         "config maps": f"/api/v1/namespaces/{world.release}/configmaps",
         "events": f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events",
@@ -49,7 +49,7 @@ def stored(world: World) -> dict[str, str]:
 
 
 async def operations(port: int, page: str, token: str) -> str:
-    """Answer of the gateway's port for metrics and samples, which takes `token`."""
+    """Answer of the gateway's metrics port, which accepts `token`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.closing(writer):
         writer.write(f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())

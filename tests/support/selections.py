@@ -1,4 +1,4 @@
-"""A selection of a snapshot without a gateway around it: what is shown, to whom, and where calls would go."""
+"""A selection of a snapshot without a gateway: visible tools by caller, and the targets of calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Upstreams:
 
 
 def bind(reach: ServerBinding, tool: Tool) -> Route:
-    """A route that leads nowhere."""
+    """A route without a target."""
     key = reach.server.key
     return tool_route(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
 
@@ -49,7 +49,7 @@ def select(
     figures: bool = False,
     **more: Any,
 ) -> Selection:
-    """A selection without a gateway around it. More keywords are its own."""
+    """A selection without a gateway. Further keywords are those of the selection."""
     return finish(selecting(snapshot, upstreams, before, now=now, figures=figures, **more))
 
 
@@ -62,7 +62,7 @@ def selecting(
     figures: bool = False,
     **more: Any,
 ) -> Generator[None, None, Selection]:
-    """Builds a selection in slices, as the gateway does."""
+    """Build a selection in slices, as in the gateway."""
     upstream = upstreams or Upstreams()
     reaches = {key: upstream.reach(server) for key, server in snapshot.servers.items()}
     return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, figures=figures, **more))

@@ -10,7 +10,7 @@ PUBLIC = {"/healthz", "/readyz", "/.well-known/oauth-protected-resource"}
 
 
 def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
-    """Those of included routers too, in the two ways in which FastAPI includes them."""
+    """All routes, including those of included routers, in both ways in which FastAPI includes them."""
     for route in routes:
         if isinstance(route, Route):
             yield route

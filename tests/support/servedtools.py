@@ -33,7 +33,7 @@ async def served(
     mode: Mode = "auto",
     heard: MessageHandlerFnT | None = None,
 ) -> AsyncIterator[Client]:
-    """Client of a server whose data are in `folder`; `heard` gets what the server says unasked."""
+    """Client of a server with its data in `folder`. `heard` receives the server's notifications."""
     if via == "stdio":
         words = ["-m", "fairlead_cli", "serve", name, "--data", str(folder)]
         words += [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]

@@ -17,7 +17,7 @@ SCRIPT = str(Path(__file__).parent / "sse_main.py")
 
 @asynccontextmanager
 async def listening_on(port: int, *command: str) -> AsyncIterator[int]:
-    """A server process that is told its port by `PORT` too; killed at the end. Yields its process id."""
+    """Run a server process, which also gets its port as `PORT`; kill it at the end. Yields its process id."""
     process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PORT": str(port)})
 
     def listening() -> bool:
@@ -35,7 +35,7 @@ async def listening_on(port: int, *command: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def sse_server(certificate: Path | None = None) -> AsyncIterator[str]:
-    """The SDK's server, over TLS with a `certificate`. Yields the URL of its stream."""
+    """Run the SDK's server, with TLS if there is a `certificate`. Yields the URL of its stream."""
     port = free_port()
     more = [str(certificate)] if certificate is not None else []
     async with listening_on(port, sys.executable, SCRIPT, str(port), *more):
@@ -44,7 +44,7 @@ async def sse_server(certificate: Path | None = None) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def demo_server() -> AsyncIterator[str]:
-    """The demo server of the quick start. Yields its URL."""
+    """Run the demo server of the quick start. Yields its URL."""
     port = free_port()
     async with listening_on(port, sys.executable, "-m", "fairlead_cli.demo", "--port", str(port)):
         yield f"http://127.0.0.1:{port}/mcp"

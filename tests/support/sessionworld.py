@@ -63,21 +63,21 @@ def key_of(subject: str = "ada") -> bytes:
 
 
 class RotatingProvider:
-    """Gives each refresh token once, and ends the grant whose token it sees twice."""
+    """Issues each refresh token once, and ends the grant of a token that it sees twice."""
 
     def __init__(self, clock: Callable[[], float] = lambda: NOW) -> None:
         self.clock = clock
         self.away = False
         self.groups = ["players"]
         self.grants: dict[str, str] = {}
-        """Current refresh token by the grant."""
+        """Current refresh token by grant."""
         self.requests = 0
         self.lifetime = 300.0
         """Seconds from now for which tokens are valid."""
         self.held: asyncio.Event | None = None
-        """Answers come only after it is set."""
+        """Event that answers wait for."""
         self.answers: Callable[[SignedInPerson], SignedInPerson] | None = None
-        """Makes another answer of the person who is asked about."""
+        """Changes the answer about a user."""
 
     def grant(self) -> ProviderGrant:
         name = f"g{len(self.grants)}"
@@ -116,7 +116,7 @@ class Replica:
         self.store = store
         self.keys = SigningKeys(store, clock, clock)
         self.ended: list[str] = []
-        """Sessions whose tokens are rejected here."""
+        """Sessions whose tokens this replica rejects."""
         self.revocations = ProviderRevocations(store)
         self.ends = SessionEnds(store, self.ended.append, self.revocations.add, clock)
         self.sessions = StoredSessions(store, self.keys, self.ends, times, clock, clock, world.pause)
@@ -126,7 +126,7 @@ class Replica:
         self._subjects = SubjectTokens(self.sessions, self._provider.renew, self.ended.append, clock)
 
     async def begun(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> WaitingSession:
-        """A session that waits for the consent of a person who has just signed in."""
+        """A session that waits for the consent of a user who has just signed in."""
         grant = self._provider.grant() if renewable else ProviderGrant()
         return await self.sessions.begin(
             more.get("who", person(subject)), more.get("client", CLIENT), more.get("access", ACCESS), grant
@@ -142,7 +142,7 @@ class Replica:
         return await self.sessions.refresh(token, client_id, self._provider.renew)
 
     async def subject_token(self, session: ClientSession, subject: str = "ada", kind: str = ACCESS_TOKEN_TYPE) -> str:
-        """The provider's token for a call of a person with a token of a session."""
+        """The provider's token for a call that a user makes with a token of a session."""
         caller = Identity(kind="jwt", principal=jwt_principal(ISSUER, subject, None), session=session.id)
         return (await self._subjects.get(caller, kind)).value
 
@@ -152,7 +152,7 @@ class Replica:
 
 
 class SessionWorld:
-    """Replicas whose waiting moves the one clock on. `store` makes the store of a replica."""
+    """Replicas whose waiting advances the common clock. `store` creates the store of a replica."""
 
     def __init__(self, store: Callable[[], GrantStore], times: SessionTimes = TIMES) -> None:
         self.clock = HandClock(NOW)

@@ -36,6 +36,6 @@ OVERRIDE: dict[str, Any] = {
 
 
 def shaped(override: dict[str, Any] = OVERRIDE, definition: dict[str, Any] = SEARCH, **more: Any) -> ToolEntry:
-    """The catalog's entry of a tool, as the operator makes it of its definition and its override."""
+    """Catalog entry of a tool, as the operator makes it from the definition and the override."""
     made = ToolOverride.model_validate({"name": definition["name"], **override})
     return entry(definition, shape=tool_shape(json.dumps(definition).encode(), made), **more)

@@ -29,12 +29,12 @@ INFO: Final = {"name": "shapes", "version": "1"}
 
 
 def verbatim(line: bytes) -> dict[str, str]:
-    """Arguments for an answer of these bytes, in which `@ID@` stands for the id of the request."""
+    """Arguments for an answer with exactly these bytes, in which `@ID@` is replaced by the id of the request."""
     return {"line": base64.b64encode(line).decode()}
 
 
 def answer_to(message: Mapping[str, Any]) -> bytes | None:
-    """The answer of the server to a message, as bytes; None where it wants none."""
+    """The server's answer to a message, as bytes; None for no answer."""
     method = message.get("method")
     params = message.get("params", {})
     if "id" not in message:
@@ -58,7 +58,7 @@ def answer_to(message: Mapping[str, Any]) -> bytes | None:
 
 @contextlib.asynccontextmanager
 async def serving(transport: str, version: str) -> AsyncIterator[HttpEndpoint | EventsEndpoint | ChildEndpoint]:
-    """A server of one of TRANSPORTS."""
+    """Run a server of one of TRANSPORTS."""
     if transport == "stdio":
         yield ChildEndpoint(command=sys.executable, args=(__file__,))
     elif transport == "sse":

@@ -13,11 +13,11 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 UNRECORDED_S: Final = 0.5
-"""Processor seconds that a file counts whose seconds are not recorded: new, or below a second."""
+"""Processor seconds assumed for a file without recorded seconds: it is new, or takes less than a second."""
 
 
 class BadShard(ValueError):
-    """A shard that is not written as `K/N` with 1 ≤ K ≤ N."""
+    """A shard is not of the form `K/N` with 1 ≤ K ≤ N."""
 
 
 def recorded_seconds() -> dict[str, float]:

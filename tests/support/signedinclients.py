@@ -32,15 +32,15 @@ Hook = Callable[[], Awaitable[None]]
 
 
 class SdkClient:
-    """The Python SDK's client, which stores its tokens here. With `document`, that is the URL of its document.
-    `answered` is awaited once it has its code, before it redeems it.
+    """The Python SDK's client, which stores its tokens in this object. `document` is the URL of its client document, if
+    any. `answered` is awaited after the client has received a code, before it redeems the code.
     """
 
     def __init__(self, url: str, login: Mapping[str, str], document: str = "", answered: Hook | None = None) -> None:
         self.tokens: OAuthToken | None = None
         self.registration: OAuthClientInformationFull | None = None
         self.pages: list[str] = []
-        """All that the person saw."""
+        """All pages that the user saw."""
         self._url = url
         self._login = login
         self._answered = answered
@@ -54,19 +54,19 @@ class SdkClient:
         )
 
     async def tools(self) -> list[str]:
-        """Names of the tools that it sees; it signs in or refreshes for them where it has to."""
+        """Names of the visible tools. Signs in or refreshes if necessary."""
         async with self._connected() as client:
             return [tool.name for tool in (await client.list_tools()).tools]
 
     async def call(self, tool: str) -> str:
-        """Text that a tool answers."""
+        """Text of a tool's result."""
         async with self._connected() as client:
             (content,) = (await client.call_tool(tool, {})).content
             assert isinstance(content, TextContent)
             return content.text
 
     def expire(self) -> None:
-        """Let it take its access token as expired."""
+        """Make the client treat its access token as expired."""
         self._auth.context.token_expiry_time = 1
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -112,7 +112,6 @@ class SdkClient:
 
 
 async def fastmcp_tools(url: str, login: Mapping[str, str]) -> list[str]:
-    """Names of the tools that FastMCP's client sees, which opens pages by `webbrowser`."""
     visits: list[asyncio.Task[str]] = []
     loop = asyncio.get_running_loop()
 
@@ -122,7 +121,7 @@ async def fastmcp_tools(url: str, login: Mapping[str, str]) -> list[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(webbrowser, "open", opened)
-        with warnings.catch_warnings():  # it warns that it keeps its tokens in memory
+        with warnings.catch_warnings():  # it warns that it stores its tokens in memory
             warnings.simplefilter("ignore", UserWarning)
             signed_in = fastmcp.Client(url, auth="oauth")
         async with signed_in as client:

@@ -43,13 +43,13 @@ Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def own_tool(name: str = "theirs") -> dict[str, Any]:
-    """A tool of the client's own."""
+    """A tool of the client."""
     return {"type": "function", "name": name, "description": "The client's", "parameters": {"type": "object"}}
 
 
 @dataclass
 class RealtimeClient:
-    """A client of OpenAI Realtime, with all events that it got."""
+    """A client of OpenAI Realtime, which stores all received events."""
 
     socket: aiohttp.ClientWebSocketResponse
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class RealtimeClient:
         await self.socket.send_str(json.dumps({"type": kind, **members}))
 
     async def speak(self) -> None:
-        """One turn of speech."""
+        """Send one turn of speech."""
         await self.send("input_audio_buffer.append", audio=SPEECH)
         await self.send("input_audio_buffer.append", audio=SILENCE)
 
@@ -75,7 +75,7 @@ class RealtimeClient:
         return [event for event in self.events if event["type"] == kind]
 
     async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait for so many events of a type."""
+        """Wait for a number of events of a type."""
         while len(self.of_type(kind)) < count:
             assert self.closed is None, f"closed: {self.closed}, after {self.types()}"
             self._more.clear()
@@ -83,7 +83,7 @@ class RealtimeClient:
         return self.of_type(kind)
 
     async def end(self) -> tuple[int | None, str]:
-        """Wait for the close; its code and reason."""
+        """Wait until the connection is closed. Returns its code and reason."""
         while self.closed is None:
             self._more.clear()
             await self._more.wait()
@@ -118,34 +118,34 @@ async def realtime_client(url: str, **options: Any) -> AsyncIterator[RealtimeCli
 
 
 def services_of(gateway: Gateway) -> SpeechServices:
-    """Parts of the gateway that all its sessions share."""
+    """Objects of the gateway that all its sessions share."""
     assert gateway._speech is not None
     return gateway._speech._services
 
 
 @dataclass
 class SpokenGateway:
-    """A gateway in front of a provider, with what its MCP server saw."""
+    """A gateway in front of a provider, with the requests that its MCP server received."""
 
     gateway: Gateway
     called: list[dict[str, Any]]
-    """Parameters of the calls that the MCP server got."""
+    """Parameters of the calls that the MCP server received."""
 
     @property
     def metrics(self) -> SpeechMetrics:
-        """Figures of the gateway."""
+        """Values of the gateway's metrics."""
         return services_of(self.gateway).metrics
 
     @property
     def bridge(self) -> SpeechBridge:
-        """The one session that is open."""
+        """The only open session."""
         (bridge,) = services_of(self.gateway).running
         return bridge
 
 
 @dataclass
 class SpeechWorld(SpokenGateway):
-    """All that runs, with what it saw."""
+    """The running processes, with the requests that they received."""
 
     provider: ScriptedRealtime
 
@@ -161,7 +161,7 @@ class SpeechWorld(SpokenGateway):
     async def client(
         self, query: str = f"model={MODEL}", *, ready: bool = True, **options: Any
     ) -> AsyncIterator[RealtimeClient]:
-        """A client; `ready`: once the provider has the gateway's tools."""
+        """Connect a client. With `ready`, wait until the provider has the gateway's tools."""
         async with realtime_client(self.url(query), **options) as client:
             if ready:
                 await eventually(lambda: bool(self.session.tool_names))
@@ -183,9 +183,9 @@ async def spoken_gateway(
     bounds: SpeechBounds | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, list[dict[str, Any]]]]:
-    """A gateway in front of providers, with an MCP server, and the parameters of the calls that this gets. `model` is
-    in the route `speech`. `answer` answers calls of `tools`, of `slow` ones, which are of the tier `deep`, and of
-    `listed` ones.
+    """A gateway in front of providers, with an MCP server and the parameters of its calls. `model` is in the route
+    `speech`. `answer` answers calls of three kinds of tools: `tools`, `slow` ones in the tier `deep`, and `listed`
+    ones.
     """
     seen: list[dict[str, Any]] = []
 
@@ -224,7 +224,9 @@ async def speech_world(
     key: str = "",
     **more: Any,
 ) -> AsyncIterator[SpeechWorld]:
-    """With a `key` the provider wants it; `more` is of `spoken_gateway`."""
+    """A gateway in front of OpenAI Realtime. With a `key`, the provider requires it. `more` are arguments of
+    `spoken_gateway`.
+    """
     scripted = ScriptedRealtime(SpeechScript(*replies, transcripts=tuple(heard)), key)
     async with scripted.serving():
         base = {"models": [MODEL], "baseUrl": f"http://127.0.0.1:{scripted.port}/v1", **(provider or {})}

@@ -32,75 +32,75 @@ class SpokenWorld(Protocol):
 
     @property
     def metrics(self) -> SpeechMetrics:
-        """Figures of the gateway."""
+        """Values of the gateway's metrics."""
         ...
 
 
 class Conversation(Protocol):
-    """One session, as its client and its provider see it."""
+    """One session, from the client's and the provider's point of view."""
 
     @property
     def provider_tools(self) -> list[str]:
-        """Names of the functions that the model has."""
+        """Names of the functions that the model has received."""
         ...
 
     @property
     def results(self) -> dict[str, str]:
-        """Results that the model got of the gateway, by call: text, also of errors."""
+        """Results that the model received from the gateway, by call: their text, including errors."""
         ...
 
     @property
     def client_calls(self) -> list[str]:
-        """Ids of calls that reached the client."""
+        """Ids of calls that the client received."""
         ...
 
     @property
     def unspoken(self) -> list[tuple[str, Any]]:
-        """Ids of calls, with what of their results came to the client as an event."""
+        """Ids of calls, with the parts of their results that the client received as events."""
         ...
 
     def frames(self) -> str:
-        """All that the client got."""
+        """All messages that the client received."""
         ...
 
     async def ask(self, text: str = "Go on") -> None:
-        """Have the model answer what the user writes."""
+        """Have the model answer a text of the user."""
         ...
 
     async def speak(self) -> None:
-        """Have the model answer what the user says."""
+        """Have the model answer speech of the user."""
         ...
 
     async def begin_to_speak(self) -> None:
-        """The user speaks, into an answer perhaps."""
+        """The user begins to speak, possibly during an answer."""
         ...
 
     async def stop_speaking(self) -> None:
-        """The user has spoken."""
+        """The user stops speaking."""
         ...
 
     async def spoken(self, text: str) -> None:
-        """Wait until the model has said a text."""
+        """Wait until the model has spoken a text."""
         ...
 
     async def settled(self) -> None:
-        """Wait until nothing keeps the gateway from showing other tools."""
+        """Wait until the gateway can change the tools."""
         ...
 
     async def called(self, count: int) -> None:
-        """Wait for calls that reach the client."""
+        """Wait until the client has received calls."""
         ...
 
     async def answer(self, ident: str, name: str) -> None:
-        """Answer a call as the client, and have the model go on."""
+        """Answer a call as the client, and let the model continue."""
         ...
 
     async def wish(self, **members: Any) -> None:
-        """Say something that is for the gateway."""
+        """Say a command for the gateway."""
         ...
 
     async def refusal(self) -> str:
-        """Wait for the gateway's refusal of a wish."""
+        """Wait for the gateway's refusal of a command."""
         ...
 
 
@@ -159,7 +159,7 @@ class RealtimeTalk:
             await self._client.until("response.done", count)
 
     async def settled(self) -> None:
-        """Wait for nothing: tools are sent between any two responses."""
+        """Return at once: tools can be sent between any two responses."""
 
     async def called(self, count: int) -> None:
         seen = 0
@@ -292,7 +292,7 @@ class RealtimeEngine:
         query: Mapping[str, str] | None = None,
         **more: Any,
     ) -> AsyncIterator[tuple[SpokenWorld, Conversation]]:
-        """A world, and a session in it whose client has tools of its own; `more` is of the world."""
+        """A world, and a session whose client has its own tools. `more` are arguments of the world."""
         parameters = "&".join(["model=gpt-realtime", *(f"{name}={value}" for name, value in (query or {}).items())])
         async with speech_world(folder, *replies, **more) as world, world.client(parameters) as client:
             audio = {"input": {"transcription": {"model": "gpt-4o-transcribe"}}}
@@ -302,7 +302,7 @@ class RealtimeEngine:
 
 
 class CascadedEngine:
-    """Speech to text, a model, text to speech."""
+    """A chain of speech to text, a model and text to speech."""
 
     name = "cascaded"
 
@@ -315,7 +315,7 @@ class CascadedEngine:
         query: Mapping[str, str] | None = None,
         **more: Any,
     ) -> AsyncIterator[tuple[SpokenWorld, Conversation]]:
-        """A world, and a session in it whose client has tools of its own; `more` is of the world."""
+        """A world, and a session whose client has its own tools. `more` are arguments of the world."""
         parameters = "&".join(["model=assistant", *(f"{name}={value}" for name, value in (query or {}).items())])
         async with cascade_world(folder, *replies, **more) as world, world.client(parameters) as client:
             await client.update(tools=[own_tool(name) for name in own_tools])
@@ -324,7 +324,7 @@ class CascadedEngine:
 
 
 class LiveEngine:
-    """Gemini Live, by one of its models."""
+    """Gemini Live with one of its models."""
 
     def __init__(self, model: str) -> None:
         self.name = model
@@ -338,7 +338,7 @@ class LiveEngine:
         query: Mapping[str, str] | None = None,
         **more: Any,
     ) -> AsyncIterator[tuple[SpokenWorld, Conversation]]:
-        """A world, and a session in it whose client has tools of its own; `more` is of the world."""
+        """A world, and a session whose client has its own tools. `more` are arguments of the world."""
         parameters = "&".join(f"{name}={value}" for name, value in (query or {}).items())
         setup = {"tools": [own_function(name) for name in own_tools]}
         async with (

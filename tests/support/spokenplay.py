@@ -19,9 +19,9 @@ from voicetables import flat
 from waiting import until_async
 
 SECONDS: Final = 60.0
-"""Bound of one step."""
+"""Timeout of one step."""
 WORD_BYTES: Final = 1920
-"""Audio of a word that a scripted model says."""
+"""Bytes of audio for a word of a scripted model."""
 ANSWERED = "answered"
 REFUSED = "refused"
 CANCELLED = "cancelled"
@@ -29,7 +29,7 @@ CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class PlayedCall:
-    """One call of the model's. Times are seconds since the session began."""
+    """One call of the model. Times are seconds since the session began."""
 
     step: str
     name: str
@@ -37,35 +37,36 @@ class PlayedCall:
     ended: float
     outcome: str
     text: str
-    """Result that the model got; empty where it got none."""
+    """Result that the model received; empty if there was none."""
     shown: bool
-    """Whether the model had the tool."""
+    """Whether the model had received the tool."""
 
 
 @dataclass
 class PlayTrace:
-    """Record of what was said, shown and called in one session. Times are seconds since it began."""
+    """Record of a session: speech, shown tools and calls. Times are seconds since it began."""
 
     engine: str
     steps: list[tuple[float, str]] = field(default_factory=list)
     shown: list[tuple[float, str, frozenset[str]]] = field(default_factory=list)
-    """When the model got which functions, and the tier that has exactly these; empty: none has."""
+    """Times at which the model received functions, the functions, and the tier with exactly these; empty if there is
+    none."""
     waited: dict[str, float] = field(default_factory=dict)
-    """Seconds that a step waited for the tools of its tier, behind what asked for them."""
+    """Seconds that a step waited for its tier's tools after they were requested."""
     calls: list[PlayedCall] = field(default_factory=list)
     images: list[tuple[str, str]] = field(default_factory=list)
     images_drawn: int | None = None
-    """Pictures that were made; None where nobody counts."""
+    """Number of generated images; None if they are not counted."""
     transcript: str = ""
     scripted: str = ""
-    """All that was to be said."""
+    """All text that the script lets the model say."""
     spoken_bytes: tuple[int, int] = (0, 0)
     heard_bytes: int = 0
     ended: float = 0.0
 
     @property
     def tiers(self) -> list[str]:
-        """Tiers in their order."""
+        """Tiers in order."""
         names: list[str] = []
         for _, tier, _ in self.shown:
             if not names or names[-1] != tier:
@@ -74,12 +75,12 @@ class PlayTrace:
 
 
 def cancellable(world: PlayWorld) -> list[Step]:
-    """Steps that a world can play: without endpoints, no call lasts until it is interrupted."""
+    """Steps that a world can play: without endpoints, no call lasts long enough to be interrupted."""
     return [step for step in STEPS if step.end != "cancelled" or world.endpoints is not None]
 
 
 async def play(engine: PlayEngine, world: PlayWorld) -> PlayTrace:
-    """Play all steps. Fails where one takes too long, or the model is shown other tools than those of the tier."""
+    """Play all steps. Fails if one takes too long, or if the model receives other tools than the tier's."""
     drawn_before = world.endpoints.images_drawn if world.endpoints else 0
     steps = cancellable(world)
     trace = PlayTrace(engine.name)
@@ -106,7 +107,7 @@ class _Player:
         self._began = began
 
     async def step(self, step: Step) -> None:
-        """Have it said, and wait for its end."""
+        """Speak the step's words, and wait for the end of the step."""
         await self._turns(step)
         if self._engine.asked_with_tools:
             assert {*self._talk.provider_tools} == flat(self._engine.table, step.tier), step.name
@@ -140,7 +141,7 @@ class _Player:
                 await self._shown(step)  # at the end of the turn
 
     async def _shown(self, step: Step) -> None:
-        """Wait for the tools of a step, where the model has them before it is asked."""
+        """Wait for the tools of a step, if the model gets them before its request."""
         if self._engine.asked_with_tools:
             return
         began = time.monotonic()
@@ -157,7 +158,7 @@ class _Player:
 
 
 def _tell(trace: PlayTrace, talk: PlayTalk, table: Table, at: dict[str, str], began: float) -> None:
-    """Write down what the session was like."""
+    """Add the session's results to the trace."""
     tiers = {frozenset(flat(table, tier)): tier for tier in table}
     shown = talk.shown()
     trace.shown = [(max(when - began, 0.0), tiers.get(tools, ""), tools) for when, tools in shown]
@@ -179,13 +180,13 @@ def _tell(trace: PlayTrace, talk: PlayTalk, table: Table, at: dict[str, str], be
 
 
 def _interrupted_at(trace: PlayTrace, step: str, began: float) -> float:
-    """When the step behind one began: the provider says nothing more of a call that it took back."""
+    """Beginning of the step after this one: the provider sends nothing more about a call that it cancelled."""
     names = [name for _, name in trace.steps]
     return trace.steps[names.index(step) + 1][0] + began
 
 
 def check(trace: PlayTrace, steps: Sequence[Step]) -> None:
-    """Fail where a session is not as it is to be."""
+    """Fail if a session differs from the script."""
     assert all(tier for _, tier, _ in trace.shown), "the tools of some tier, at any time"
     by_step: dict[str, list[PlayedCall]] = {}
     for call in trace.calls:

@@ -25,7 +25,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 CONNECTIONS: Final = 8
-"""Kept open and used in turn, so that every replica has some."""
+"""Number of connections, used in turn, so that each replica has some."""
 PATIENCE: Final = 5.0
 """Seconds of attempts to connect before a call counts as lost."""
 PAUSE: Final = 0.02
@@ -44,21 +44,21 @@ TIMEOUT: Final = "no answer"
 
 @dataclass
 class Call:
-    """One call; times are seconds of the wall clock."""
+    """One call. Times are seconds of the wall clock."""
 
     tool: str
     began: float
     ended: float = 0.0
     outcome: str = ""
-    """`ok`, or what became of it: one of the above, `HTTP 503`, `-32602`, `CONNECTION_LOST`."""
+    """`ok`, or the failure: one of the constants above, `HTTP 503`, `-32602`, `CONNECTION_LOST`."""
     detail: str = ""
     attempts: int = 0
-    """Connections that were not accepted before one was."""
+    """Number of refused connections before the successful one."""
 
 
 @dataclass
 class Connection:
-    """One connection to whatever replica the address leads to."""
+    """One connection to a replica."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -69,12 +69,12 @@ class Connection:
 
 
 class Closed(Exception):
-    """The connection ended before the answer did."""
+    """The connection ended before the answer."""
 
 
 @dataclass
 class SteadyLoad:
-    """Load at a constant rate. `session` is that of the older protocol version, kept by every connection."""
+    """Load at a constant rate. `session` belongs to the legacy protocol version; all connections use it."""
 
     url: str
     rate: float
@@ -93,7 +93,7 @@ class SteadyLoad:
         self._numbers = itertools.count(1)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Make calls until cancelled."""
         if self.era == LEGACY:
             await self._initialize()
         loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class SteadyLoad:
             await asyncio.sleep(max(0.0, due - loop.time()))
 
     async def call(self, tool: str) -> None:
-        """One call, recorded."""
+        """Make one call and record it."""
         number = next(self._numbers)
         call = Call(tool, time.time())
         self.in_flight.add(number)
@@ -144,16 +144,16 @@ class SteadyLoad:
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                async with asyncio.timeout(1.0):  # a SYN to a pod that is gone is answered by nobody
+                async with asyncio.timeout(1.0):  # a SYN to a deleted pod gets no answer
                     return Connection(*await asyncio.open_connection(self._host, self._port, limit=16 << 20))
-            except OSError as error:  # TimeoutError is one
+            except OSError as error:  # includes TimeoutError
                 call.attempts += 1
                 if time.monotonic() > end:
                     raise ConnectionRefusedError(f"{type(error).__name__}: {error}") from error
                 await asyncio.sleep(PAUSE)
 
     async def _exchange(self, connection: Connection, call: Call, number: int) -> bool:
-        """Send and judge; whether the connection can be used again."""
+        """Send a request and check the answer. Returns whether the connection can be used again."""
         status, headers, answer = await self._ask(connection, self._request(call.tool, number))
         if status != 200:
             call.outcome = f"HTTP {status}"
@@ -200,7 +200,7 @@ class SteadyLoad:
         return await _answer(connection.reader)
 
     async def _initialize(self) -> None:
-        """A session; the gateway's ids are signed and good at every replica."""
+        """Open a session. The gateway's session ids are signed and valid at every replica."""
         params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "steadyload", "version": "1"}}
         connection = await self._connection(Call("", 0))
         hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
@@ -210,8 +210,8 @@ class SteadyLoad:
         self._idle.append(connection)
 
     def told(self, since: float, at: float = 0.0) -> dict[str, Any]:
-        """Results of the calls that began at `since` or later and have ended, and how many have not; and how many were
-        open at the moment `at`.
+        """Results of the finished calls that began at `since` or later, the number of unfinished ones, and the number
+        of calls that were open at the time `at`.
         """
         calls = [call for call in self.calls if call.began >= since]
         good = sorted(call.ended - call.began for call in calls if call.outcome == OK)
@@ -250,7 +250,7 @@ def _judge(call: Call, result: dict[str, Any], number: int) -> None:
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """Status, headers in lower case, and the message: of a JSON body, or the last of an event stream."""
+    """Status, headers in lower case, and the message from a JSON body or the last event of a stream."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     except asyncio.IncompleteReadError as error:
@@ -274,12 +274,12 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], di
 
 
 async def serve(load: SteadyLoad, host: str, port: int) -> None:
-    """Run it, and answer questions over HTTP."""
+    """Run the load, and serve its results over HTTP."""
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             target = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split(" ")[1]
-        except asyncio.IncompleteReadError:  # a probe that looks whether somebody listens
+        except asyncio.IncompleteReadError:  # a TCP probe without a request
             writer.close()
             return
         query = parse_qs(urlsplit(target).query)
@@ -295,7 +295,7 @@ async def serve(load: SteadyLoad, host: str, port: int) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--rate", type=float, default=20.0, help="requests per second")

@@ -1,4 +1,4 @@
-"""Starts `steadyload`, outside of the cluster as a process and inside as a pod, and asks it what it saw."""
+"""Starts `steadyload`, outside of the cluster as a process and inside as a pod, and reads its results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Told:
-    """Results of one load from some moment on; see `steadyload`."""
+    """Results of one load since some time; see `steadyload`."""
 
     where: str
     calls: int = 0
@@ -42,7 +42,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Load:
-    """One that runs. `host` and `port` are where it tells what it saw."""
+    """A running load. `host` and `port` serve its results."""
 
     where: str
     host: str

@@ -1,1 +1,1 @@
-"""Who asks, what they may call and how much of it: what identities, tool policies, limits and the audit log cost."""
+"""Costs of access control: identities, tool policies, limits and the audit log."""

@@ -1,8 +1,7 @@
-"""Cost of an access token per call: servers with one fixed header against client credentials, token exchange, and the
-sign-in of each person.
+"""Cost of an access token per call: a fixed header against client credentials, token exchange, and users' sign-ins.
 
-Four gateways of the same world in this process, without sockets and in turns, as in `hack/bench path`; the caller has
-the same JWT at each. All tokens are cached, as they are for all but the first call of a token's lifetime.
+Four gateways of the same world run in this process, without sockets and in turns, as in `hack/bench path`. The caller
+uses the same JWT at each. All tokens are cached, as they are for all but the first call of a token's lifetime.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ OWN: Final = "client credentials"
 EXCHANGED: Final = "token exchange"
 CONSENTED: Final = "sign-in"
 MORE_GOAL: Final = 3.0
-"""Microseconds that a call with a cached token may take more than one with a fixed header."""
+"""Microseconds by which a call with a cached token may exceed a call with a fixed header."""
 BATCHES: Final = 100
-"""Batches of a round, of CONNECTIONS calls each. The slowest hundredth tells most of what else the machine does."""
+"""Batches per round, of CONNECTIONS calls each. The slowest hundredth mostly shows the machine's other work."""
 _FILE: Final = "client"
 _TOKEN: Final = "x" * 900
-"""As long as an ordinary JWT."""
+"""A token as long as an ordinary JWT."""
 _SECONDS: Final = 3600.0
 
 
 def _write_world(folder: Path, grant: str) -> Path:
-    """Documents of servers whose calls go with tokens of `grant`, or with a fixed header if it is empty."""
+    """Write documents of servers whose calls use tokens of `grant`, or a fixed header if it is empty."""
     folder.mkdir()
     oauth = OAuthSettings(grant=grant, client_id="bench", issuer=ISSUER) if grant else None
     credential = Credential(client_secret="secret")
@@ -63,7 +62,7 @@ def _with_credential(catalog: Catalog, ref: CredentialRef, oauth: OAuthSettings 
 
 
 async def _cache_tokens(guarded: Place, header: bytes) -> None:
-    """Put a token into the cache of each server that calls are made of."""
+    """Put a token into the cache of each server that is called."""
     gateway = guarded.world.gateway
     identity = await gateway.endpoint.identities.identify(header)
     assert isinstance(identity, Identity)
@@ -76,7 +75,7 @@ async def _cache_tokens(guarded: Place, header: bytes) -> None:
 
 
 async def _measured(folder: Path, settings: Settings, loop: Loop) -> tuple[Times, Times]:
-    """Microseconds of a call in each round: of its best batch, and of its slowest hundredth."""
+    """Microseconds per call in each round: in its best batch, and in its slowest hundredth."""
     token, tokens = token_of("RS256", RSAKey.generate_key(2048, {"kid": "k"}))
     grants = {FIXED: "", OWN: CLIENT_CREDENTIALS, EXCHANGED: TOKEN_EXCHANGE, CONSENTED: USER_CONSENT}
     times: Times = {}
@@ -92,7 +91,7 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> tuple[Times
                 batches: dict[str, list[int]] = {what: [] for what in gateways}
                 for guarded in gateways.values():
                     await guarded.world.settle(guarded.requests[era])
-                for _ in range(BATCHES):  # in turns, so that a busy moment of the machine falls on each
+                for _ in range(BATCHES):  # in turns, so that other work of the machine affects all gateways alike
                     for what, guarded in gateways.items():
                         batches[what].append(sum(await guarded.world.once(guarded.requests[era])))
                 for what, guarded in gateways.items():
@@ -104,7 +103,7 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> tuple[Times
 
 
 def report(times: Times, tails: Times) -> Report:
-    """A row for each kind of credential and era, with its difference from a fixed header in the same round."""
+    """One row for each kind of credential and era, with its difference from a fixed header in the same round."""
     result = Report("credentials")
     for (what, era), taken in times.items():
         fixed = times[FIXED, era]
@@ -122,8 +121,8 @@ def report(times: Times, tails: Times) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where an answer is wrong."""
-    logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # there is no issuer to ask for keys
+    """Measure. Raises Unmeasurable if an answer is wrong."""
+    logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # no issuer exists from which keys could be loaded
     loop = Loop()
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:
         return report(*runner.run(_measured(Path(folder), settings, loop)))

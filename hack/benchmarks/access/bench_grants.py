@@ -1,7 +1,7 @@
-"""Memory of a stored grant in a folder, in Secrets of a real API server and in Redis, in a gateway that watches the
-store, and the time in which the gateway opens it.
+"""Stored grants: memory in a folder, in Secrets, in Redis and in a gateway that watches the store; time to decrypt one.
 
-Each person has one grant, with a refresh token and scopes as those of an ordinary provider.
+The Secrets are in a real API server. Each person has one grant, with a refresh token and scopes as those of an ordinary
+provider.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ async def _fill(store: GrantStore, count: int) -> None:
 
 
 async def _opening(store: GrantStore, count: int) -> float:
-    """Microseconds in which a grant is read and opened, together with all others."""
-    await store.everything(())  # makes the keys
+    """Microseconds for reading and decrypting one grant, on average over all grants."""
+    await store.everything(())  # creates the keys
     began = time.perf_counter()
     opened = len(await store.everything())
     took = time.perf_counter() - began
@@ -70,7 +70,7 @@ async def _opening(store: GrantStore, count: int) -> float:
 
 
 async def _of_folder(folder: Path, count: int) -> dict[str, Cell]:
-    """Bytes of a grant on the disk, and in the memory of a gateway that watches the folder."""
+    """Size of a grant in bytes: on disk, and in the memory of a gateway that watches the folder."""
     await _fill(FolderGrantStore(folder, MachineKeys(folder, lambda: None)), count)
     disk = await asyncio.to_thread(_disk, folder, count)
     gc.collect()
@@ -85,7 +85,7 @@ async def _of_folder(folder: Path, count: int) -> dict[str, Cell]:
 
 
 def _disk(folder: Path, count: int) -> float:
-    """Bytes of a file."""
+    """Size of a file on disk in bytes."""
     files = list(folder.glob(f"*{SUFFIX}"))
     if len(files) != count:
         raise Unmeasurable(f"the folder has {len(files)} of {count} grants")
@@ -93,7 +93,7 @@ def _disk(folder: Path, count: int) -> float:
 
 
 async def _of_secrets(plane: ControlPlane, count: int) -> dict[str, Cell]:
-    """Bytes of a grant in its Secret, and in the memory of a gateway that watches the Secrets."""
+    """Size of a grant in bytes: in its Secret, and in the memory of a gateway that watches the Secrets."""
     namespace, key = plane.create_namespace("grants"), new_sealing_key("k")
     for slot in range(SLOTS):
         plane.request("POST", f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": f"grants-{slot}"}})
@@ -116,7 +116,9 @@ async def _of_secrets(plane: ControlPlane, count: int) -> dict[str, Cell]:
 
 
 async def _of_redis(folder: Path, count: int) -> dict[str, Cell]:
-    """Bytes of a grant in the memory of Redis, with its place in the set of persons and without the changes."""
+    """Bytes of Redis's memory per grant, including its entry in the set of persons and excluding the list of
+    changes.
+    """
     async with (
         redis_server(folder) as redis,
         aclosing(RedisGrantStore(RedisSettings(url=redis.url), (new_sealing_key("k"),))) as store,
@@ -156,6 +158,6 @@ async def _measured(folder: Path, count: int, in_secrets: int) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable without Redis or a control plane."""
+    """Measure. Raises Unmeasurable without Redis or a control plane."""
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_measured(Path(folder), *((500, 100) if settings.quick else (5_000, 1_000))))

@@ -1,8 +1,8 @@
 """Costs of identifying and authorizing a caller: an open gateway against guarded ones, and the parts.
 
-Gateways of the same world over the same upstream, interleaved in rounds and compared within a round by processor time
-per call; the same without sockets, which is steadier; and the functions alone. `--realtime` keeps the machine's other
-work out.
+The gateways serve the same world over the same upstream. They are interleaved in rounds and compared within a round by
+processor time per call. The same is measured without sockets, which varies less, and for the functions alone.
+`--realtime` excludes the machine's other work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rig.processes import Stage, become_realtime, cores
 
 HERE = "https://tools.example.com"
 LOOK_UP_GOAL = 0.5
-"""Microseconds."""
+"""Goal for looking up an identity, in microseconds."""
 RATIO_GOAL = 1.10
 
 Row = tuple[str, int, str]

@@ -1,9 +1,9 @@
-"""Costs of limits, audit log and traces per call, and the waiting that fair queueing spares agents beside a greedy one.
+"""Costs of limits, audit log and traces per call, and the waiting time that fair queueing saves modest agents.
 
-Costs are processor time of one thread, of the very objects that a gateway has, without HTTP around them. Turns are
-measured on the guard of a server in virtual time, so those figures depend on no machine: one agent keeps 500 calls
-outstanding, nine others make one call a second each, and the server takes 16 at once, 50 ms each on average. With
---long, gateways with and without all that are compared: processor time of a whole call, ratios within a round.
+Costs are processor time of one thread for the objects of a real gateway, without HTTP. Waiting times are measured on
+the guard of a server in virtual time, so they do not depend on the machine: one agent keeps 500 calls outstanding, nine
+others make one call a second each, and the server takes 16 at once, 50 ms each on average. With --long, gateways with
+and without all that are compared: processor time of a whole call, ratios within a round.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from rig.processes import Stage, cores
 MANY = 10**9
 LIMITED = {"FAIRLEAD_AGENT_CALLS_PER_MINUTE": str(MANY), "FAIRLEAD_AGENT_CONCURRENCY": str(MANY)}
 RECORDS = 512
-"""Log records of one request to a collector, as OpenTelemetry's SDK has it."""
+"""Log records per request to a collector: the default of OpenTelemetry's SDK."""
 OUTSTANDING, PLACES, SERVICE_SECONDS, POLITE = 500, 16, 0.05, 9
 KEY = ServerKey("default", "demo")
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Part of a namespace's servers that policies leave one subject."""
+    """Share of a namespace's servers that policies allow one subject."""
 
     namespace: str = "default"
     calls_per_minute: int | None = MANY
@@ -61,7 +61,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Asked:
-    """A client's side of a request."""
+    """Client side of a request."""
 
     identity = Identity(kind="apiKey", principal="apiKey:qa", agent="qa")
     address = "10.0.0.1"
@@ -69,7 +69,7 @@ class Asked:
 
 
 class Nowhere:
-    """Takes lines."""
+    """A stream that drops the lines written to it."""
 
     def write(self, lines: bytes) -> None: ...
 
@@ -77,7 +77,7 @@ class Nowhere:
 
 
 def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
-    """A call that is let in, and over."""
+    """Admit a call and end it."""
 
     def call() -> None:
         admission: Lease | Limited = limiter.admit("apiKey:qa", *more)
@@ -89,7 +89,7 @@ def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
 
 
 def works() -> dict[str, Callable[[], object]]:
-    """Work to measure, by its name."""
+    """Functions to measure, by name."""
     both = Caps(MANY, MANY)
     guard = Guard("default/demo", AdmissionLimits(64), Timing(lambda delay, action: None))
     denials = Auditor(Writer(Nowhere(), lambda entry: b"", time.time), "denials")
@@ -126,7 +126,7 @@ def works() -> dict[str, Callable[[], object]]:
 
 
 class Encoder(LogRecordExporter):
-    """Encodes records as an exporter to a collector does, so many at a time, and sends them nowhere."""
+    """Encodes batches of records like an exporter to a collector, but does not send them."""
 
     def __init__(self) -> None:
         self._batch: list[ReadableLogRecord] = []
@@ -139,14 +139,14 @@ class Encoder(LogRecordExporter):
         return LogRecordExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Nothing to end."""
+        """No-op: nothing has to be closed."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return True
 
 
 def recorded(entry: AuditEntry) -> Callable[[], None]:
-    """An entry whose line goes out by OTLP too: the record, and its encoding."""
+    """An audit entry that is also sent by OTLP: the record and its encoding."""
     provider = LoggerProvider(shutdown_on_exit=False)
     provider.add_log_record_processor(SimpleLogRecordProcessor(Encoder()))
     events, line = OtlpEvents(provider.get_logger("bench")), line_of(entry, lambda raw: {})
@@ -154,7 +154,7 @@ def recorded(entry: AuditEntry) -> Callable[[], None]:
 
 
 def exemplified() -> Callable[[], None]:
-    """Exemplars that a traced call adds to histograms, beside what all calls do."""
+    """Exemplars that a traced call adds to histograms, in addition to the work of every call."""
     registry = MetricsRegistry()
     registry.budgets({"fast": 500})
     recorder = registry.recorder("tools/call", "add", "default/demo")
@@ -178,7 +178,7 @@ def microseconds(work: Callable[[], object], times: int) -> float:
 
 
 class World:
-    """A server behind its guard, in virtual time."""
+    """A server behind its admission guard, in virtual time."""
 
     def __init__(self, *, turns: bool, seed: int) -> None:
         self.now = 0.0
@@ -206,7 +206,7 @@ class World:
 
 
 class Visit:
-    """One agent's call after the other."""
+    """An agent that makes its calls one after the other."""
 
     deadline = float("inf")
 
@@ -240,7 +240,7 @@ class Visit:
 
 
 def through_gateways(settings: Settings, report: Report) -> None:
-    """Whole gateways, one of which has none of it."""
+    """Measure whole gateways with the features, and one without them."""
     variants = {
         "a gateway without limits and audit log": {"FAIRLEAD_AUDIT": "off"},
         "… with limits of agents": {"FAIRLEAD_AUDIT": "off", **LIMITED},

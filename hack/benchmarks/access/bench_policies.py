@@ -1,13 +1,14 @@
 """Costs of tool policies: a decision on the path of a call, and the first view of a rule set.
 
 10,000 tools of 100 servers in one namespace, ten policies of ten rules each that are about all of them: exact names,
-prefixes, globs with text in the middle and at the end, tags, annotations. The decision is what a call looks up once its
-asker is known: the rule set, the view, the tool. The first view is made as the gateway makes it, in slices between
-which the loop runs; the longest one is what a call can have to wait. A second rule set finds globs matched already.
+prefixes, globs with text in the middle and at the end, tags, annotations. The decision consists of the lookups after
+the caller is identified: the rule set, the view, the tool. The first view is made as in the gateway, in slices between
+which the loop runs; a call can have to wait for the longest slice. For a second rule set, the globs are already
+matched.
 
 Before that the rules arrive: the snapshot with them is compiled in a thread beside the loop, as the gateway does it.
-What counts there is the processor time of the whole process between two turns of the loop, so the thread's work while
-it keeps the loop waiting is in it, and the work of others on the machine is not.
+The figure is the processor time of the whole process between two turns of the loop. It includes work of the thread that
+blocks the loop, and excludes other work of the machine.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SLICE_MS: Final = 5.0
 
 
 def server(number: int, rng: random.Random) -> Catalog:
-    """A hundred tools with definitions of half a kilobyte."""
+    """A server with a hundred tools, whose definitions have half a kilobyte each."""
     entries = []
     for index in range(TOOLS):
         name = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{index}"
@@ -65,7 +66,7 @@ def server(number: int, rng: random.Random) -> Catalog:
 
 
 def rule(number: int, rng: random.Random) -> Rule:
-    """One of five kinds."""
+    """A rule of one of five kinds."""
     action = "Deny" if number % 4 == 0 else "Allow"
     verb, noun = rng.choice(VERBS), rng.choice(NOUNS)
     kinds: list[dict[str, Any]] = [
@@ -79,7 +80,7 @@ def rule(number: int, rng: random.Random) -> Rule:
 
 
 def documents() -> tuple[dict[str, Document], Rules]:
-    """Every policy speaks of `one`, every second of `other` too."""
+    """Policy documents. All of them apply to the subject `one`, and every second one also to `other`."""
     rng = random.Random(20261121)
     policies = tuple(
         Policy(
@@ -96,16 +97,16 @@ def documents() -> tuple[dict[str, Document], Rules]:
 
 
 def asker(name: str) -> Identity:
-    """An agent with an API key."""
+    """An agent with an API key, as the caller."""
     return Identity(kind="apiKey", principal=name, agent=name)
 
 
 class Turns:
-    """How long the loop does not come round, by a clock, while something goes on."""
+    """Measures by a clock how long an event loop is blocked while a piece of work runs."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.longest = 0.0
-        """Seconds."""
+        """Longest block, in seconds."""
         self._clock = clock
         self._ticker: asyncio.Task[None] | None = None
 
@@ -128,7 +129,9 @@ class Turns:
 
 
 async def first_view(selection: Selection, who: Identity) -> tuple[float, float]:
-    """Milliseconds of processor time for the view and its bytes; and of the longest turn of the loop meanwhile."""
+    """Milliseconds of processor time for making the view and its bytes, and for the longest turn of the loop
+    meanwhile.
+    """
     async with Turns(time.thread_time) as turns:
         begun = time.thread_time()
         await ViewBuilds().ready(selection, who, MERGED)
@@ -142,7 +145,7 @@ async def first_view(selection: Selection, who: Identity) -> tuple[float, float]
 
 
 async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection, float]:
-    """The selection after the rules arrived, and milliseconds of the longest turn meanwhile."""
+    """The policy selection after new rules arrived, and milliseconds of the longest turn meanwhile."""
     upstreams = Upstreams()
     before = select(build(dict(servers)), upstreams)
     gc.collect()
@@ -161,7 +164,7 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
 
 
 def decisions(selection: Selection, who: Identity, times: int) -> float:
-    """Microseconds of one."""
+    """Microseconds of one decision."""
     name = next(iter(selection.seen_by(who)[MERGED].routes))
     begun = time.thread_time()
     for _ in range(times):
@@ -171,7 +174,7 @@ def decisions(selection: Selection, who: Identity, times: int) -> float:
 
 
 def run(settings: Settings) -> Report:
-    """Processor time, for others work on the machine too; goals beside it."""
+    """Measure processor time, which other work on the machine does not change, and compare it with goals."""
     if settings.realtime:
         become_realtime()
     times = 20_000 if settings.quick else 200_000

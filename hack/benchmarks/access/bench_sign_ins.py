@@ -1,9 +1,9 @@
-"""500 sign-ins a minute by the authorization server: their share of a core, longest stop of the loop, p99 of calls.
+"""500 sign-ins per minute by the authorization server: share of a core, longest block of the loop, p99 of calls.
 
-A sign-in is whole: a client's request, the provider, consent by a person who is new, code, tokens, and one refresh,
-which asks the provider again. Provider, browsers and Redis are processes on another core than the gateway, and give way
-to load and upstream there. Windows without sign-ins, beside them, and with the same sign-ins at another gateway, which
-is there too, are interleaved in rounds: the last tell what the machine does to calls. A stop is processor time between
+A sign-in includes a client's request, the provider, consent of a new user, code, tokens, and one refresh, which sends
+another request to the provider. Provider, browsers and Redis are processes on another core than the gateway. On that
+core, load and upstream have priority. Each round interleaves windows without sign-ins, with sign-ins, and with the same
+sign-ins at another gateway. The last kind shows the effect of the machine on calls. A stop is processor time between
 two turns of a timer, as `gap_recorder` has it.
 """
 
@@ -50,18 +50,18 @@ RECORDED: Final = (
     "-c",
     f"import sys; sys.path.append({SUPPORT!r}); import gap_recorder; from fairlead_app.__main__ import main; main()",
 )
-"""Python's words for a gateway whose loop is recorded."""
+"""Arguments of Python for a gateway whose event loop is recorded."""
 START_SECONDS: Final = 60.0
 
 SignInsAt: TypeAlias = Literal["nowhere", "elsewhere", "here"]
-"""Where people sign in: `elsewhere` is at a gateway to which no calls are made."""
+"""Gateway at which people sign in. `elsewhere` is a gateway that gets no tool calls."""
 Case = tuple[int, SignInsAt]
 """(connections of calls, where people sign in)"""
 
 
 @dataclass
 class SignedIn:
-    """Sign-ins of one window."""
+    """Results of the sign-ins of one window."""
 
     token: str
     """Access token of the first one."""
@@ -73,7 +73,7 @@ class Window:
     """Figures of one window."""
 
     core: float
-    """Processor time of the gateway, in seconds a second."""
+    """Processor time of the gateway, in seconds per second."""
     stop_ms: float
     p99: float = 0.0
     """Microseconds; 0 without calls."""
@@ -87,23 +87,23 @@ class Figures:
     """Figures of one store."""
 
     windows: dict[Case, dict[int, Window]] = field(default_factory=lambda: defaultdict(dict))
-    """By case and round."""
+    """Windows by case and round."""
     bytes_each: float | None = None
-    """Memory of the gateway that a session takes, from the second round on; None if there was only one."""
+    """Memory of the gateway per session in bytes, from the second round on; None if there was only one round."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A gateway with all that it needs."""
+    """A gateway with everything that it needs."""
 
     stage: Stage
     gateway: Target
     elsewhere: Target
-    """Another gateway, for control."""
+    """Second gateway, as a control."""
     upstream: Target
     gaps: gap_recorder.Gaps
     core: int
-    """Core of all but the gateway."""
+    """Core of all processes except the gateway."""
     seconds: float
     """Length of a window."""
 
@@ -147,7 +147,7 @@ def start(stage: Stage, store: str, seconds: float) -> World:
 def _aside(
     stage: Stage, name: str, words: list[str | Path], core: int, stdout: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a process that gives way to others on its core."""
+    """Start a process that yields to the other processes on its core."""
     options: dict[str, Any] = {} if stdout is None else {"stdout": stdout}
     path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), SUPPORT)))
     environment = {**os.environ, "PYTHONPATH": path}
@@ -156,7 +156,7 @@ def _aside(
 
 
 def _redis(stage: Stage, core: int) -> dict[str, str]:
-    """Start Redis; the gateway's variables for it. Raises Unmeasurable."""
+    """Start Redis. Returns the gateway's environment variables for it. Raises Unmeasurable."""
     program = shutil.which("redis-server")
     if program is None:
         raise Unmeasurable("redis-server is not installed (Debian: apt-get install redis-server)")
@@ -166,7 +166,7 @@ def _redis(stage: Stage, core: int) -> dict[str, str]:
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     return {
         "FAIRLEAD_REDIS": f"redis://127.0.0.1:{port}",
-        "FAIRLEAD_REDIS_TIMEOUT": "10",  # as it gives way to others
+        "FAIRLEAD_REDIS_TIMEOUT": "10",  # slow to start, because it yields to other processes
         "FAIRLEAD_GRANTS": "redis",
         "FAIRLEAD_GRANT_KEYS": f"bench:{key}",
     }
@@ -174,7 +174,9 @@ def _redis(stage: Stage, core: int) -> dict[str, str]:
 
 @contextmanager
 def signing_in(world: World, gateway: Target) -> Iterator[SignedIn]:
-    """People sign in at a gateway until the block ends. Raises Unmeasurable if one could not, or if fewer did."""
+    """Let people sign in at a gateway until the block ends. Raises Unmeasurable if a sign-in failed, or if there were
+    too few.
+    """
     parameters = {"base": f"http://127.0.0.1:{gateway.port}", "per_minute": PER_MINUTE}
     words: list[str | Path] = [sys.executable, HERE / "sign_in_browsers.py", json.dumps(parameters)]
     process = _aside(world.stage, "browsers", words, world.core, subprocess.PIPE)
@@ -206,7 +208,7 @@ def signing_in(world: World, gateway: Target) -> Iterator[SignedIn]:
 
 
 def measure(world: World, case: Case, token: str) -> Window:
-    """One window. `token` is for calls."""
+    """Measure one window. `token` authorizes the calls."""
     connections, signs_in = case
     if signs_in == "nowhere":
         return _observed(world, connections, token)
@@ -236,7 +238,7 @@ def _observed(world: World, connections: int, token: str) -> Window:
 def measured(stage: Stage, store: str, settings: Settings) -> Figures:
     """Figures of all rounds. Raises Unmeasurable."""
     world = start(stage, store, 2.0 if settings.quick else 4.0)
-    with signing_in(world, world.elsewhere):  # what is made once
+    with signing_in(world, world.elsewhere):  # creates what is created only once
         time.sleep(2.0)
     with signing_in(world, world.gateway) as signed_in:
         time.sleep(2.0)
@@ -255,7 +257,9 @@ def measured(stage: Stage, store: str, settings: Settings) -> Figures:
 
 
 def rows(store: str, figures: Figures) -> Iterator[dict[str, Cell]]:
-    """A row for each number of connections: without sign-ins, with them elsewhere and here, and the change."""
+    """One row for each number of connections: without sign-ins, with sign-ins elsewhere, with sign-ins at this gateway,
+    and the change.
+    """
     windows = figures.windows
     for connections in CONNECTIONS:
         alone, beside = windows[connections, "nowhere"], windows[connections, "here"]
@@ -279,7 +283,7 @@ def rows(store: str, figures: Figures) -> Iterator[dict[str, Cell]]:
 
 
 def _shares(windows: dict[Case, dict[int, Window]]) -> dict[int, float]:
-    """Share of a core that sign-ins take, by round: what the gateway takes beyond an idle one."""
+    """Share of a core that sign-ins take, by round: the gateway's processor time beyond that of an idle gateway."""
     return {number: each.core - windows[0, "nowhere"][number].core for number, each in windows[0, "here"].items()}
 
 
@@ -289,7 +293,7 @@ def _moved(windows: dict[Case, dict[int, Window]], connections: int, than: SignI
 
 
 def goals(store: str, windows: dict[Case, dict[int, Window]]) -> Iterator[Goal]:
-    """Bounds, each on the median of the rounds."""
+    """Goals; each bounds the median of the rounds."""
     yield Goal(f"share of a core, {store}", statistics.median(_shares(windows).values()), "", at_most=CORE_GOAL)
     stop = statistics.median(each.stop_ms for each in windows[0, "here"].values())
     yield Goal(f"longest stop of the loop, {store}", stop, "ms", at_most=STOP_GOAL_MS)
@@ -300,7 +304,7 @@ def goals(store: str, windows: dict[Case, dict[int, Window]]) -> Iterator[Goal]:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where something does not start, or a sign-in fails."""
+    """Measure. Raises Unmeasurable if a process does not start or a sign-in fails."""
     if settings.realtime:
         become_realtime()
     report = Report("sign_ins", notes=[f"{PER_MINUTE} sign-ins a minute, each of another person"])

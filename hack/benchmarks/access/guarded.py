@@ -1,7 +1,7 @@
-"""Gateways that authenticate and authorize callers, beside one that is open to everybody; for `bench_identity`.
+"""Gateways that authenticate and authorize callers, and one that is open to everybody; for `bench_identity`.
 
-All serve the world of `gateway.gateways`. The policies make a difference: each of 100 applies to the caller, by name or
-by group, and keeps one tool of its server back; the calls measured are of tools that are allowed.
+All serve the world of `gateway.gateways`. Each of the 100 policies applies to the caller, by name or by group, and
+hides one tool of its server. The measured calls are of allowed tools.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SHORT: dict[str, object] = {"properties": {"text": {"type": "string", "maxLength
 
 @dataclass(frozen=True)
 class Asked:
-    """A gateway, and the line of a request's head that says who asks."""
+    """A gateway, and the header line that identifies the caller."""
 
     gateway: Target
     header: str = ""
 
 
 def policies(servers: list[str], arguments: dict[str, object] | None) -> tuple[Policy, ...]:
-    """One for each server."""
+    """Tool policies, one for each server."""
     rules = (Rule(action="Deny", tools=("tool_3",)), Rule(action="Allow", tools=("*",), arguments=arguments))
     whom = (Subject(kind="Agent", name=AGENT), Subject(kind="Group", name=GROUP))
     return tuple(
@@ -55,7 +55,7 @@ def policies(servers: list[str], arguments: dict[str, object] | None) -> tuple[P
 
 @contextmanager
 def issuer() -> Iterator[LocalIssuer]:
-    """One in a thread of its own."""
+    """Run an issuer in a separate thread."""
     started: list[LocalIssuer] = []
     ready, over = threading.Event(), threading.Event()
 
@@ -77,7 +77,9 @@ def issuer() -> Iterator[LocalIssuer]:
 
 
 def write_worlds(folder: Path, catalogs: list[Catalog]) -> dict[str, Path]:
-    """Documents without policies (`open`), with them (`closed`), with some that bound arguments (`bounded`)."""
+    """Write documents without policies (`open`), with policies (`closed`), and with policies that limit arguments
+    (`bounded`).
+    """
     rules, state = decisions(catalogs)
     names = [catalog.name for catalog in catalogs]
     sets = {"open": (), "closed": policies(names, None), "bounded": policies(names, SHORT)}
@@ -90,7 +92,7 @@ def write_worlds(folder: Path, catalogs: list[Catalog]) -> dict[str, Path]:
 
 
 def key_file(folder: Path) -> tuple[str, Path]:
-    """A key of the agent, and the file that has it."""
+    """Create a key of the agent and the file that contains it."""
     key, record = new_key(AGENT, groups=(GROUP,), now=datetime.now(UTC))
     file = folder / "keys.json"
     file.write_bytes(encode_keys([record]))
@@ -98,7 +100,7 @@ def key_file(folder: Path) -> tuple[str, Path]:
 
 
 def start(stage: Stage, upstream: Target, core: int, made: LocalIssuer) -> dict[str, Asked]:
-    """Every gateway, by what it asks."""
+    """Start all gateways, by the kind of caller."""
     folders = write_worlds(stage.folder, list(world({"plain": upstream.port})))
     key, file = key_file(stage.folder)
     trust = stage.folder / "identity.yaml"

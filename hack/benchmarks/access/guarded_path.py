@@ -1,6 +1,8 @@
-"""The path of a call without sockets through gateways that know who asks, beside an open one; for `bench_identity`.
+"""The path of a call without sockets, through gateways that identify callers and through an open one; for
+`bench_identity`.
 
-All of them in this process and in turns, by the means of `gateway.bench_path`: a difference of a microsecond shows.
+All gateways run in this process and in turns, with the functions of `gateway.bench_path`, so that a difference of a
+microsecond is visible.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from gateway.gateways import VERSIONS, world
 from rig.harness import Settings, Unmeasurable
 
 ISSUER = "http://127.0.0.1:9"
-"""Issuer of callers' tokens, which answers nobody."""
+"""Issuer of callers' tokens. Nothing listens at this address."""
 Times = dict[tuple[str, str], list[float]]
-"""By who asks and era, the best microseconds of a call in each round."""
+"""Best microseconds of a call in each round, by kind of caller and era."""
 
 
 def token_of(algorithm: str, key: Key) -> tuple[str, Tokens]:
-    """A token, and who vouches for it without asking for keys."""
+    """A token, and its verifier, which already has the keys."""
     tokens = Tokens([Issuer(issuer=ISSUER)], address=AUDIENCE, now=time.time, clock=time.monotonic)
     tokens._keys[ISSUER]._keys = {"k": key}  # noqa: SLF001  # as after a fetch
     now = int(time.time())
@@ -54,14 +56,16 @@ def token_of(algorithm: str, key: Key) -> tuple[str, Tokens]:
 
 @dataclass
 class Place:
-    """One gateway, and the requests of each era that it is asked."""
+    """One gateway, and the requests that each era sends to it."""
 
     world: World
     requests: dict[str, list[bytes]]
 
 
 async def guarded_world(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
-    """A gateway over the documents in `folder`, which ends with the stack, and calls with the caller's `credential`."""
+    """A gateway over the documents in `folder`, with calls that have the caller's `credential`. It ends with the
+    stack.
+    """
     gateway = compose(
         GatewaySettings.of(port=0, metrics_port=0),
         CatalogFeed(source=DirectorySource(folder)),
@@ -112,8 +116,10 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
 
 
 def measured(settings: Settings) -> Times:
-    """Every gateway in turns, so that a disturbance meets all of them. Raises Unmeasurable where an answer is wrong."""
-    logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # there is no issuer to ask for keys
+    """Measure all gateways in turns, so that a disturbance affects all alike. Raises Unmeasurable if an answer is
+    wrong.
+    """
+    logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # no issuer exists from which keys could be loaded
     loop = Loop()
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(_measured(Path(folder), settings, loop))

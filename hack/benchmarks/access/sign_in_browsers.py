@@ -1,9 +1,9 @@
-"""Browsers and clients that sign persons in through a gateway, so many a minute until SIGTERM: a program.
+"""Program that signs people in through a gateway, as browsers and clients, at a constant rate until SIGTERM.
 
     python sign_in_browsers.py '{"base": …, "per_minute": …}'
 
-Prints the access token of a first sign-in, then begins one after the other when it is due, whether or not those before
-are over. At its end it prints a line of JSON: milliseconds of each sign-in, and the first failure.
+Prints the access token of a first sign-in, then begins each further sign-in when it is due, even if earlier ones are
+still running. At the end it prints a line of JSON: milliseconds of each sign-in, and the first failure.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ SECONDS: Final = aiohttp.ClientTimeout(total=20)
 
 
 class SignInFailed(Exception):
-    """An answer was not the one that a sign-in goes on with. The message quotes it."""
+    """An answer does not allow the sign-in to continue. The message quotes it."""
 
 
 async def sign_in(base: str) -> str:
-    """Sign a person in, from the client's request to a refreshed access token, which is returned. Browser and client
-    have a connection each. Raises SignInFailed, OSError, aiohttp.ClientError.
+    """Sign a person in, from the client's first request to a refreshed access token, which is returned. Browser and
+    client use one connection each. Raises SignInFailed, OSError, aiohttp.ClientError.
     """
     attempt = Attempt()
-    jar = aiohttp.CookieJar(unsafe=True)  # or it takes no cookies of an IP address
+    jar = aiohttp.CookieJar(unsafe=True)  # otherwise it rejects cookies of an IP address
     async with (
         aiohttp.ClientSession(cookie_jar=jar, timeout=SECONDS) as browser,
         aiohttp.ClientSession(timeout=SECONDS) as client,
@@ -55,7 +55,7 @@ async def sign_in(base: str) -> str:
 
 
 async def _page(browser: aiohttp.ClientSession, verb: str, url: str, fields: dict[str, str] | None = None) -> Page:
-    """The page at a URL, and at the end of its redirects. Raises SignInFailed."""
+    """Request a URL, follow its redirects, and return the final page. Raises SignInFailed."""
     headers = {"accept": "text/html", "origin": url.partition("/oauth/")[0]} if fields else {"accept": "text/html"}
     async with browser.request(verb, url, headers=headers, data=fields, allow_redirects=fields is None) as answer:
         text = await answer.text()
@@ -74,7 +74,7 @@ async def _tokens(client: aiohttp.ClientSession, base: str, fields: dict[str, st
 
 
 class Crowd:
-    """Sign-ins that run, and those that are over."""
+    """Running and finished sign-ins."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -83,7 +83,7 @@ class Crowd:
         self.failure = ""
 
     def begin(self) -> None:
-        """Begin one more."""
+        """Begin another sign-in."""
         task = asyncio.create_task(self._sign_in())
         self.running.add(task)
         task.add_done_callback(self.running.discard)
@@ -99,7 +99,7 @@ class Crowd:
 
 
 async def main(base: str, per_minute: float) -> None:
-    """Sign persons in until SIGTERM."""
+    """Sign people in until SIGTERM."""
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
     print(await sign_in(base), flush=True)

@@ -1,4 +1,4 @@
-"""An OpenID provider at which another person signs in each time, at the port that is its argument: a program."""
+"""Program: an OpenID provider that signs in a different person each time. Its argument is the port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS: Final = [f"group-{number:02d}" for number in range(10)]
 
 
 class CrowdProvider(OidcProvider):
-    """Signs in another person with each authorization request, without a page of its own."""
+    """Signs in a different person for each authorization request, without a sign-in page."""
 
     def __init__(self) -> None:
         super().__init__()

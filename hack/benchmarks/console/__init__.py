@@ -1,1 +1,1 @@
-"""The console beside calls, and how fast its pages are there."""
+"""The console: its effect on tool calls, and how fast its pages load."""

@@ -1,8 +1,7 @@
-"""The console: what three open ones cost calls, and how soon a page of 1,300 and of 10,000 tools is there.
+"""The console: the effect of three open consoles on calls, and the time to load pages with 1,300 and 10,000 tools.
 
-`--only beside`: calls in windows that follow each other, in every other one beside three consoles. `--only views`: each
-page that the navigation leads to, a server's and a tool's page, asked as browsers do, and painted by Chromium where it
-is installed.
+`--only beside`: calls in consecutive windows, every other one with three open consoles. `--only views`: each page of
+the navigation, a server's and a tool's page, requested as by a browser, and painted by Chromium if it is installed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ EMPTY: Final[dict[str, Cell]] = dict.fromkeys(("what", "tools", *BESIDE_COLUMNS,
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where something does not start or an answer is wrong."""
+    """Measure. Raises Unmeasurable if a process does not start or an answer is wrong."""
     if settings.realtime:
         become_realtime()
     report = Report("console")

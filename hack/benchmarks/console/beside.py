@@ -1,4 +1,4 @@
-"""Tool calls while three consoles are open: calls a second and processor time of a call, in pairs of windows."""
+"""Tool calls while three consoles are open: calls per second and processor time per call, in pairs of windows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rig.processes import Stage, cores
 CONNECTIONS: Final = 8
 SECONDS, WARMUP = 4.0, 0.5
 WINDOWS: Final = 6
-"""Pairs of windows in a round."""
+"""Pairs of windows per round."""
 ALONE, OPEN = "calls alone", "calls beside three consoles"
 AT_LEAST, AT_MOST = 0.97, 1.03
 BESIDE_COLUMNS: Final = ("calls/s", "CPU µs of a call", "p99 µs", "× calls/s", "× CPU", "views/s", "foreign cores")
 
 
 def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell]]:
-    """A row for each kind of window, and the goals. Raises Unmeasurable."""
+    """One row for each kind of window, and the goals. Raises Unmeasurable."""
     outcomes_by_kind: dict[str, dict[int, Outcome]] = {ALONE: {}, OPEN: {}}
     views = 0
     measured, helping = cores()
@@ -28,7 +28,7 @@ def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cel
         gateway, upstream = served.gateway, served.upstream
         browser = Browser(gateway.port)
         pages = browser.pages()
-        for path in pages:  # what is loaded once is not the cost of an open console
+        for path in pages:  # loading the console once is not part of the cost of an open console
             browser.page(path)
         browser.close()
         load = Load(gateway.port, "/mcp", gateway.tool(ERA), VERSION, CONNECTIONS, SECONDS, WARMUP)
@@ -70,7 +70,7 @@ def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cel
 
 
 def _moved(outcomes_by_kind: dict[str, dict[int, Outcome]], figure: str) -> Sample | None:
-    """A figure beside consoles over that of the window alone which belongs to it."""
+    """Ratio of a figure with open consoles to that of its paired window without consoles."""
     values = {
         kind: {number: float(getattr(outcome, figure)) for number, outcome in of.items()}
         for kind, of in outcomes_by_kind.items()

@@ -1,4 +1,4 @@
-"""Gateways with a console, and browsers of it: a session, pages one after another, and the stream of events."""
+"""Gateways with a console, and its browsers: a session, one page after the other, and the stream of events."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ ERA: Final = "modern"
 SERVERS: Final = 14
 FIRST: Final = "/console/servers"
 STAYING: Final = (5.0, 10.0)
-"""Seconds between two requests of an open page of all servers, and of one of a tool."""
+"""Seconds between two requests of an open page that shows all servers, and of one that shows a tool."""
 STEP: Final = 2.0
-"""Seconds that somebody looks at a page who goes through all of them."""
+"""Seconds that a user who goes through all pages stays on each."""
 
 
 @dataclass(frozen=True)
 class ServedConsole:
-    """A gateway over `tools` tools of SERVERS servers, all measured, and the upstream of them all."""
+    """A gateway with `tools` tools of SERVERS servers, all measured, and their common upstream."""
 
     gateway: Target
     upstream: Target
 
 
 def start_console(stage: Stage, tools: int, cores: tuple[int, int]) -> ServedConsole:
-    """The gateway on the first core, the upstream on the second."""
+    """Start the gateway on the first core and the upstream on the second."""
     upstream = start_upstream(stage, "upstream", cores[1])
     rng = random.Random(7)
     each = -(-tools // SERVERS)
@@ -56,13 +56,13 @@ def start_console(stage: Stage, tools: int, cores: tuple[int, int]) -> ServedCon
 
 
 def renamed(tool: dict[str, object], index: int) -> bytes:
-    """A definition under a name that no other one of its server has."""
+    """A definition with a name that is unique on its server."""
     return json.dumps({**tool, "name": f"{tool['name']}_{index}"}).encode()
 
 
 @dataclass
 class Browser:
-    """One browser's connection and session. Not for two threads."""
+    """Connection and session of one browser. Not thread-safe."""
 
     port: int
     cookie: str = ""
@@ -72,7 +72,7 @@ class Browser:
         self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def page(self, path: str) -> tuple[bytes, int, float]:
-        """HTML, bytes on the wire, and milliseconds to the last of them. Raises Unmeasurable."""
+        """Request a page: its HTML, bytes on the wire, and milliseconds until the last byte. Raises Unmeasurable."""
         headers = {"Accept": "text/html", "Accept-Encoding": "gzip", "Sec-Fetch-Dest": "document"}
         headers |= {"Cookie": self.cookie} if self.cookie else {}
         began = time.perf_counter()
@@ -87,7 +87,7 @@ class Browser:
         return gzip.decompress(body) if zipped else body, len(body), took
 
     def pages(self) -> list[str]:
-        """Every page of the navigation, the first server's and the first tool's."""
+        """All pages of the navigation, and those of the first server and the first tool."""
         first = self.page(FIRST)[0].decode()
         paths = re.findall(r'href="(/console/[^"]+)"', first.partition("</nav>")[0].partition("<nav")[2])
         server = re.search(r'href="(/console/servers/[^"]+)"', first)
@@ -97,13 +97,13 @@ class Browser:
         return [*paths, server[1], tool[1]]
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self.connection.close()
 
 
 @dataclass
 class OpenConsoles:
-    """Views of three consoles, and what failed."""
+    """Requests of three open consoles, and their failures."""
 
     views: int = 0
     failures: list[str] = field(default_factory=list)
@@ -111,7 +111,9 @@ class OpenConsoles:
 
 @contextmanager
 def three_consoles(port: int, pages: Sequence[str]) -> Iterator[OpenConsoles]:
-    """One stays with the servers, one with a tool, one goes through `pages`; each follows the events."""
+    """Open three consoles: one stays on the servers, one on a tool, one goes through `pages`. Each follows the
+    events.
+    """
     consoles, ending = OpenConsoles(), threading.Event()
     server_seconds, tool_seconds = STAYING
     ways = (([FIRST], server_seconds), ([pages[-1]], tool_seconds), (pages, STEP))
@@ -134,7 +136,7 @@ def three_consoles(port: int, pages: Sequence[str]) -> Iterator[OpenConsoles]:
 def _look(port: int, way: Sequence[str], pause: float, consoles: OpenConsoles, ending: threading.Event) -> None:
     browser = Browser(port)
     try:
-        with ordinary():  # a page goes before no call
+        with ordinary():  # a page must not delay a call
             for path in cycle(way):
                 browser.page(path)
                 consoles.views += 1

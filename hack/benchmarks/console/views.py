@@ -1,4 +1,4 @@
-"""How soon a page is there: to the last byte, and to the first paint in Chromium; and how large it is."""
+"""Size and speed of the console's pages: time to the last byte, and to the first paint in Chromium."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from rig.processes import Stage, cores, cpu_time
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
 TIMES: Final = 40
-"""Views of each page."""
+"""Requests of each page."""
 PAINTS: Final = 10
-"""Times that Chromium paints each page."""
+"""Paints of each page by Chromium."""
 AT_MOST_MS, AT_MOST_KB = 300, 100
 PAINTED: Final = """new Promise((done) => new PerformanceObserver((list) => {
   for (const one of list.getEntriesByName('first-contentful-paint')) done(one.startTime);
 }).observe({ type: 'paint', buffered: true }))"""
-"""Milliseconds of the first contentful paint, as soon as there was one."""
+"""Milliseconds of the first contentful paint; waits until it has happened."""
 BARE: Final = "/v1/tiers"
-"""A small answer without style or script: its paint is what Chromium takes by itself."""
+"""A small answer without style or script. Its paint time is Chromium's own."""
 VIEW_COLUMNS: Final = ("first ms", "ms", "CPU ms", "paint ms", "kB", "kB gzip")
 
 
 def views(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell]]:
-    """A row for each page of a gateway with so many tools, and the goals. Raises Unmeasurable."""
+    """One row for each page of a gateway with `tools` tools, and the goals. Raises Unmeasurable."""
     times = 3 if settings.quick else TIMES
     rows: list[dict[str, Cell]] = []
     with Stage() as stage:
         gateway = start_console(stage, tools, cores()).gateway
         port = gateway.port
         browser = Browser(port)
-        begun = browser.page("/console/servers")[2]  # the first one loads the console
+        begun = browser.page("/console/servers")[2]  # the first request loads the console
         pages = browser.pages()
         first = {path: browser.page(path)[2] for path in pages}
         for path in pages:
@@ -70,8 +70,8 @@ def _goals(rows: list[dict[str, Cell]], tools: int, first: list[float]) -> list[
 
 
 def paints(port: int, pages: list[str], times: int) -> dict[str, Sample]:
-    """Milliseconds from the navigation to the first contentful paint, in a profile without a cache; nothing where
-    there is no Chromium.
+    """Milliseconds from the navigation to the first contentful paint, in a profile without a cache. Empty without
+    Chromium.
     """
     if not CHROMIUM.exists():
         return {}

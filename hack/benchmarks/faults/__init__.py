@@ -1,1 +1,1 @@
-"""Faults on a real cluster under constant load: the world, what is broken in it, and who sees it."""
+"""Faults on a real cluster under constant load: the installation, the faults, and the clients that observe them."""

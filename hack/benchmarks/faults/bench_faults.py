@@ -1,10 +1,10 @@
-"""Faults on a real cluster under constant load: what was lost, what was answered wrongly, how soon all is whole again.
+"""Faults on a real cluster under constant load: lost calls, wrong answers, and the time until recovery.
 
-Fairlead is installed by its chart on the cluster of hack/cluster, which this starts where needed; its programs, pods
-and network are what is broken. Clients outside and inside of the cluster make 60 calls a second to three healthy
-servers, two clients of the official SDK two each, and every answer is checked. A server that faults happen to has a
-load of its own. `FAULTS=kubelet,etcd` in the environment takes only those rows whose names have one of these words.
-Each round has every fault once.
+Fairlead is installed by its chart on the cluster of hack/cluster, which is started if needed. The faults break the
+cluster's programs, pods and network. Clients outside and inside of the cluster make 60 calls a second to three healthy
+servers, two clients of the official SDK two each, and every answer is checked. A separate load calls the server that
+faults happen to. `FAULTS=kubelet,etcd` in the environment selects the rows whose names contain one of these words. Each
+round has every fault once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ ROUNDS: Final = 3
 LONGEST: Final = 90.0
 GOAL_SECONDS: Final = 10.0
 GOAL_LONGEST_CALL: Final = 1.0
-"""Seconds; half a second of them are the tool's own."""
+"""Seconds, half of which are the tool's own."""
 ROLLED: Final = "both rolled"
 GRACE: Final = 0.25
-"""Seconds after a kill in which a client may still be sending on a connection whose end it has not read."""
+"""Seconds after a kill in which a client may still send on a connection whose end it has not read yet."""
 EXPECTED: Final = {"ok", "CONNECTION_LOST", "BREAKER_OPEN", "TIMEOUT", "RATE_LIMITED", "no answer"}
-"""Outcomes that a call to a server that is down may have."""
+"""Outcomes that are allowed for a call to a server that is down."""
 
 
 @dataclass
 class Outcome:
-    """One fault, measured."""
+    """Results of one fault."""
 
     fault: Fault
     course: Course
@@ -59,18 +59,18 @@ class Outcome:
 
     @property
     def in_flight(self) -> int:
-        """Calls that were open when a gateway was killed, at any gateway."""
+        """Calls that were open at any gateway when a gateway was killed."""
         return sum(told.open_then for told in self.loads) if self.course.killed else 0
 
     @property
     def excess(self) -> int:
-        """Lost calls that were not open on what was killed."""
+        """Lost calls beyond those that were open on the killed gateway."""
         killed = self.course.killed
         return sum(call["began"] > killed + GRACE or not killed for told in self.loads for call in told.bad)
 
     @property
     def wrong(self) -> int:
-        """Also those to callers of the server that was broken, and words that do not say what became of it."""
+        """Wrong answers, including those to callers of the broken server, and errors that do not say what happened."""
         killed = self.course.killed
         odd = len([c for c in self.victim.bad if c["outcome"] not in EXPECTED and c["began"] > killed + GRACE])
         return odd + len([call for told in self.loads for call in told.bad if call["outcome"] == WRONG])
@@ -85,22 +85,22 @@ class Outcome:
 
     @property
     def longest(self) -> float:
-        """Seconds, of calls that were answered."""
+        """Longest duration of an answered call, in seconds."""
         return max(told.longest_ms for told in self.loads) / 1000
 
     def slowest(self) -> str:
-        """The longest answered call of each load, with its tool: `add_slowly` takes half a second by itself."""
+        """Longest answered call of each load, with its tool. `add_slowly` itself takes half a second."""
         every = [(ms, tool, told.where) for told in self.loads for tool, ms in told.longest_by_tool_ms.items()]
         return ", ".join(f"{tool} {ms:.0f} ms ({where})" for ms, tool, where in sorted(every, reverse=True)[:4])
 
     def seen(self) -> str:
-        """In one line."""
+        """Summary of the outcomes in one line."""
         whole = f"whole after {self.whole.ours:.1f} s, reported after {self.whole.reported:.1f} s" if self.whole else ""
         lost = f"{self.lost} of {self.calls} lost, {self.in_flight} in flight, {self.wrong} wrong"
         return f"{lost}, {whole}; slowest {self.slowest()}"
 
     def notes(self) -> list[str]:
-        """Losses, in the words of the clients that had them."""
+        """Lost calls, with the error messages of their clients."""
         kinds = Counter(
             f"{t.where}: {c['tool']}: {c['outcome']} {c['detail'][:120]}" for t in self.loads for c in t.bad
         )
@@ -116,7 +116,7 @@ class Outcome:
 
 
 def measured(here: World, fault: Fault, quick: bool) -> Outcome:
-    """Break, mend, wait until all is whole, count."""
+    """Cause a fault, repair it, wait until everything has recovered, and count outcomes."""
     print(f"{time.strftime('%H:%M:%S')} {fault.name}", file=sys.stderr)
     begun, whole, problem, course = time.time(), None, "", Course()
     try:
@@ -127,7 +127,7 @@ def measured(here: World, fault: Fault, quick: bool) -> Outcome:
         whole = here.converged(course.healed, seconds=LONGEST, also=course.also)
     except (Unmeasurable, CommandFailed, subprocess.TimeoutExpired) as error:
         problem = str(error)
-        run_command(CLUSTER, "up")  # whatever was broken then, the next fault finds a cluster
+        run_command(CLUSTER, "up")  # later faults need a working cluster, whatever this fault broke
     time.sleep(2)
     here.quiet()
     outcome = Outcome(fault, course, here.told(begun, course.killed), here.of_victim(begun), whole, problem)
@@ -137,7 +137,7 @@ def measured(here: World, fault: Fault, quick: bool) -> Outcome:
 
 
 def row(outcomes: Sequence[Outcome]) -> dict[str, Cell]:
-    """One fault over its rounds."""
+    """Row of one fault over its rounds."""
     whole = [outcome.whole for outcome in outcomes if outcome.whole]
     killed = [outcome.in_flight for outcome in outcomes if outcome.course.killed]
     return {
@@ -155,7 +155,7 @@ def row(outcomes: Sequence[Outcome]) -> dict[str, Cell]:
 
 
 def possible() -> None:
-    """Raises Unmeasurable where the cluster of hack/cluster cannot be had; it is what can be broken."""
+    """Name the faults that can be caused here. Raises Unmeasurable if the cluster of hack/cluster is not available."""
     mine = RUN / "admin.kubeconfig"
     if os.environ.get("KUBECONFIG") not in (None, "", str(mine)):
         raise Unmeasurable("faults are made on the cluster of hack/cluster alone: unset KUBECONFIG")
@@ -166,7 +166,7 @@ def possible() -> None:
 
 
 def run_faults(settings: Settings) -> list[Outcome]:
-    """One after the other."""
+    """Run the faults one after the other."""
     chosen = [fault for fault in FAULTS if fault.quick or not settings.quick]
     if only := os.environ.get("FAULTS"):
         chosen = [fault for fault in FAULTS if any(word in fault.name for word in only.split(","))]
@@ -181,7 +181,7 @@ def run_faults(settings: Settings) -> list[Outcome]:
 
 
 def run(settings: Settings) -> Report:
-    """See `harness`."""
+    """Run the benchmark; see `harness`."""
     possible()
     load_images("fairlead", "fairlead-listener", "fairlead-demo")
     outcomes = run_faults(settings)

@@ -1,7 +1,7 @@
 """Faults of `bench_faults`, and their repair.
 
-Each fault is a function of the world that breaks something, mends it, and says when what. Some need to be on the node:
-they stop programs of the one-node cluster, kill containers, and cut the network inside a pod.
+Each fault is a function of the world that breaks something, repairs it, and returns the times of both. Some run on the
+node: they stop programs of the one-node cluster, kill containers, and cut the network inside a pod.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Json = dict[str, Any]
 
 @dataclass
 class Course:
-    """When what happened; seconds of the wall clock."""
+    """Times of the events of a fault, in seconds of the wall clock."""
 
     healed: float = 0.0
-    """Nothing is broken any more from here on."""
+    """Time from which nothing is broken any more."""
     killed: float = 0.0
-    """A gateway died here, and what it was answering with it; 0 where none did."""
+    """Time at which a gateway was killed with calls in flight; 0 if none was."""
     also: Callable[[], str] = field(default=lambda: "")
-    """Further condition for recovery, as a complaint while it is not fulfilled."""
+    """Returns a complaint while a further condition for recovery is not met, else an empty string."""
     note: str = ""
     """Remark for the report."""
     finish: Callable[[], None] = field(default=lambda: None)
-    """Waits for what still goes on, and takes away what was set up; nothing of it counts."""
+    """Waits for work that still runs and removes what was created. Its time is not counted."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,16 @@ class Fault:
 
     name: str
     happens: Callable[[World, bool], Course]
-    """Told whether it has to be quick."""
+    """Causes the fault. The second argument says whether it has to be quick."""
     quick: bool = False
-    """Whether it is one of those of `--quick`."""
+    """Whether the fault is part of `--quick`."""
     fresh: bool = False
-    """Whether pods are rolled before it: a container that is killed twice is started again ten seconds later."""
+    """Whether pods are replaced before the fault: the kubelet delays the second restart of a container by ten
+    seconds."""
 
 
 def start(killed: float = 0.0) -> Course:
-    """Have all programs of the cluster run again; healed is when pods reach the API server."""
+    """Start all programs of the cluster. The fault is healed when pods reach the API server."""
     starting = threading.Thread(target=lambda: run(CLUSTER, "up"), name="cluster up")
     starting.start()
     until("the API server", api_is_ready, 120)
@@ -77,25 +78,27 @@ def start(killed: float = 0.0) -> Course:
 
 
 def operator_killed(_: World, __: bool) -> Course:
-    """Its container is started again by the kubelet, and holds the Lease still."""
+    """Kill the operator's container. The kubelet starts it again, and it still holds the Lease."""
     return Course(healed=kill(ready_pods(OPERATOR)[0]))
 
 
 def operator_pod_gone(_: World, __: bool) -> Course:
-    """Another pod has to take the Lease, which the old one gives up in the moment that it has."""
+    """Delete the operator's pod. The new pod has to take over the Lease, which the old one releases if it has time
+    to.
+    """
     name = ready_pods(OPERATOR)[0]["metadata"]["name"]
     kubectl("delete", "pod", "-n", NAMESPACE, name, "--force", "--grace-period=0")
     return Course(healed=time.time())
 
 
 def gateway_killed(_: World, __: bool) -> Course:
-    """One of two."""
+    """Kill one of two gateways."""
     at = kill(gateway_pods()[0])
     return Course(healed=at, killed=at)
 
 
 def gateway_pod_gone(_: World, __: bool) -> Course:
-    """By force, so that it gets no time to say goodbye to anybody."""
+    """Delete a gateway's pod by force, so that it has no time to close connections."""
     pod = gateway_pods()[0]
     at = kill(pod)
     kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "--force", "--grace-period=0")
@@ -103,7 +106,7 @@ def gateway_pod_gone(_: World, __: bool) -> Course:
 
 
 def both_rolled(_: World, __: bool) -> Course:
-    """As an upgrade does it."""
+    """Restart operator and gateways, as an upgrade does."""
     names = [f"deployment/{RELEASE}-gateway", f"deployment/{RELEASE}-operator"]
     kubectl("rollout", "restart", "-n", NAMESPACE, *names)
     for name in names:
@@ -112,18 +115,18 @@ def both_rolled(_: World, __: bool) -> Course:
 
 
 def api_crashed(_: World, quick: bool) -> Course:
-    """Away for a minute; a gateway is killed meanwhile and has to start without it.
+    """Crash the API server for a minute. Meanwhile, a gateway is killed and has to start without it.
 
-    The controller manager ends too, as it does wherever it stands for election: it cannot renew its lease. One that
-    went on would hold its own blindness against the nodes and call all of them not ready.
+    The controller manager ends too, as in clusters with leader election, because it cannot renew its lease. Otherwise
+    it would mark all nodes as not ready, because it receives no status of them.
     """
     return _without_api(lambda: crash("kube-apiserver"), quick)
 
 
 def api_stopped(_: World, quick: bool) -> Course:
-    """Shut the only API server down in order: it takes its address out of the Service that pods reach it by.
+    """Shut down the only API server cleanly: it removes its address from the Service through which pods reach it.
 
-    kube-proxy has to put it back, and after a minute it asks for news as seldom as twice a minute.
+    kube-proxy has to add the address again, but after a minute it polls only about twice a minute.
     """
     return _without_api(lambda: stop("kube-apiserver"), quick)
 
@@ -139,14 +142,14 @@ def _without_api(away: Callable[[], None], quick: bool) -> Course:
 
 
 def etcd_restarted(_: World, __: bool) -> Course:
-    """Away for five seconds."""
+    """Stop etcd for five seconds."""
     stop("etcd")
     time.sleep(5)
     return start()
 
 
 def crash_loop(_: World, quick: bool) -> Course:
-    """A server that ends as soon as it starts, until it is mended."""
+    """Break a server so that it ends at each start, then repair it."""
     apply(image_server(VICTIM, "raise SystemExit('broken on purpose')", limits={"timeout": "5s", "retries": 0}))
     until("the crash loop", lambda: _restarts() >= 1, 60)
     time.sleep(2 if quick else 15)
@@ -161,7 +164,7 @@ def _restarts() -> int:
 
 
 def network_cut(_: World, quick: bool) -> Course:
-    """Nothing that a gateway sends to one server arrives, and nobody says so."""
+    """Drop all packets that a gateway sends to one server, without an error."""
     (there,) = {pod["status"]["podIP"] for pod in ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)}
     gateways = gateway_pods()
     for pod in gateways:
@@ -173,14 +176,14 @@ def network_cut(_: World, quick: bool) -> Course:
 
 
 def kubelet_restarted(_: World, __: bool) -> Course:
-    """Away for ten seconds."""
+    """Stop the kubelet for ten seconds."""
     stop("kubelet")
     time.sleep(10)
     return start()
 
 
 def documents_deleted(_: World, __: bool) -> Course:
-    """All of them, by hand."""
+    """Delete all catalog documents by hand."""
     kubectl("delete", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")
     return Course(healed=time.time(), also=_documents_amiss)
 
@@ -192,14 +195,14 @@ def _documents_amiss() -> str:
 
 
 def edited_meanwhile(_: World, __: bool) -> Course:
-    """Twenty edits in a row, each while the one before is being worked on."""
+    """Make twenty edits in a row, each while the operator handles the previous one."""
     for number in range(20):
         apply(canary(f"edit {number}"))
     return Course(healed=time.time())
 
 
 def many_at_once(_: World, __: bool) -> Course:
-    """A hundred servers by URL; whole is when all are Ready."""
+    """Create a hundred servers by URL. Recovery means that all are Ready."""
     url = f"http://alpha.{SPACE}.svc:8080/mcp"
     items = [server(f"many-{number}", url=url, calibration={"probe": "Never"}) for number in range(MANY)]
     for item in items:
@@ -209,7 +212,7 @@ def many_at_once(_: World, __: bool) -> Course:
 
 
 def many_gone(_: World, __: bool) -> Course:
-    """Delete the hundred servers of `many`."""
+    """Delete the hundred servers of `many_at_once`."""
     kubectl("delete", "mcps", "-n", SPACE, "-l", "faults=many", seconds=120)
     return Course(healed=time.time(), also=_many_left)
 
@@ -222,7 +225,7 @@ def _many_left() -> str:
 
 
 def redis_gone(here: World, _: bool) -> Course:
-    """First frozen for ten seconds, then killed for ten."""
+    """Freeze Redis for ten seconds, then kill it for ten seconds."""
     here.redis.freeze()
     time.sleep(10)
     here.redis.thaw()
@@ -237,7 +240,7 @@ FAKETIME: Final = "/usr/lib/x86_64-linux-gnu/faketime"
 
 
 def clock_jumped(here: World, quick: bool) -> Course:
-    """The operator's wall clock goes two hours ahead, then three back; its monotonic clock goes on."""
+    """Set the operator's wall clock two hours ahead, then three hours back; its monotonic clock continues."""
     if not Path(FAKETIME).is_dir():
         raise Unmeasurable("libfaketime is not installed: apt-get install faketime")
     clock = here.folder / "clock"
@@ -269,14 +272,14 @@ def clock_jumped(here: World, quick: bool) -> Course:
 
 
 def _own_clock() -> None:
-    """The operator as it was."""
+    """Restore the operator's clock."""
     name = f"deployment/{RELEASE}-operator"
     kubectl("rollout", "undo", "-n", NAMESPACE, name)
     kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
 
 
 def _lease_ahead_by(hours: int) -> bool:
-    """Whether the operator's last renewal lies that far in the future."""
+    """Whether the operator's last renewal of the Lease lies that many seconds in the future."""
     renewed = read("lease", "-n", NAMESPACE, f"{RELEASE}-operator")["spec"]["renewTime"]
     ahead = datetime.fromisoformat(renewed) - datetime.now(UTC)
     return abs(ahead.total_seconds() / 3600 - hours) < 0.1
@@ -301,4 +304,4 @@ FAULTS: Final = (
     Fault(f"{MANY} McpServers deleted at once", many_gone),
     Fault("operator's clock jumped by 2 h and back by 3 h", clock_jumped),
 )
-"""In this order."""
+"""Faults in the order in which they happen."""

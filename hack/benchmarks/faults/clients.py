@@ -1,6 +1,6 @@
-"""Clients of the official SDK in `bench_faults`: what a program sees that was written with it and nothing else.
+"""Clients of the official SDK in `bench_faults`: the errors that a program sees which uses only the SDK.
 
-They run in a thread with a loop of its own. A client that failed is opened again, as such a program would do.
+They run in a thread with a loop of its own. After a failure, the client opens a new session, as such a program would.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SdkClients:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """They call while in the context."""
+        """Run the clients' calls within the context."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="SDK clients")
         thread.start()
@@ -50,7 +50,7 @@ class SdkClients:
             loop.close()
 
     def told(self, since: float, at: float) -> dict[str, Any]:
-        """As a steady load tells it."""
+        """Results in the form of a steady load's."""
         calls = [call for call in self.calls if call.began >= since and call.outcome != REFUSED]
         good = [call.ended - call.began for call in calls if call.outcome == OK]
         return {
@@ -102,15 +102,15 @@ class SdkClients:
         return call.outcome == OK
 
     def _opening_failed(self, error: BaseException) -> None:
-        """Not a call, and yet something that did not work: kept as one."""
+        """Record an error while a session was opened as a failed call."""
         now = time.time()
         self.calls.append(Call("(opening)", now, now, *_outcome(error)))
 
 
 def _outcome(error: BaseException) -> tuple[str, str]:
-    """Outcome of a call, and its words. A refused connection is told apart: nothing was sent then."""
+    """Outcome of a call, and its message. A refused connection is a case of its own, because nothing was sent."""
     seen: list[BaseException] = [error]
-    for each in seen:  # grows on the way
+    for each in seen:  # the list grows during the iteration
         seen += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         seen += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
     detail = "; ".join(f"{type(each).__name__}: {each}" for each in seen[:4])[:300]

@@ -1,4 +1,4 @@
-"""The one node of `bench_faults`: its programs, its containers and the network inside of its pods."""
+"""The single node of `bench_faults`: its programs, its containers and the network of its pods."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def container(pod: Json) -> str:
 
 
 def kill(pod: Json) -> float:
-    """End a pod's container without a word, as the kernel does when memory is short; when that was."""
-    pid = int(pid_of(pod))  # known before, so that the moment is exact
+    """Kill a pod's container with SIGKILL, as the kernel does when memory runs out. Returns the time of the kill."""
+    pid = int(pid_of(pod))  # determined before, so that the time of the kill is exact
     os.kill(pid, signal.SIGKILL)
     return time.time()
 
@@ -35,12 +35,12 @@ def ctr(*words: str) -> str:
 
 
 def stop(*names: str) -> None:
-    """End programs of the cluster."""
+    """Stop programs of the cluster with SIGTERM."""
     run(CLUSTER, "stop", *names)
 
 
 def crash(name: str) -> None:
-    """End a program of the cluster without a word."""
+    """Kill a program of the cluster with SIGKILL."""
     os.kill(int((RUN / "pid" / name).read_text()), signal.SIGKILL)
     stop(name)
 
@@ -52,13 +52,13 @@ def pid_of(pod: Json) -> str:
 
 
 def cut(pod: Json, address: str, *, back: bool = False) -> None:
-    """Nothing that a pod sends to an address arrives, or does again."""
+    """Drop all packets from a pod to an address, or stop dropping them."""
     verb = "-D" if back else "-I"
     run("nsenter", "--net", f"--target={pid_of(pod)}", "iptables", verb, "OUTPUT", "-d", address, "-j", "DROP")
 
 
 def api_is_ready(*words: str) -> bool:
-    """As `kubectl` with these words sees it."""
+    """Whether `kubectl` with these arguments finds the API server ready."""
     try:
         return kubectl("get", "--raw", "/readyz", "--request-timeout=1s", *words) == "ok"
     except CommandFailed:
@@ -66,7 +66,7 @@ def api_is_ready(*words: str) -> bool:
 
 
 def until(what: str, holds: Callable[[], bool], seconds: float) -> None:
-    """Raises Unmeasurable."""
+    """Wait for a condition. Raises Unmeasurable when time is up."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

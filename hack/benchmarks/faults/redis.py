@@ -15,7 +15,7 @@ from rig.harness import Unmeasurable
 
 
 class Redis:
-    """One real server; use it as a context. `url` is known at once."""
+    """A real Redis server as a context manager. `url` is set before the start."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class Redis:
         self.kill()
 
     def start(self) -> None:
-        """Raises Unmeasurable where it is not installed."""
+        """Start Redis. Raises Unmeasurable if it is not installed."""
         program = shutil.which("redis-server")
         if program is None:
             raise Unmeasurable("redis-server is not installed: apt-get install redis-server")
@@ -44,18 +44,18 @@ class Redis:
         )
 
     def kill(self) -> None:
-        """Without a word."""
+        """Kill Redis with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
             self._process = None
 
     def freeze(self) -> None:
-        """It takes connections and commands, and answers none."""
+        """Suspend Redis: it accepts connections and commands but does not answer."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on."""
+        """Resume Redis."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)

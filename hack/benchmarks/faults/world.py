@@ -1,7 +1,8 @@
-"""The world of `bench_faults`: Fairlead installed by its chart, servers, load from both sides, and what is whole.
+"""The world of `bench_faults`: Fairlead installed by its chart, servers, load from both sides, and the test for
+recovery.
 
-Whole means more than pods that run. A change of a resource has to arrive in the list of every gateway, every server has
-to be Ready, and a call to each of them, through each gateway, has to be answered right.
+Recovery means more than running pods. A change of a resource has to arrive in the list of every gateway, every server
+has to be Ready, and a call to each server through each gateway has to be answered correctly.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from steadyloads import Load, Told, inside, outside
 
 SPACE: Final = "faults"
 TIER: Final = "faults"
-"""Without a limit, so that a slow machine takes no tool out of its lists."""
+"""A tier without a limit, so that a slow machine does not hide tools."""
 HEALTHY: Final = ("alpha", "beta", "canary")
 VICTIM: Final = "victim"
 RATE: Final = 30.0
 VICTIM_RATE: Final = 6.0
 BUSY: Final = 12
-"""Calls of one load that may be under way when nothing hangs: a sixth of them take half a second."""
+"""Maximum number of calls of one load in flight while nothing is blocked: a sixth of them take half a second."""
 TOOLS: Final = ("alpha__add", "alpha__add_slowly", "beta__add", "canary__add")
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
@@ -83,13 +84,14 @@ for line in sys.stdin:
     if "id" in asked and "method" in asked:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result(asked)}), flush=True)
 """
-"""By hand, because it starts in no time: the SDK takes seconds on a busy machine, and each gateway starts its own."""
+"""An MCP server without the SDK, because it starts at once. The SDK takes seconds on a busy machine, and each gateway
+starts its own process."""
 
 Json = dict[str, Any]
 
 
 def server(name: str, **spec: Any) -> Json:
-    """An McpServer of this world."""
+    """An McpServer of this benchmark."""
     return {
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",
@@ -99,7 +101,9 @@ def server(name: str, **spec: Any) -> Json:
 
 
 def image_server(name: str, script: str, *, transport: str = "streamable-http", **spec: Any) -> Json:
-    """One whose pod runs a script. It requests processor time: pods that do not stand still while others start."""
+    """An McpServer whose pod runs a script. It requests processor time, so that it is not starved while other pods
+    start.
+    """
     containers = [{"name": "server", "imagePullPolicy": "Never", "resources": {"requests": {"cpu": "100m"}}}]
     template = {"spec": {"containers": containers, "terminationGracePeriodSeconds": 2}}
     image = {"name": DEMO, "command": ["python", "-c", script], "transport": transport}
@@ -107,64 +111,64 @@ def image_server(name: str, script: str, *, transport: str = "streamable-http", 
 
 
 def victim() -> Json:
-    """The server that things happen to."""
+    """The server that faults happen to."""
     return image_server(VICTIM, SDK_SERVER, limits={"timeout": "5s", "retries": 0})
 
 
 def canary(nonce: str) -> Json:
-    """The server whose description is changed, to see the change arrive."""
+    """The server whose description is changed, to measure when the change arrives."""
     url = f"http://alpha.{SPACE}.svc:8080/mcp"
     return server("canary", url=url, tools=[{"name": "add", "description": nonce}])
 
 
 def tool_of(name: str) -> str:
-    """As agents see it."""
+    """Name of a tool for agents."""
     return f"{name}__add"
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Seconds until all was well again."""
+    """Seconds until recovery."""
 
     ours: float
-    """As far as Fairlead goes: every server Ready, every gateway up to date and calls through it answered right."""
+    """Recovery of Fairlead: every server is Ready, and every gateway is up to date and answers calls correctly."""
     reported: float
-    """And Kubernetes calls every pod ready."""
+    """Recovery of Fairlead, and every pod is ready in Kubernetes."""
 
 
 @dataclass
 class World:
-    """Installation on a cluster under load, and the questions that a benchmark has about it."""
+    """Installation on a cluster under load, and its current state."""
 
     installation: Installation
     folder: Path
     redis: Redis
     clients: SdkClients
     loads: list[Load] = field(default_factory=list)
-    """On the healthy servers."""
+    """Loads on the healthy servers."""
     victims: list[Load] = field(default_factory=list)
-    """On the one that faults happen to."""
+    """Loads on the server that faults happen to."""
 
     def told(self, since: float, at: float = 0.0) -> list[Told]:
-        """Results of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
+        """Results of all loads except the victim's. `open_then` are the calls that were open at time `at`."""
         reports = [load.told(since, at) for load in self.loads]
         return [*reports, Told(**self.clients.told(since, at))]
 
     def of_victim(self, since: float) -> Told:
-        """Results of the load on the server that faults are made at."""
+        """Results of the load on the server that faults happen to."""
         return self.victims[0].told(since)
 
     def quiet(self) -> None:
-        """Until every call that began before now has ended, one way or the other."""
+        """Wait until every call that began before now has ended, with or without success."""
         for load in self.loads:
             load.settled(time.time(), busy=BUSY)
 
-    # What is whole
+    # Recovery
 
     def converged(self, healed: float, *, seconds: float, also: Callable[[], str] = lambda: "") -> Whole:
-        """How long after `healed` a change made now had arrived everywhere and all was well.
+        """Seconds from `healed` until a change made now has arrived everywhere and everything works.
 
-        Raises Unmeasurable with what is amiss when it takes longer than `seconds`.
+        Raises Unmeasurable with the remaining problem after `seconds`.
         """
         nonce = f"changed at {time.time()}"
         end, applied, last_amiss, ours = time.monotonic() + seconds, False, "", None
@@ -190,7 +194,7 @@ class World:
         raise Unmeasurable(f"not whole again within {seconds:g} s: {last_amiss}")
 
     def amiss(self, nonce: str) -> str:
-        """Steps that Fairlead has not done yet; empty when it has done everything."""
+        """First problem that Fairlead has not solved yet; empty if there is none."""
         gateways = [pod for pod in pods(GATEWAY) if pod["status"].get("podIP")]
         if len(gateways) < 2:
             return f"{len(gateways)} of 2 gateways have an address"
@@ -206,7 +210,7 @@ class World:
         return ""
 
     def _trouble(self, address: str, nonce: str) -> str:
-        """Complaint about one gateway; empty where all is well."""
+        """Problem of one gateway; empty if there is none."""
         with urllib.request.urlopen(f"http://{authority(address, MCP_PORT)}/readyz", timeout=2) as answer:
             state = json.load(answer)
         if state["stale"]:
@@ -225,7 +229,7 @@ class World:
 
 
 def ask(address: str, method: str, params: Json) -> Json:
-    """One request to one gateway; OSError or KeyError without a result."""
+    """Send one request to one gateway. Raises OSError or KeyError if there is no result."""
     meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     headers |= {"mcp-protocol-version": MODERN, "mcp-method": method}
@@ -241,12 +245,12 @@ def ask(address: str, method: str, params: Json) -> Json:
 
 @contextmanager
 def world(installation: Installation, folder: Path, redis: Redis) -> Iterator[World]:
-    """Servers are applied and all is whole; the loads run."""
+    """Apply the servers, wait until everything works, and run the loads."""
     kubectl("create", "namespace", SPACE)
     try:
         apply({"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": TIER}, "spec": {}})
         apply(
-            image_server("alpha", SDK_SERVER, limits={"callsPerMinute": 30000}),  # shared over Redis
+            image_server("alpha", SDK_SERVER, limits={"callsPerMinute": 30000}),  # shared by both gateways in Redis
             image_server("beta", STDIO_SERVER, transport="stdio"),
             victim(),
             canary("as it was"),
@@ -263,7 +267,7 @@ def world(installation: Installation, folder: Path, redis: Redis) -> Iterator[Wo
 
 @contextmanager
 def _loads(here: World) -> Iterator[None]:
-    """Modern clients outside of the cluster, older ones inside, and some at the victim."""
+    """Loads of modern clients outside of the cluster, of legacy clients inside, and of some clients on the victim."""
     path, victims = f"/mcp/{TIER}", [tool_of(VICTIM)]
     near = f"{here.installation.inside}{path}"
     far = f"{here.installation.url}{path}"
@@ -278,7 +282,7 @@ def _loads(here: World) -> Iterator[None]:
 
 
 def unreported() -> str:
-    """Which pods Kubernetes does not call ready; empty when all are."""
+    """Pods that are not ready in Kubernetes; empty if all are ready."""
     for selector, name, wanted in ((GATEWAY, "gateways", 2), (OPERATOR, "operators", 1)):
         ready = len(ready_pods(selector))
         if ready < wanted:

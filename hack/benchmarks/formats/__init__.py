@@ -1,1 +1,1 @@
-"""Tool definitions in the formats of providers: valid, true to the original, fast; other projects' beside ours."""
+"""Tool definitions in the formats of providers: validity, fidelity and speed, compared with other projects."""

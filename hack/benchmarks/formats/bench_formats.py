@@ -43,7 +43,7 @@ Validator = jsonschema_rs.Draft202012Validator
 
 @dataclass(frozen=True)
 class Target:
-    """One column of the matrix."""
+    """One column of the table."""
 
     name: str
     format: Format
@@ -51,7 +51,7 @@ class Target:
 
 
 def targets() -> list[Target]:
-    """Every format, and what is chosen by an option in each."""
+    """All formats, and variants that an option selects."""
     targets = [Target(name, format_) for name, format_ in registry.FORMATS.items() if name != registry.MCP]
     gemini, bedrock = registry.find("gemini"), registry.find("bedrock-converse")
     chat, anthropic = registry.find(registry.OPENAI_CHAT), registry.find("anthropic")
@@ -67,7 +67,7 @@ def targets() -> list[Target]:
 
 
 def tools() -> list[Tool]:
-    """The definitions of the pool of real MCP servers, under names of their own. Raises Unmeasurable."""
+    """Definitions of the pool of real MCP servers, with unique names. Raises Unmeasurable."""
     path = os.environ.get(VARIABLE)
     if not path or not Path(path).is_file():
         raise Unmeasurable(f"{VARIABLE} must name a file of tool definitions as JSON lines")
@@ -116,7 +116,7 @@ class Disagreement:
         try:
             judge, other = Validator(original), Validator(converted)
         except (ValueError, jsonschema_rs.ValidationError):
-            return  # the original is not a schema that a validator compiles
+            return  # validators cannot compile the original schema
         for source, mine in ((Instances(original, chance), True), (Instances(converted, chance), False)):
             for number in range(VALUES // 2):
                 value = source.near() if number % 2 else source.value()
@@ -134,7 +134,7 @@ def wrong_in_all(valid: float, measured: Disagreement) -> float:
 
 
 def disagreement(pairs: Iterable[tuple[Tool, Tool, bool]]) -> Disagreement:
-    """Over all pairs of (original, converted, strict)."""
+    """Disagreement over all pairs of (original, converted, strict)."""
     measured, chance = Disagreement(), Random(7)
     for original, converted, strict in pairs:
         measured.add(original, converted, strict=strict, chance=chance)
@@ -161,7 +161,7 @@ def _rate(work: Callable[[], object], count: int, rounds: int) -> Sample:
 
 
 def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tuple[dict[str, Any], float, Sample]:
-    """A row, the percentage of valid tools, and the cold rate."""
+    """One row, the percentage of valid tools, and the rate without caches."""
     from formatrules import violations
 
     converted = target.format.convert(every, target.options)
@@ -189,7 +189,7 @@ def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tupl
 
 
 def _valid_peers(name: str, pairs: list[tuple[Tool, Tool, bool]]) -> int:
-    """How many of another project's schemas the rule set takes, in an envelope of ours."""
+    """Number of another project's schemas that the rule set accepts, within an envelope of Fairlead."""
     from formatrules import violations
 
     count = 0
@@ -214,12 +214,12 @@ _OURS = {
     "strict": "openai-chat, strict",
     "openai": "openai-chat",
 }
-"""Part of a peer's name to the target of ours that it is held against; the first that fits."""
+"""For a part of a peer's name, the target of Fairlead that it is compared with. The first match counts."""
 
 
 def _against(theirs: dict[str, Any], rows: list[dict[str, Any]]) -> list[Goal]:
-    """That our conversion for the same target disagrees no more with the original than theirs, and less when what is
-    lost on the way is counted, too.
+    """Goals: Fairlead's conversion for the same target disagrees with the original at most as much as theirs, and less
+    if tools that cannot be converted count as well.
     """
     name = str(theirs["target"])
     target = next(ours for part, ours in _OURS.items() if part in name)

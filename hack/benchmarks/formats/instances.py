@@ -32,7 +32,7 @@ _KINDS = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
 class Instances:
-    """A source of values for one schema."""
+    """A generator of values for one schema."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Instances:
         self._matching = matching
 
     def value(self) -> Any:
-        """One value, likely satisfying the schema."""
+        """A value that probably satisfies the schema."""
         return self._of(self._root, 0)
 
     def near(self) -> Any:
-        """One value with one thing changed somewhere in it."""
+        """A value with one change at a random place."""
         return self._changed(self.value())
 
     def _of(self, schema: Any, depth: int) -> Any:

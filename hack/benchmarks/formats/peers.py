@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 
 
 def peers(tools: list[Schema], notes: list[str]) -> list[tuple[str, list[tuple[Schema, Schema, bool]]]]:
-    """(name, [(original, converted, strict)]) per transformer found; a note where there are none."""
+    """(name, [(original, converted, strict)]) for each available transformer; a note if there are none."""
     python = os.environ.get(VARIABLE)
     if not python:
         notes.append(f"no peers: {VARIABLE} names no Python with pydantic-ai, openai-agents or litellm")
@@ -46,7 +46,7 @@ def peers(tools: list[Schema], notes: list[str]) -> list[tuple[str, list[tuple[S
 
 
 def _transformers() -> dict[str, Callable[[Schema], Any]]:
-    """Transformers that are installed here. Each may change its argument."""
+    """Installed transformers. Each may change its argument."""
     out: dict[str, Callable[[Schema], Any]] = {}
     with contextlib.suppress(ImportError):
         from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
@@ -59,7 +59,7 @@ def _transformers() -> dict[str, Callable[[Schema], Any]]:
         from agents.strict_schema import ensure_strict_json_schema
 
         out["openai-agents, strict"] = ensure_strict_json_schema
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or its import fetches prices
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise its import downloads prices
     with contextlib.suppress(ImportError):
         from litellm.litellm_core_utils.prompt_templates.common_utils import (
             sanitize_input_schema_for_anthropic,

@@ -1,1 +1,1 @@
-"""A call through the gateway: the price of the hop, the path without sockets, what else is asked, other proxies."""
+"""A call through the gateway: the cost of the hop, the path without sockets, other kinds of requests, other proxies."""

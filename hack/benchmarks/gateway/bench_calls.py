@@ -1,8 +1,8 @@
 """A call of an MCP tool against a call of a custom tool, through the same gateway.
 
-The MCP tool is an echo in C behind streamable HTTP, which costs the gateway a hop and next to no waiting; the custom
-tools echo in the gateway itself. What a call costs is the gateway's processor time, divided by the calls of the same
-window; ratios are taken within a round.
+The MCP tool is an echo in C behind streamable HTTP, which costs the gateway a hop and almost no waiting. The custom
+tools echo in the gateway itself. The cost of a call is the gateway's processor time divided by the calls of the same
+window. Ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TOOLS = {
     "custom_async": "custom, async, derived schema",
     "custom_thread": "custom, in a thread",
 }
-"""Name to what it is."""
+"""Description of each tool, by name."""
 
 Key = tuple[int, str]
 """(connections, tool)"""
@@ -93,6 +93,6 @@ def report(outcomes: dict[Key, dict[int, Outcome]]) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
+    """Measure. Raises Unmeasurable if a process does not start or an answer is wrong."""
     with Stage() as stage:
         return report(measure(stage, settings))

@@ -46,7 +46,7 @@ from rig.processes import Stage, become_realtime, cores
 PEER_CONNECTIONS = (1, SATURATED)
 PEER_ROUNDS = 3
 PEER_STARTS = 180
-"""Seconds that another proxy may take to listen; ContextForge lays out a database first."""
+"""Seconds that another proxy may take until it listens; ContextForge first creates a database."""
 PARTS = (
     *(f"{slug(workload.name)}/{connections}" for workload in WORKLOADS for connections in workload.connections),
     "peers",
@@ -59,11 +59,11 @@ PARTS = (
     "replicas",
     "million",
 )
-"""Names for --only. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
+"""Names for --only. A peer is named as in `peers/ToolHive-vMCP`."""
 
 
 class Bench:
-    """One run: what it started, and what it has found so far."""
+    """One run: its processes and its results so far."""
 
     def __init__(self, stage: Stage, settings: Settings) -> None:
         self.stage = stage
@@ -72,12 +72,12 @@ class Bench:
         self.notes: list[str] = []
         self.failures: list[str] = []
         self.met: list[Peer] = []
-        """Other proxies whose turn it was."""
+        """Other proxies that have been measured."""
         self.hop, self.rest = cores()
         self.upstreams = {
             kind: start_upstream(stage, f"upstream-{kind}", self.rest, *options) for kind, options in KINDS.items()
         }
-        # As far from the load as a hop is, so that `direct` shows what a second core costs and not more.
+        # As far from the load as a hop is, so that `direct` shows only the cost of a second core.
         self.direct = {
             kind: replace(start_upstream(stage, f"direct-{kind}", self.hop, *options), name="direct")
             for kind, options in KINDS.items()
@@ -93,7 +93,7 @@ class Bench:
 
     @cached_property
     def with_rest(self) -> Target:
-        """The gateway again, to be asked for REST: its memory is then no longer that of a gateway without."""
+        """Start the gateway again for REST requests: REST increases its memory."""
         return gateway_over(self.stage, self.stage.folder / "world", self.hop, name="with-rest")
 
     def window(self) -> tuple[float, float]:
@@ -101,7 +101,9 @@ class Bench:
         return (0.7, 0.2) if self.settings.quick else (2.5, 0.7)
 
     def parts(self) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Every workload against every target, in interleaved rounds; in a hurry those of BRIEF, at one size."""
+        """Measure every workload against every target, in interleaved rounds; with --quick those of BRIEF, at one
+        size.
+        """
         quick = self.settings.quick and not self.settings.only
         for workload in BRIEF if quick else WORKLOADS:
             for era in workload.eras[: 1 if quick and workload is not PLAIN else 2]:
@@ -110,7 +112,7 @@ class Bench:
                     yield part, partial(self.measure_one, workload, era, connections)
 
     def measure_one(self, workload: Workload, era: str, connections: int) -> None:
-        """One row of each target."""
+        """Measure one row of each target."""
         beside = [self.direct[workload.upstream], self.nginx.get(workload.upstream)] if workload.by_hops else []
         gateway = self.with_rest if workload is REST else self.gateway
         if workload is REST:
@@ -122,7 +124,7 @@ class Bench:
             self.run(workload.name, era, connections, target, its.load(target, era, connections, self.window()), number)
 
     def attempt(self, part: str, work: Callable[[], object]) -> None:
-        """Measure a part if it is wanted. What hinders it is told at the end; what was found before it stays."""
+        """Measure a part if it is selected. A failure is reported at the end; earlier results stay."""
         if self.settings.wants(part):
             try:
                 work()
@@ -132,7 +134,7 @@ class Bench:
                 self.failures.append(f"{part}: {' '.join(str(error).split())[-600:] or type(error).__name__}")
 
     def measure_peer(self, peer: Peer) -> None:
-        """Another proxy, of clients of the legacy era, which all of them speak."""
+        """Measure another proxy with clients of the legacy era, which all proxies support."""
         self.met.append(peer)
         self._in_front_of("plain", peer, PEER_CONNECTIONS, [PLAIN])
         for kind in dict.fromkeys(workload.upstream for workload in OF_PEERS if peer.every_row):
@@ -145,7 +147,7 @@ class Bench:
                         self.notes.append(f"{peer.name} does not serve the row `{workload.name}`: {why}")
 
     def _in_front_of(self, kind: str, peer: Peer, sizes: tuple[int, ...], workloads: list[Workload]) -> None:
-        """Start the proxy in front of an upstream of that kind, and measure those rows."""
+        """Start the proxy in front of an upstream of that kind, and measure its rows."""
         port, url = free_port(), f"http://127.0.0.1:{self.upstreams[kind].port}/mcp"
         log = peer.name.replace(" ", "-").replace("/", "-")
         words = list(peer.command(self.stage, port, url))
@@ -172,7 +174,7 @@ class Bench:
                 self.run(workload.name, "legacy", connections, its, load, number)
 
     def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:
-        """One load; its outcome is kept. Raises Unmeasurable with the row's name."""
+        """Run one load and store its outcome. Raises Unmeasurable with the row's name."""
         helpers = [upstream.pid for upstream in self.upstreams.values()] if target not in self.direct.values() else []
         before = collections_of(target)
         try:
@@ -186,8 +188,8 @@ class Bench:
 
 
 def run(settings: Settings) -> Report:
-    """Measure. Raises Unmeasurable where what is measured does not start; what cannot be measured then is among the
-    report's failures.
+    """Measure. Raises Unmeasurable if Fairlead or an upstream does not start; later failures are listed in the
+    report.
     """
     if settings.realtime:
         become_realtime()
@@ -234,7 +236,7 @@ def run(settings: Settings) -> Report:
 
 
 def _part_of(peer: str) -> str:
-    """Name for --only of a peer's part."""
+    """Name of a peer's part for --only."""
     return f"peers/{slug(peer)}"
 
 

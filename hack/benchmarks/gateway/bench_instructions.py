@@ -1,11 +1,11 @@
 """The path of a call in instructions of the processor, for each kind of client: to a few per cent the same on a busy
 machine as on an idle one.
 
-The very gateway of `hack/bench gateway`, through sockets, under valgrind's callgrind, which counts what a process does
-beside the kernel. Two loads that differ in their number of calls are compared, so that connecting and shaking hands
-falls out; what a gateway does every second remains, and weighs more than it would, as valgrind is slow. An instruction
-takes a quarter to two fifths of a nanosecond here; a row that has a thousand more than before shows what `hack/bench
-gateway` would need an idle hour for.
+The gateway of `hack/bench gateway` runs with sockets under valgrind's callgrind, which counts the instructions of a
+process outside the kernel. Two loads that differ in their number of calls are compared, so that the cost of connecting
+and of handshakes cancels out. The gateway's periodic work is included, and its share is too large because valgrind is
+slow. An instruction takes 0.25 to 0.4 ns here. A growth by a thousand instructions is visible at once, while
+`hack/bench gateway` would need an idle machine for an hour to show it.
 
 --long adds the functions that the row's instructions go to, with those that they call.
 """
@@ -36,14 +36,14 @@ from rig.loadtools import run_load
 from rig.processes import Stage, cores
 
 CALLS: Final = 4_000
-"""By which the second load is longer than the first."""
+"""Number of calls by which the second load is longer than the first."""
 REST_CALLS: Final = 200
-"""Calls of REST by which its second load is longer, as each takes twenty times as long."""
+"""Like CALLS, for REST calls, each of which takes twenty times as long."""
 SECONDS: Final = 300.0
-"""In which a load is over, however slow valgrind is."""
+"""Maximum duration of a load in seconds; valgrind is slow."""
 MOST: Final = {"legacy": 100_000, "modern": 100_000}
-"""Instructions of a plain call with the path compiled, by era. Measured were 50,000 to 75,000 with CPython 3.11, as
-a busy machine leaves more or fewer calls to one turn of the loop; beyond the bound the path itself has changed.
+"""Maximum instructions of a plain call with the compiled path, by era. CPython 3.11 needed 50,000 to 75,000, depending
+on how many calls a busy machine puts into one turn of the loop. A larger number means that the path itself has changed.
 """
 FUNCTIONS: Final = 40
 PARTS: Final = tuple(slug(workload.name) for workload in BRIEF)
@@ -54,21 +54,21 @@ _FUNCTION: Final = re.compile(r"\s*([\d,]+) \([^)]*\)\s+\S*?:(\S+)")
 
 @dataclass(frozen=True)
 class Counted:
-    """The gateway under callgrind; `folder` gets what was counted."""
+    """The gateway under callgrind, which writes its counts into `folder`."""
 
     stage: Stage
     gateway: Target
     folder: Path
 
     def control(self, *words: str) -> None:
-        """Tell callgrind something. Raises Unmeasurable."""
+        """Send a command to callgrind. Raises Unmeasurable."""
         command = ["callgrind_control", *words, str(self.gateway.pid)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             raise Unmeasurable(f"{' '.join(command)}: {done.stdout[-300:]}{done.stderr[-300:]}")
 
     def counts(self, workload: Workload, era: str, calls: int) -> Path:
-        """File with what the gateway did during so many calls and the handshakes before them."""
+        """File with the counts of a number of calls, including the preceding handshakes."""
         load = workload.load(self.gateway, era, SATURATED, (SECONDS, 0.0))
         before = {*self.folder.iterdir()}
         self.control("--zero")
@@ -83,7 +83,7 @@ class Counted:
 
 
 def start(stage: Stage) -> Counted:
-    """Raises Unmeasurable where there is no valgrind."""
+    """Start the gateway. Raises Unmeasurable without valgrind."""
     for program in ("valgrind", "callgrind_control", "callgrind_annotate"):
         if shutil.which(program) is None:
             raise Unmeasurable(f"{program} is not installed (Debian: valgrind)")
@@ -98,7 +98,7 @@ def start(stage: Stage) -> Counted:
 
 
 def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str | float | None], str]]:
-    """A row for each kind of client, and its functions where they are wanted."""
+    """One row for each kind of client, and on request the functions of the row."""
     plain: dict[str, float] = {}
     for workload in sorted(BRIEF, key=lambda kind: (kind is REST, kind is not PLAIN)):
         if workload is not PLAIN and not settings.wants(slug(workload.name)):
@@ -107,7 +107,7 @@ def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str |
             ask_for_rest(counted.gateway)
         calls = (REST_CALLS if workload is REST else CALLS) // (4 if settings.quick else 1)
         for era in workload.eras:
-            counted.counts(workload, era, calls)  # views are built, heads and schemas cached
+            counted.counts(workload, era, calls)  # creates views, and fills the caches of headers and schemas
             short, long = counted.counts(workload, era, calls), counted.counts(workload, era, 2 * calls)
             each = (total_of(long) - total_of(short)) / calls
             if workload is PLAIN:
@@ -122,7 +122,7 @@ def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str |
 
 
 def total_of(counts: Path) -> int:
-    """Instructions in a file of callgrind. Raises Unmeasurable."""
+    """Number of instructions in a file of callgrind. Raises Unmeasurable."""
     match = _TOTAL.search(counts.read_text())
     if match is None:
         raise Unmeasurable(f"callgrind wrote no sum into {counts.name}")
@@ -130,7 +130,7 @@ def total_of(counts: Path) -> int:
 
 
 def functions_of(long: Path, short: Path, calls: int) -> str:
-    """The functions that have most of the instructions of a call, with those that they call, as lines."""
+    """Lines about the functions with the most instructions of a call, including those of functions that they call."""
     counts, less = _inclusive(long), _inclusive(short)
     each = {name: (count - less.get(name, 0)) / calls for name, count in counts.items()}
     most = sorted(each, key=lambda name: -each[name])[:FUNCTIONS]
@@ -138,7 +138,7 @@ def functions_of(long: Path, short: Path, calls: int) -> str:
 
 
 def _inclusive(counts: Path) -> dict[str, int]:
-    """Instructions by function, with those of what it calls; of functions that have a name."""
+    """Instructions by function, including those of functions that it calls. Functions without a name are left out."""
     command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", str(counts)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     inclusive: dict[str, int] = {}
@@ -151,7 +151,7 @@ def _inclusive(counts: Path) -> dict[str, int]:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where an answer is wrong or valgrind is not there."""
+    """Measure. Raises Unmeasurable if an answer is wrong or valgrind is missing."""
     report = Report("instructions")
     with Stage() as stage:
         counted = start(stage)

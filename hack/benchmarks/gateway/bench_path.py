@@ -1,14 +1,14 @@
 """The path of a call without sockets: Python's time between a request's bytes and the answer's, in microseconds.
 
-The very gateway of `hack/bench gateway`, in this process, between transports that keep what is written: no kernel, no
-load generator, no second core, so that a change of a few per cent shows within a minute. 64 connections call in turn,
-as they do when an event loop is busy. The figure is the best of many rounds: what disturbs a round can only add.
-`there` ends with the request to the server, `back` with the answer to the client; where the gateway leaves a call to a
-task, passes of the loop are part of both. In front of a kernel the same work costs one and a half to two times as much,
-as it finds the caches cold.
+The gateway of `hack/bench gateway` runs in this process, between transports that store written bytes: without kernel,
+load generator and second core, so that a change of a few per cent is visible within a minute. 64 connections call in
+turn, as they do when an event loop is busy. The figure is the minimum of many rounds, because disturbances can only add
+time. `there` ends with the request to the server, `back` with the answer to the client; if the gateway handles a call
+in a task, passes of the loop are part of both. With a kernel, the same work costs 1.5 to 2 times as much, because the
+caches are cold.
 
---long adds which functions the time goes to, as the profiler sees it, which favors few long functions over many short
-ones; and the bytecodes and calls of each case, which no other work on the machine changes.
+--long adds the functions that take the time, according to the profiler, which favors few long functions over many short
+ones. It also adds the bytecodes and calls of each case, which other work on the machine does not change.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from rig.processes import become_realtime
 CONNECTIONS = 64
 PASSES = 1_000
 PORTS = {"plain": 1, "sse": 2, "chunked": 3}
-"""Ports of the upstreams, which no packet ever reaches. `sse` answers by an event stream of a known length, `chunked`
-by one in chunks, as the SDKs of most languages do, and in one packet."""
+"""Ports of the upstreams; no packet ever reaches them. `sse` answers with an event stream of known length. `chunked`
+answers with chunks in one packet, as the SDKs of most languages do."""
 _META = (
     ',"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":'
     '{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
@@ -61,12 +61,12 @@ Cases = dict[Case, list[bytes]]
 
 
 class Transport:
-    """One end of a connection that goes nowhere: hands what is written to `written`."""
+    """One end of a connection without a peer. It passes written bytes to `written`."""
 
     def __init__(self, written: Callable[[Transport, bytes], None]) -> None:
         self.protocol: Any = None
         self.answer = b""
-        """Bytes written to a client since its last request."""
+        """Bytes that were written to a client since its last request."""
         self._written = written
 
     def write(self, data: bytes) -> None:
@@ -90,12 +90,12 @@ class Transport:
 
 
 class Loop(uvloop.Loop):
-    """A loop whose every connection leads to a Transport."""
+    """An event loop that connects every connection to a Transport."""
 
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[tuple[Transport, bytes]] = []
-        """Written to servers and not answered yet."""
+        """Requests to servers that are not answered yet."""
 
     async def create_connection(self, factory: Callable[[], Any], *_: object, **__: object) -> Any:  # type: ignore[override]  # less of it
         transport = Transport(lambda transport, data: self.requests.append((transport, data)))
@@ -105,7 +105,7 @@ class Loop(uvloop.Loop):
 
 
 class World:
-    """A gateway, its clients, and servers that are asked to answer."""
+    """A gateway, its clients, and its servers."""
 
     def __init__(self, gateway: Gateway, loop: Loop) -> None:
         self.gateway = gateway
@@ -117,12 +117,12 @@ class World:
             client.protocol.connection_made(client)
 
     def answers(self) -> list[tuple[Callable[[bytes], None], bytes]]:
-        """Answers of the servers to the requests that they got."""
+        """Answers of the servers to their requests."""
         requests, self.loop.requests[:] = list(self.loop.requests), []
         return [(transport.protocol.data_received, answer_to(data)) for transport, data in requests]
 
     async def settle(self, requests: list[bytes]) -> None:
-        """Make one call on each connection, however long it takes: servers' sessions are opened by it."""
+        """Make one call on each connection without a time limit. This opens the servers' sessions."""
         for client, data in zip(self.clients, requests, strict=True):
             client.answer = b""
             client.protocol.data_received(data)
@@ -134,7 +134,7 @@ class World:
         self.check(requests)
 
     async def once(self, requests: list[bytes]) -> tuple[int, int]:
-        """One call on each connection: nanoseconds there and back."""
+        """Make one call on each connection. Returns the nanoseconds there and back."""
         for client in self.clients:
             client.answer = b""
         pairs = [(client.protocol.data_received, data) for client, data in zip(self.clients, requests, strict=True)]
@@ -151,7 +151,7 @@ class World:
         return there, time.perf_counter_ns() - begun
 
     def check(self, requests: list[bytes]) -> None:
-        """Raises Unmeasurable unless everybody has the answer to what was asked."""
+        """Raise Unmeasurable unless each client received the answer to its own request."""
         for client, request in zip(self.clients, requests, strict=True):
             ident = request.partition(b'"id":')[2].partition(b",")[0]
             if b'"id":%b,' % ident not in client.answer or b'"isError":false' not in client.answer:
@@ -168,7 +168,7 @@ def is_over(answer: bytes) -> bool:
 
 
 async def in_passes(done: Callable[[], bool]) -> None:
-    """Let the loop pass until that is done; at once where it is. Raises Unmeasurable."""
+    """Run passes of the loop until a condition holds; none if it already holds. Raises Unmeasurable."""
     for _ in range(PASSES):
         if done():
             return
@@ -177,11 +177,11 @@ async def in_passes(done: Callable[[], bool]) -> None:
 
 
 async def _nowhere(scope: object, receive: object, send: object) -> None:
-    """The ASGI application, which nobody asks for anything here."""
+    """ASGI application that gets no requests in this benchmark."""
 
 
 def answer_to(data: bytes) -> bytes:
-    """A server's answer, of the era that it was asked in."""
+    """A server's answer in the era of its request."""
     body = data[data.index(b"\r\n\r\n") + 4 :]
     if b'"id":' not in body:
         return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
@@ -189,7 +189,7 @@ def answer_to(data: bytes) -> bytes:
     extra, result = b"", _RESULT % (b',"resultType":"complete"' if b"Mcp-Name: " in data else b"")
     if b'"initialize"' in body:
         extra, result = b"Mcp-Session-Id: 0123456789abcdef0123456789abcdef\r\n", _INITIALIZED
-    # its own words, as a server's: what the gateway's functions do here would count as the gateway's
+    # independent of the gateway's functions, whose use here would count as the gateway's work
     answer = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, result)
     host = data.partition(b"\r\nHost: ")[2].partition(b"\r\n")[0]
     if extra or host.endswith(b":%d" % PORTS["plain"]):
@@ -201,10 +201,10 @@ def answer_to(data: bytes) -> bytes:
 
 
 class CallForm(NamedTuple):
-    """Properties by which calls of one case differ from others."""
+    """Properties that distinguish the calls of one case."""
 
     server: str = ""
-    """End of the server's name, behind the era."""
+    """Suffix of the server's name after the era."""
     token: bool = False
     """Whether a call has a progress token."""
     accept: str = "application/json, text/event-stream"
@@ -214,7 +214,7 @@ PLAIN_CALL: Final = CallForm()
 
 
 def requests_of(era: str, tool: str, members: str, sessions: list[bytes], form: CallForm = PLAIN_CALL) -> list[bytes]:
-    """A call for each connection in a session of its own, as the load generator writes them."""
+    """A call for each connection with a separate session, in the form that the load generator writes."""
     token, accept = form.token, form.accept
     server = f"{era}-{form.server}" if form.server else era
     requests = []
@@ -258,7 +258,7 @@ def cases(sessions: list[bytes], capable: list[bytes]) -> Cases:
 
 @asynccontextmanager
 async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator[tuple[World, Cases]]:
-    """The gateway with `tools` tools of each server, its clients, and what they ask."""
+    """A gateway with `tools` tools of each server, its clients, and their requests."""
     write_documents(folder, contents(list(world(PORTS, tools))))
     gateway = compose(
         GatewaySettings.of(port=0, metrics_port=0),
@@ -280,7 +280,7 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
 
 
 async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
-    """Every case, in turns, so that a disturbance meets all of them."""
+    """Measure all cases in turns, so that a disturbance affects all alike."""
     async with running(folder, loop) as (world, all_cases):
         times: dict[Case, list[tuple[int, int]]] = {case: [] for case in all_cases}
         for _ in in_rounds((2 if settings.quick else 10) * settings.rounds):
@@ -312,7 +312,7 @@ def _row(workload: str, era: str, times: list[tuple[int, int]]) -> dict[str, Any
 
 
 async def _profile(world: World, case: tuple[str, str], requests: list[bytes]) -> str:
-    """The functions that most of the time is spent in, as a table in a note."""
+    """Functions that take most of the time, as a table in a note."""
     await world.settle(requests)
     profile = cProfile.Profile()
     for _ in range(200):
@@ -328,7 +328,7 @@ async def _profile(world: World, case: tuple[str, str], requests: list[bytes]) -
 
 
 async def _bytecodes(world: World, case: tuple[str, str], requests: list[bytes]) -> str:
-    """The interpreter's work for one call, as a table in a note: all but what stands in for clients and servers."""
+    """Work of the interpreter for one call, as a table in a note, without that of the simulated clients and servers."""
     await world.settle(requests)
     work = await count_work(lambda: world.once(requests), __file__)
     world.check(requests)
@@ -342,7 +342,7 @@ async def _bytecodes(world: World, case: tuple[str, str], requests: list[bytes])
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where an answer is wrong."""
+    """Measure. Raises Unmeasurable if an answer is wrong."""
     if settings.realtime:
         become_realtime()
     loop = Loop()

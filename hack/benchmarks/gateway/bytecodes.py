@@ -1,7 +1,7 @@
 """Counts of the interpreter's work: bytecodes, and calls of functions in Python and in C.
 
-Compiled code runs no bytecode of its own. Numbers of one release of Python alone compare with each other: 3.11 has two
-bytecodes for a call where later ones have one.
+Compiled code runs no bytecode. Numbers can be compared only within one release of Python: 3.11 has two bytecodes for a
+call, later releases one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class InterpreterWork:
-    """`calls` are entries of frames, also of coroutines that go on; `c_calls` are calls from Python, without those of
-    constructors; `bytecodes` are by function, as `folder/file function`, without those that set up a frame.
+    """`calls` counts new frames, and continuations of coroutines. `c_calls` counts calls from Python to C, without
+    constructors. `bytecodes` are by function (`folder/file function`), without those that set up a frame.
     """
 
     calls: int
@@ -30,7 +30,7 @@ class InterpreterWork:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection: finalizers of objects that others left would be counted."""
+    """Suspend garbage collection: it would count finalizers of unrelated objects."""
     gc.collect()
     gc.disable()
     try:
@@ -40,13 +40,13 @@ def _no_collection() -> Iterator[None]:
 
 
 async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> InterpreterWork:
-    """Count what `run` does in this thread, but for functions of the file `harness`. It is run twice: calls are counted
-    first, then bytecodes.
+    """Count what `run` does in this thread, without functions of the file `harness`. It is run twice: for calls, then
+    for bytecodes.
     """
     counts = {"call": 0, "c_call": 0}
 
     def note_call(stack_frame: FrameType, event: str, arg: Any) -> None:
-        # of a call into C the frame is that of the caller
+        # for a call into C, the frame is the caller's
         if event in counts and stack_frame.f_code.co_filename not in (harness, __file__):
             counts[event] += 1
 
@@ -69,7 +69,7 @@ async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> Inte
     traced = sys.gettrace()
     here = inspect.currentframe()
     assert here is not None
-    here.f_trace_opcodes = True  # else Python 3.12 does not look for them yet
+    here.f_trace_opcodes = True  # otherwise Python 3.12 does not check for them yet
     with _no_collection():
         sys.settrace(note_bytecode)
         try:

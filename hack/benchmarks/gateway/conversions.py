@@ -1,10 +1,9 @@
 """Tool calls while REST conversions run: the change of a call's p99.
 
-A gateway is called alone and while a client of its own posts definitions to `/v1/convert` again and again, 500 at a
-time or 20; the p99 of windows that follow each other are compared. The windows are short and many: other work of a
-shared machine moves the p99 of a window by half, in either kind. Gateway and its processes may use two cores, as the
-load and the upstream may: on a machine with two, a conversion also costs what sharing a core costs, unless it gives
-way.
+A gateway is called without and with a second client, which repeatedly posts 500 or 20 definitions to `/v1/convert`. The
+p99 of consecutive windows are compared. There are many short windows, because other work of a shared machine changes
+the p99 of a window by half, in both kinds. Gateway and its processes may use two cores, as the load and the upstream
+may: on a machine with two, a conversion also costs what sharing a core costs, unless it gives way.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ from rig.processes import Stage, ordinary
 CONNECTIONS = (1, 8)
 AT_MOST = 1.1
 WINDOWS = 20
-"""Windows of each kind in a round: alone, and while converting. The median of 60 pairs is good for five hundredths."""
+"""Windows of each kind in a round: without and with conversions. The median of 60 pairs is accurate to five
+hundredths."""
 SECONDS, WARMUP = 0.6, 0.2
 """Seconds of a window and of its warm-up: about as long as a conversion waits for its turn."""
 SIZES = {"no": 0, "large": 500, "small": 20}
-"""Definitions in one conversion: a large one is done in a process, a small one in the gateway's thread."""
+"""Definitions in one conversion. A large one runs in a separate process, a small one in the gateway's thread."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Conversions:
 
 @dataclass
 class Beside:
-    """Calls of one number of connections beside conversions of one size, in windows by their number."""
+    """Calls on a number of connections while conversions of one size run, by number of the window."""
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     rates: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Beside:
 
 
 Case = tuple[int, str]
-"""(connections, what is converted meanwhile, of SIZES)."""
+"""(connections, size of the conversions, a key of SIZES)."""
 
 
 def work(count: int) -> bytes:
@@ -67,7 +67,7 @@ def work(count: int) -> bytes:
 
 @contextmanager
 def converting(port: int, body: bytes) -> Iterator[Conversions]:
-    """One conversion after the other, from the first one's end to the end of the block."""
+    """Run one conversion after the other until the block ends; begins after the first one has finished."""
     conversions, ending = Conversions(), threading.Event()
     headers = {"Content-Type": "application/json"}
 
@@ -89,7 +89,7 @@ def converting(port: int, body: bytes) -> Iterator[Conversions]:
             connection.close()
 
     def beside() -> None:
-        with ordinary():  # a conversion goes before no call
+        with ordinary():  # a conversion must not delay a call
             post()
 
     thread = threading.Thread(target=beside)
@@ -102,7 +102,7 @@ def converting(port: int, body: bytes) -> Iterator[Conversions]:
 
 
 def measure(stage: Stage, target: Target, era: str, upstream: int, windows: int) -> dict[Case, Beside]:
-    """So many windows of each case. `upstream` is the process that answers `target`, on the load's core."""
+    """Measure `windows` windows of each case. `upstream` is the process that answers `target`, on the load's core."""
     core = max(os.sched_getaffinity(0))
     bodies = {size: work(count) for size, count in SIZES.items()}
     by_case: dict[Case, Beside] = defaultdict(Beside)
@@ -122,7 +122,7 @@ def measure(stage: Stage, target: Target, era: str, upstream: int, windows: int)
 
 
 def moved(by_case: dict[Case, Beside], connections: int, size: str) -> Sample | None:
-    """The p99 of calls beside conversions over that of the window alone that belongs to it; None for `no`."""
+    """Ratio of the p99 during conversions to that of the paired window without conversions; None for `no`."""
     if size == "no":
         return None
     alone, beside = (by_case[connections, which].outcomes for which in ("no", size))
@@ -130,7 +130,7 @@ def moved(by_case: dict[Case, Beside], connections: int, size: str) -> Sample | 
 
 
 def goals(by_case: dict[Case, Beside]) -> list[Goal]:
-    """One for each size and number of connections."""
+    """One goal for each size and number of connections."""
     goals = []
     for connections, size in by_case:
         sample = moved(by_case, connections, size)

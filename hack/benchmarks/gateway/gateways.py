@@ -1,7 +1,7 @@
 """Gateways that are measured: their documents, their upstreams, and nginx as a plain hop beside them.
 
-The world is the size that the goals speak of: 100 servers with ten tools each, a decision on each tool's tiers, 100
-policies.
+The world has the size for which the goals are stated: 100 servers with ten tools each, a decision on each tool's tiers,
+100 policies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROMPT = "greet"
 OWN = "own"
 """`ERA-own` is a server with `session: PerClient`."""
 ALIKE = 40
-"""Servers of an era that are spoken to in turn, where a client uses many: `legacy0` to `legacy39`."""
+"""Servers of an era that a client calls in turn: `legacy0` to `legacy39`."""
 SERVERS = 100
 TOOLS = 10
 TOOL_BYTES = 700
@@ -104,22 +104,22 @@ NGINX_SERVER = """  upstream upNUMBER { BACKENDS keepalive 512; keepalive_reques
 
 @dataclass(frozen=True)
 class Target:
-    """Something that answers on `port`; `pid` is the process tree whose time counts."""
+    """Something that answers on `port`. `pid` is the root of the process tree whose time is counted."""
 
     name: str
     port: int
     pid: int
     prefixed: bool = False
     metrics: int = 0
-    """Port of its metrics, where it has some."""
+    """Port of its metrics; 0 if it has none."""
 
     def tool(self, era: str) -> str:
-        """The echo tool's name here, for a client of `era`."""
+        """Name of the echo tool at this target, for a client of `era`."""
         return f"{era}__echo" if self.prefixed else "echo"
 
 
 def entry(name: str, definition: bytes) -> ToolEntry:
-    """A tool as the operator publishes it."""
+    """Tool entry in the form that the operator publishes."""
     return ToolEntry(
         name=name,
         definition=Raw(definition),
@@ -131,7 +131,7 @@ def entry(name: str, definition: bytes) -> ToolEntry:
 def catalog(
     era: str, port: int, *, name: str = "", tools: tuple[ToolEntry, ...] = (), session: str = "Shared"
 ) -> Catalog:
-    """The document of the echo server as a server of `era`; its prefix is its name, by default the era's."""
+    """Catalog document of the echo server as a server of `era`. Its prefix is its name, by default the era."""
     prompt = b'{"name":"%b","arguments":[{"name":"text","required":true}]}' % PROMPT.encode()
     return Catalog(
         namespace="default",
@@ -234,7 +234,7 @@ def contents(catalogs: Sequence[Catalog], *, decided: bool = True) -> dict[str, 
 
 
 def write_documents(folder: Path, documents: dict[str, bytes]) -> None:
-    """As the operator would leave them, each replaced as a whole."""
+    """Write documents like the operator, replacing each atomically."""
     folder.mkdir(exist_ok=True)
     for name, data in documents.items():
         unfinished = folder / f".{name}"
@@ -243,7 +243,7 @@ def write_documents(folder: Path, documents: dict[str, bytes]) -> None:
 
 
 def start_upstream(stage: Stage, name: str, core: int, *options: str) -> Target:
-    """The echo server in C, with `options` of its command line."""
+    """Start the echo server in C with `options` of its command line."""
     port = free_port()
     process = stage.start(name, [built("mcpup"), str(port), *options], core=core)
     stage.wait_listening(name, process, port)
@@ -251,8 +251,8 @@ def start_upstream(stage: Stage, name: str, core: int, *options: str) -> Target:
 
 
 def start_nginx(stage: Stage, backends: Sequence[Sequence[int]], core: int | None, name: str = "nginx") -> list[Target]:
-    """nginx with one worker and kept connections on both sides, one port before each group of backends; nothing where
-    it is not installed.
+    """Start nginx with one worker and persistent connections on both sides, and one port for each group of backends.
+    None if nginx is not installed.
     """
     if (program := shutil.which("nginx") or shutil.which("/usr/sbin/nginx")) is None:
         return []
@@ -300,13 +300,15 @@ def gateway_over(
     port = int(given["FAIRLEAD_PORT"])
     environment = {**as_installed(stage.folder), **given, **variables}
     process = stage.start(name, [*under, sys.executable, *program], core=core, env=environment)
-    stage.wait_ready(name, process, metrics, "/readyz", START_S)  # where the chart has it asked
+    stage.wait_ready(name, process, metrics, "/readyz", START_S)  # as in the chart
     stage.wait_listening(name, process, port)
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)
 
 
 def ask_for_rest(gateway: Target) -> None:
-    """Have the gateway make its REST API, as the first request does in a second or two. Raises Unmeasurable."""
+    """Have the gateway load its REST API, which it does at the first request and which takes a second or two. Raises
+    Unmeasurable.
+    """
     url = f"http://127.0.0.1:{gateway.port}/v1/tiers"
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:
@@ -316,11 +318,11 @@ def ask_for_rest(gateway: Target) -> None:
 
 
 START_S = 120
-"""Seconds that a gateway may take to be ready, under a program that slows it down too."""
+"""Seconds until a gateway must be ready, also under a program that slows it down."""
 ENTRIES = ("fairlead_app.__main__", "fairlead_gateway.endpoint.uvicorn_protocols", "fairlead_rest.application")
 """Modules that import all of a gateway: the first at the start, the others with the first request for REST."""
 ABSENT = ("email_validator", "orjson", "python_multipart", "sniffio", "watchfiles")
-"""Packages that the image has not, and that libraries of it import where they are there."""
+"""Packages that the image does not contain, and that its libraries import if they are installed."""
 
 
 def as_installed(folder: Path) -> dict[str, str]:

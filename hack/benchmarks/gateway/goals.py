@@ -1,5 +1,5 @@
-"""Goals of the gateway beside the price of a call: lists, swaps, conversions beside calls, memory, garbage collections,
-replicas.
+"""Goals of the gateway other than the cost of a call: lists, swaps, conversions during calls, memory, garbage
+collections, replicas.
 
 `bench_gateway` starts the gateway under test.
 """
@@ -44,20 +44,21 @@ MANY_TOOLS = 100
 """Tools of each server, in the catalog whose swaps are measured: 10,000 in all."""
 SWAP_RATE = 500
 WINDOW = 1.5
-"""Seconds, in which a swap is over with all that follows it; in every second one all tools are replaced."""
+"""Seconds in which a swap and everything that follows it are finished. In every second window all tools are
+replaced."""
 MILLION = 1_000_000
 STEADY_CALLS = 100_000
 STEADY_SECONDS = 30.0
-"""For so many calls of one kind of client; what was made in fewer calls is scaled."""
+"""Seconds of load for each kind of client. Counts of a shorter load are scaled."""
 CONNECTIONS = 1_000
 FEWEST = 500
-"""Calls of a load, so that it lasts for a time that can be told."""
+"""Minimum number of calls of a load, so that its duration can be measured."""
 SHARE = 0.2
-"""Part of a core, for each gateway where there are no cores to give to both."""
+"""Share of a core for each gateway, if the machine has too few cores for two."""
 
 
 class Goals:
-    """One run; `goals` are the goals so far."""
+    """One run, with its goals so far."""
 
     def __init__(self, stage: Stage, settings: Settings, gateway: Target, ports: dict[str, int]) -> None:
         self.stage = stage
@@ -69,7 +70,7 @@ class Goals:
         self.hop, self.rest = cores()
 
     def load(self, target: Target, tool: str, connections: int, seconds: float) -> Load:
-        """Modern clients of one target."""
+        """Load of modern clients on one target."""
         return Load(target.port, "/mcp", tool, VERSIONS["modern"], connections, seconds, 0.5)
 
     def memory(self, when: str, *, serving: float = 100) -> None:
@@ -95,12 +96,12 @@ class Goals:
         self.memory("after each of them was called", serving=80)
 
     def call(self, version: str, tool: str, tools: int, times: int, members: str = "") -> None:
-        """Call each of `tools` tools at least so many times; `tool` has a `%d` where there are several."""
+        """Call each of `tools` tools at least that many times; `tool` contains `%d` if there are several."""
         load = replace(self.load(self.gateway, tool, SATURATED, 60.0), warmup=0.05, era=version, members=members)
         self.run(replace(load, tools=tools if "%d" in tool else 0, calls=max(FEWEST, times * tools)), self.gateway)
 
     def many_connections(self) -> None:
-        """Memory while 1,000 clients of the modern era are connected and call."""
+        """Measure memory while 1,000 clients of the modern era are connected and make calls."""
         load = replace(self.load(self.gateway, "modern__echo", CONNECTIONS, 1.0), warmup=1.0)
         run_load(
             self.stage,
@@ -112,7 +113,7 @@ class Goals:
         )
 
     def collector(self) -> None:
-        """Full garbage collections in steady state, of every kind of client, with 10,000 tools."""
+        """Count full garbage collections in steady state, for every kind of client, with 10,000 tools."""
         _, gateway = self.many
         ask_for_rest(gateway)
         calls, seconds = (5_000, 3.0) if self.settings.quick else (STEADY_CALLS, STEADY_SECONDS)
@@ -131,7 +132,7 @@ class Goals:
                 self.notes.append(f"{tools}, {what}: {made.full} full collections, {made.seconds * 1000:.1f} ms in all")
 
     def lists(self) -> None:
-        """`tools/list` of all 1,000 tools of 700 bytes."""
+        """Measure `tools/list` of all 1,000 tools of 700 bytes."""
         seconds = 1.0 if self.settings.quick else 2.5
         load = replace(self.load(self.gateway, "", 4, seconds), kind="list")
         done = [run_load(self.stage, load, self.gateway.pid, [], core=self.rest) for _ in range(self.settings.rounds)]
@@ -141,7 +142,7 @@ class Goals:
         self.notes.append(f"tools/list: {speed} a second, {cpu} µs of CPU each")
 
     def many_calls(self) -> None:
-        """A million calls: does the memory stay where it was?"""
+        """Measure whether memory stays constant over a million calls."""
         first = replace(self.load(self.gateway, "modern__echo", 64, 900.0), calls=MILLION // 10)
         self.run(first, self.gateway)
         before = tree_memory(self.gateway.pid)
@@ -177,8 +178,8 @@ class Goals:
     # Swaps
 
     def swaps(self) -> None:
-        """How much later an answer can come because 10,000 tools are being replaced: the slowest answer of each window
-        with a swap, beside that of windows in between.
+        """Measure by how much answers are delayed while 10,000 tools are replaced: the slowest answer of each window
+        with a swap, compared with windows without one.
         """
         folder, gateway = self.many
         revisions = [contents(list(world(self.ports, MANY_TOOLS, number)), decided=False) for number in range(2)]
@@ -198,7 +199,7 @@ class Goals:
         if not swaps:
             raise Unmeasurable("the gateway took no changed catalog into service")
         tools = SERVERS * MANY_TOOLS
-        # like with like: what else the machine does delays calls in windows of either kind
+        # compare equal windows: other work of the machine delays calls in both kinds
         delay = nine_of_ten(swapping) - nine_of_ten(still)
         self.goals.append(Goal(f"delay by a swap of {tools:,} tools", delay, "ms", at_most=5))
         self.notes.append(
@@ -210,7 +211,7 @@ class Goals:
     # Replicas
 
     def replicas(self) -> None:
-        """Two gateways behind one address, against one."""
+        """Compare two gateways behind one address with one gateway."""
         name = "two gateways behind one address"
         cores_left = len(cores_beside())
         try:
@@ -220,7 +221,7 @@ class Goals:
             self.notes.append(f"{name}: not measured, there are {cores_left} cores for them and {error}")
             return
         try:
-            with ordinary() if quotas else nullcontext():  # shares are for ordinary processes, and so are its neighbors
+            with ordinary() if quotas else nullcontext():  # shares apply only among ordinary processes
                 speeds = self.speeds_of_replicas(quotas)
         finally:
             for quota in quotas:
@@ -232,7 +233,7 @@ class Goals:
         self.notes.append(f"{name} (nginx): {second} calls/s against {first}, {ratio} ×; {each}")
 
     def speeds_of_replicas(self, quotas: list[Quota]) -> tuple[list[float], list[float]]:
-        """Calls a second by round, of one and of two."""
+        """Calls per second by round, of one gateway and of two."""
         upstream = start_upstream(self.stage, "upstream-replicas", self.rest)
         folder = self.stage.folder / "replicas"
         write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
@@ -255,12 +256,12 @@ class Goals:
 
 
 def cores_beside() -> list[int]:
-    """Those that neither load nor upstream stands on."""
+    """Cores that neither load nor upstream runs on."""
     return [core for core in sorted(os.sched_getaffinity(0)) if core != cores()[1]]
 
 
 def swaps_of(gateway: Target) -> int:
-    """Snapshots taken into service so far, as its metrics say."""
+    """Number of snapshot swaps so far, from the metrics."""
     swaps = metrics_of(gateway).get("fairlead_catalog_swaps_total")
     if swaps is None:
         raise Unmeasurable("the gateway does not count its swaps")
@@ -269,13 +270,14 @@ def swaps_of(gateway: Target) -> int:
 
 @contextmanager
 def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times: int) -> Iterator[Callable[[], None]]:
-    """Function to call when a load begins: all catalogs are replaced at the begin of every second window, by the one
-    revision and the other, from that core. Not with real-time priority, so that the load is kept from nothing.
+    """Function to call when a load begins. It replaces all catalogs at the beginning of every second window,
+    alternating between two revisions, on the given core. It has no real-time priority, so that it does not delay the
+    load.
     """
     begun, ended = threading.Event(), threading.Event()
 
     def replace_all() -> None:
-        os.sched_setaffinity(0, {core})  # of this thread
+        os.sched_setaffinity(0, {core})  # for this thread only
         begun.wait()
         started = time.monotonic()
         with ordinary():
@@ -295,10 +297,10 @@ def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times:
 
 
 def nine_of_ten(values: list[float]) -> float:
-    """Value that nine of ten values do not exceed."""
+    """90th percentile."""
     return sorted(values)[max(0, math.ceil(len(values) * 0.9) - 1)]
 
 
 def _spread(values: list[float]) -> str:
-    """Middle, nine of ten, largest."""
+    """Median, 90th percentile and maximum."""
     return " / ".join(f"{value:.1f}" for value in (Sample.of(values).median, nine_of_ten(values), max(values))) + " ms"

@@ -23,14 +23,16 @@ class Collections:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of RAM: of the process that serves MCP, and of all processes with what they share counted once (PSS)."""
+    """RAM in bytes: of the process that serves MCP, and of all processes with shared pages counted once (PSS)."""
 
     serving: int
     together: int
 
 
 def collections_of(target: Target) -> Collections:
-    """As the target's metrics say; zeros of a target that has none, such as nginx."""
+    """Garbage collections according to the target's metrics; zeros for a target without such metrics, for example
+    nginx.
+    """
     if not target.metrics:
         return Collections()
     page = metrics_of(target)

@@ -1,1 +1,1 @@
-"""Endpoints in front of models."""
+"""Benchmarks of model endpoints."""

@@ -1,9 +1,9 @@
-"""Models behind the gateway: what it adds to a request, a stream and each of its chunks, beside LiteLLM's proxy.
+"""Models behind the gateway: time that it adds to a request, a stream and a chunk, compared with LiteLLM's proxy.
 
-One model (`model.py`) that costs next to nothing is asked by the same clients (`client.py`) itself, through the gateway
-with twelve tools injected, and through LiteLLM's proxy with one key and no database, in turns. What is measured runs on
-one core, model and clients on another. Processor time is that of the whole process tree; times are of a client that
-asks one thing after the other.
+The same clients (`client.py`) send requests to a model that costs almost nothing (`model.py`): directly, through the
+gateway with twelve injected tools, and through LiteLLM's proxy with one key and no database, in turns. The measured
+program runs on one core, model and clients on another. Processor time is that of the whole process tree; times are
+those of a client that sends one request after the other.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PATH: Final = "/v1/chat/completions"
 HERE: Final = Path(__file__).resolve().parent
 BARE, OURS, LITELLM = "model alone", "fairlead", "LiteLLM"
 SECONDS: Final = 600
-"""Bound of one load."""
+"""Maximum duration of one load in seconds."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something that answers the chat API."""
+    """A server of the chat API."""
 
     name: str
     port: int
@@ -63,23 +63,23 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Figures of one load. Times in milliseconds."""
+    """Results of one load. Times in milliseconds."""
 
     cpu: float
     """Processor time of the measured tree per request."""
     first: float
-    """Median to the first text, or to a whole answer."""
+    """Median until the first text, or until a whole answer."""
     delays: Sequence[float]
-    """One for each chunk."""
+    """Delays of the chunks."""
     memory: float
     """MB of the measured tree at the end."""
     alone: float
-    """MB of its first process: others come and go."""
+    """MB of its first process, without its child processes."""
 
 
 @dataclass
 class Found:
-    """Figures by target, each by round."""
+    """Results by target, each by round."""
 
     request: dict[str, list[float]] = field(default_factory=dict)
     stream: dict[str, list[float]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Found:
 
 
 def run(settings: Settings) -> Report:
-    """Measure. Raises Unmeasurable where something does not start, or an answer is wrong."""
+    """Measure. Raises Unmeasurable if a process does not start or an answer is wrong."""
     if settings.realtime:
         become_realtime()
     with Stage() as stage:
@@ -152,7 +152,7 @@ def _litellm(stage: Stage, model: int, core: int) -> Target:
 
 
 def _measure(stage: Stage, settings: Settings, target: Target, core: int, result: Found) -> None:
-    """One round of one target."""
+    """Measure one round of one target."""
     count = (40 if target.name == LITELLM else 400) // (4 if settings.quick else 1)
 
     def keep(figures: dict[str, list[float]], value: float) -> None:
@@ -174,7 +174,7 @@ def _measure(stage: Stage, settings: Settings, target: Target, core: int, result
 
 
 def _many(stage: Stage, settings: Settings, target: Target, core: int, figures: Found) -> None:
-    """Many streams of five chunks a second at once."""
+    """Measure many streams of five chunks per second at the same time."""
     chunks = 10 if settings.quick else 40
     for _ in range(1 if settings.quick else min(settings.rounds, 3)):
         outcome = loaded(stage, target, Load(chunks, 200, MANY, connections=MANY, spread=2.0), core)
@@ -184,7 +184,7 @@ def _many(stage: Stage, settings: Settings, target: Target, core: int, figures: 
 
 
 def _memory(stage: Stage, settings: Settings, target: Target, core: int, figures: Found) -> None:
-    """Memory over very many streams, from a tenth of them on."""
+    """Measure memory over very many streams, beginning after a tenth of them."""
     streams = 4_000 if settings.quick else 100_000
     before = loaded(stage, target, Load(5, 0, streams // 10, connections=16), core).alone
     after = loaded(stage, target, Load(5, 0, streams, connections=16), core).alone
@@ -192,7 +192,7 @@ def _memory(stage: Stage, settings: Settings, target: Target, core: int, figures
 
 
 def loaded(stage: Stage, target: Target, load: Load, core: int) -> Outcome:
-    """Run clients, and read the processor time of the target while they are at it. Raises Unmeasurable."""
+    """Run clients, and read the processor time of the target meanwhile. Raises Unmeasurable."""
     parameters: dict[str, Any] = {
         "port": target.port,
         "path": PATH,
@@ -258,7 +258,7 @@ def _report(result: Found, notes: Sequence[str], settings: Settings) -> Report:
 
 
 def goals(figures: Found) -> list[Goal]:
-    """Goals of what was measured."""
+    """Goals, with the measured values."""
     late, grown = figures.late.get(OURS), figures.grown
     return [
         Goal("added to the first text, p50", _added(figures.first), "ms", at_most=2),

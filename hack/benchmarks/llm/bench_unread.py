@@ -1,8 +1,9 @@
 """Memory of the gateway for streams that nobody reads, by API.
 
-A model sends as fast as it is read. MANY clients of one API ask for a stream and read nothing, until the model waits
-for every one of them. What the gateway grew by, divided by the clients, is what one such client costs beside the
-sockets' buffers, which are the kernel's. Each API has a gateway of its own, warmed up by a few streams.
+A model sends as fast as its reader allows. MANY clients of one API request a stream and read nothing, until the model
+waits for all of them. The growth of the gateway's memory divided by the number of clients is the cost of one client,
+without the sockets' buffers, which belong to the kernel. Each API has a separate gateway, which is warmed up by a few
+streams.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ PATHS: Final = {
 }
 PARTS: Final = tuple(PATHS)
 RECEIVE_BUFFER: Final = 16 << 10
-"""Bytes of a client's socket, so that it soon takes no more."""
+"""Receive buffer of a client's socket in bytes; small, so that it fills up soon."""
 SECONDS: Final = 300
-"""Bound of the time until all streams wait."""
+"""Maximum time in seconds until all streams wait."""
 
 
 def run(settings: Settings) -> Report:
-    """Measure. Raises Unmeasurable where something does not start, or the model is not kept waiting."""
+    """Measure. Raises Unmeasurable if a process does not start, or if the model never has to wait."""
     settings.check_parts(PARTS)
     many = MANY // 10 if settings.quick else MANY
     report = Report("unread")
@@ -58,7 +59,7 @@ def run(settings: Settings) -> Report:
 
 
 def _measured(api: str, many: int) -> tuple[float, float]:
-    """Bytes that the gateway holds for one client, and bytes that the model wrote for it."""
+    """Bytes of gateway memory per client, and bytes that the model wrote for each."""
     core, other = cores()
     with Stage() as stage, contextlib.ExitStack() as stack:
         model = free_port()
@@ -92,7 +93,7 @@ def _gateway(stage: Stage, model: int, core: int) -> Any:
 
 
 def _client(stack: contextlib.ExitStack, port: int, api: str) -> None:
-    """Ask for a stream, of which nothing is read."""
+    """Request a stream and read nothing of it."""
     body: dict[str, Any] = {"model": f"m-{api}", "stream": True, "max_tokens": 9}
     body |= {"input": "Hi"} if api == "responses" else {"messages": [{"role": "user", "content": "Hi"}]}
     if api == "gemini":
@@ -109,14 +110,14 @@ def _client(stack: contextlib.ExitStack, port: int, api: str) -> None:
 
 
 def _told(model: int) -> tuple[int, int]:
-    """Streams that wait for their reader, and bytes that were written for all."""
+    """Number of streams that wait for their reader, and number of bytes that were written to all streams."""
     with urllib.request.urlopen(f"http://127.0.0.1:{model}/", timeout=60) as answer:
         waiting, written = answer.read().split()
     return int(waiting), int(written)
 
 
 def _wait(model: int, streams: int) -> None:
-    """Wait until the model waits for all readers, and nothing more is written. Raises Unmeasurable."""
+    """Wait until the model waits for all readers and writes no more. Raises Unmeasurable."""
     end, last = time.monotonic() + SECONDS, (-1, -1)
     while time.monotonic() < end:
         now = _told(model)

@@ -22,11 +22,11 @@ import uvloop
 _MARK = re.compile(rb"t(\d{9,})t")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _KEPT = 200_000
-"""Figures of one kind that are kept."""
+"""Maximum number of stored values of one kind."""
 
 
 class Figures:
-    """Figures of all connections."""
+    """Results of all connections."""
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         self.parameters = parameters
@@ -41,14 +41,14 @@ class Figures:
             self.start()
 
     def start(self) -> None:
-        """The warm-up is over."""
+        """Begin counting, after the warm-up."""
         self.began = time.monotonic()
         self.first.clear()
         self.delays.clear()
         print("START", flush=True)
 
     def finished(self, first: float) -> None:
-        """One answer came whole."""
+        """Count a complete answer."""
         self.done += 1
         if len(self.first) < _KEPT:
             self.first.append(first)
@@ -58,13 +58,13 @@ class Figures:
             self.over.set()
 
     def fail(self, why: str) -> None:
-        """An answer is wrong."""
+        """Record a wrong answer."""
         self.error = self.error or why[:500]
         self.over.set()
 
 
 class Connection(asyncio.Protocol):
-    """One connection, which asks again when an answer is over."""
+    """One connection, which sends the next request after each answer."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         self.ask()
 
     def ask(self) -> None:
-        """Send one request, while some are left."""
+        """Send one request, if any are left."""
         if self._figures.left <= 0:
             return
         self._figures.left -= 1
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
 
 
 async def main() -> None:
-    """Run what the command line asks for."""
+    """Run the load that the command line describes."""
     parameters = json.loads(sys.argv[1])
     figures = Figures(parameters)
     loop = asyncio.get_running_loop()

@@ -43,7 +43,7 @@ def _delta(text: bytes) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """One connection; requests come one after the other."""
+    """One connection; its requests come one after the other."""
 
     def __init__(self) -> None:
         self._got = b""

@@ -21,9 +21,9 @@ import uvloop
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _TEXT = " word"
 _SEND_BUFFER = 16 << 10
-"""Bytes of the socket's buffer, so that the model soon waits for its readers."""
+"""Send buffer of a socket in bytes; small, so that the model soon waits for its readers."""
 _BATCH = 64
-"""Events of one write."""
+"""Events per write."""
 
 
 def _event(name: str, **members: Any) -> bytes:

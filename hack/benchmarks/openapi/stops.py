@@ -26,7 +26,7 @@ from scale.bench_operator import RELEASE
 PATIENCE: Final = 300.0
 """Seconds for the server to become Ready."""
 SETTLE_SECONDS: Final = 2.0
-"""Time for what follows its being Ready."""
+"""Seconds of further measurement after the server is Ready."""
 NAME: Final = "large"
 NAMESPACE: Final = "bench-url"
 MB: Final = 1 << 20
@@ -38,20 +38,20 @@ class OperatorStops:
 
     tools: int
     ready_seconds: float
-    """From the McpServer's creation until it was Ready."""
+    """Seconds from the McpServer's creation until it was Ready."""
     thread_ms: float
-    """Processor time of the loop's thread between two turns of a timer, at most."""
+    """Maximum processor time of the loop's thread between two turns of a timer."""
     wall_ms: float
-    """Time of the clock between them, at most."""
+    """Maximum wall-clock time between two turns."""
     process_ms: float
-    """Processor time of the whole process between them, at most: of threads too, which may keep the interpreter from
-    the loop."""
+    """Maximum processor time of the whole process between two turns, including threads, which may keep the interpreter
+    from the loop."""
     peak_mb: float
-    """Memory of the operator, at most, without the process that compiles."""
+    """Peak memory of the operator, without the process that compiles."""
 
 
 def served_documents(plane: ControlPlane, folder: Path) -> list[Path]:
-    """The API server's own OpenAPI documents, one for each group and version, as files in `folder`."""
+    """Write the API server's own OpenAPI documents, one for each group and version, as files into `folder`."""
     _, index = plane.request("GET", "/openapi/v3")
     files = []
     for name in sorted(index["paths"]):
@@ -63,7 +63,7 @@ def served_documents(plane: ControlPlane, folder: Path) -> list[Path]:
 
 
 def measure(stage: Stage, plane: ControlPlane, document: bytes) -> OperatorStops:
-    """Publish one document; raises Unmeasurable where the server does not become Ready."""
+    """Publish one document. Raises Unmeasurable if the server does not become Ready."""
     return asyncio.run(_measure(stage, plane, document))
 
 
@@ -97,7 +97,7 @@ async def _measure(stage: Stage, plane: ControlPlane, document: bytes) -> Operat
 
 
 async def _published(plane: ControlPlane, url: str) -> int:
-    """Create the McpServer; the number of its tools when it is Ready."""
+    """Create the McpServer, and return the number of its tools when it is Ready."""
     manifest = {
         "apiVersion": MCP_SERVERS.api_version,
         "kind": MCP_SERVERS.kind,

@@ -1,1 +1,1 @@
-"""The REST conversions beside the path of calls, and planning a model with the tools that fit."""
+"""REST: conversions while tools are called, and planning of a model with the tools that fit."""

@@ -18,17 +18,17 @@ from rig.processes import Stage, become_realtime
 
 ERA = "modern"
 IN_THREAD = 2
-"""Windows of the gateway without processes in a round: its figures are far apart."""
+"""Windows per round of the gateway without processes. Few are enough, because the difference is large."""
 
 
 def start(stage: Stage, processes: int, documents: Path) -> Target:
-    """A gateway that converts in so many processes."""
+    """Start a gateway with `processes` conversion processes."""
     name = f"gateway-{processes}"
     return gateway_over(stage, documents, None, name=name, FAIRLEAD_REST_PROCESSES=str(processes))
 
 
 def measured(settings: Settings) -> dict[str, dict[Case, Beside]]:
-    """By where conversions are done."""
+    """Results by the place of the conversions."""
     with Stage() as stage:
         core = max(os.sched_getaffinity(0))
         upstream = start_upstream(stage, "upstream", core)
@@ -46,7 +46,7 @@ def measured(settings: Settings) -> dict[str, dict[Case, Beside]]:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
+    """Measure. Raises Unmeasurable if a process does not start or an answer is wrong."""
     if settings.realtime:
         become_realtime()
     measurement = measured(settings)

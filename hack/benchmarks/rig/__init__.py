@@ -1,1 +1,1 @@
-"""Base of every benchmark: rounds and reports, processes and their share of a core, the load generator in C."""
+"""Base of all benchmarks: rounds and reports, processes and their processor time, the load generator in C."""

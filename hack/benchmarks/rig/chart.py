@@ -1,4 +1,4 @@
-"""A bar chart as SVG, by hand: it is one rectangle and two texts a bar."""
+"""Draws a bar chart as SVG. It needs no library, because a bar is one rectangle and two texts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LABELS, WIDTH, MARGIN, STEP = 190, 430, 24, 30
 
 @dataclass(frozen=True)
 class Bar:
-    """One target; the sample's spread is drawn as a line over the end of its bar."""
+    """Bar of one target, with a line over its end for the range of the sample."""
 
     name: str
     sample: Sample
     ratio: float | None = None
-    """To nginx in the same rounds."""
+    """Ratio to nginx in the same rounds; None if there is none."""
 
 
 def bars(title: str, rows: Sequence[Bar]) -> str:
-    """The bars from top to bottom on a logarithmic scale, for targets that lie factors of a thousand apart."""
+    """Draw bars from top to bottom on a logarithmic scale, for targets that differ by factors up to a thousand."""
     values = [value for bar in rows for value in (bar.sample.low, bar.sample.high) if value > 0] or [1.0]
     low = math.floor(math.log10(min(values)))
     high = max(math.ceil(math.log10(max(values))), low + 1)

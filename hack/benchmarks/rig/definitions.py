@@ -1,4 +1,4 @@
-"""Definitions of tools, as many as are wanted, of the size of public MCP tools: about 100 tokens each."""
+"""Generates tool definitions of the size of public MCP tools: about 100 tokens each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = (  # noqa: SIM905 - a list of these would fill a screen
 
 
 def definition(index: int, rng: random.Random) -> dict[str, Any]:
-    """A tool of a handful of parameters."""
+    """A tool with a handful of parameters."""
 
     def prose(least: int, most: int) -> str:
         return " ".join(rng.choices(WORDS, k=rng.randint(least, most))).capitalize() + "."

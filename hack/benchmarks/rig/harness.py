@@ -30,34 +30,36 @@ class Settings:
     rounds: int
     quick: bool = False
     realtime: bool = False
-    """Give every part real-time priority, so that other work on the machine cannot delay a wake-up."""
+    """Whether every part runs with real-time priority, so that other work on the machine cannot delay its wake-up."""
     peers: bool = False
-    """Also measure other products, where the benchmark knows some; installs them at the first time."""
+    """Whether to measure other products too, if the benchmark supports some. They are installed at the first use."""
     long: bool = False
-    """Also what takes minutes."""
+    """Whether to include measurements that take minutes."""
     svg: Path | None = None
-    """Where a chart goes, of a benchmark that draws one."""
+    """File for the chart, if the benchmark draws one."""
     plots: bool = False
-    """Draw what a benchmark has pictures of, into the docs."""
+    """Whether to draw the benchmark's plots into the documentation."""
     only: tuple[str, ...] = ()
-    """Parts of a benchmark that has parts; none: all."""
+    """Parts to measure; empty for all."""
     seeds: int = 0
     """Seeds of a benchmark that draws its work at random; 0: as many as it has by itself."""
     first_seed: int = 0
     keep: Callable[[Report], None] = lambda report: None
-    """Told of what was found so far, by a benchmark that takes long."""
+    """Callback that stores intermediate results; a long benchmark calls it repeatedly."""
 
     def wants(self, part: str) -> bool:
-        """Whether a part is to be measured. One is named by itself or by what comes before a `/` in its name."""
+        """Whether a part is to be measured. `only` selects a part by its name or by the text before a `/` in the
+        name.
+        """
         return not self.only or any(part == word or part.startswith(f"{word}/") for word in self.only)
 
     def missed(self, group: str, reached: Iterable[str]) -> list[str]:
-        """Words of `only` for a part of `group` that none of those `reached` was."""
+        """Entries of `only` for a part of `group` that match none of the parts in `reached`."""
         parts = {*reached}
         return [word for word in self.only if word.startswith(f"{group}/") and word not in parts]
 
     def check_parts(self, parts: Iterable[str]) -> None:
-        """Raises Unmeasurable where `only` names something else."""
+        """Raise Unmeasurable if `only` names an unknown part."""
         parts = [*parts]
         for word in self.only:
             if not any(part == word or part.startswith(f"{word}/") or word.startswith(f"{part}/") for part in parts):
@@ -66,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Sample:
-    """One figure over the rounds: the median, and how far the rounds were apart."""
+    """One figure over the rounds: the median and the range."""
 
     median: float
     low: float
@@ -74,7 +76,7 @@ class Sample:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Sample:
-        """Raises ValueError without a value."""
+        """Sample of values by round. Raises ValueError if there are none."""
         ordered = sorted(values)
         if not ordered:
             raise ValueError("a sample needs a value")
@@ -91,7 +93,7 @@ class Sample:
 
 
 def number(value: float) -> str:
-    """Three significant digits at least, thousands separated: 0.613, 12.3, 1,234."""
+    """Format a number with at least three significant digits and a thousands separator: 0.613, 12.3, 1,234."""
     size = abs(value)
     if size >= 100 or value == int(value):
         return f"{value:,.0f}"
@@ -100,7 +102,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound on one figure. `value` None: it could not be measured, and then `met` is None too."""
+    """A bound on one figure. If the figure could not be measured, `value` and `met` are None."""
 
     name: str
     value: float | None
@@ -110,12 +112,12 @@ class Goal:
 
     @property
     def goal(self) -> str:
-        """The bound as a person writes it: `>= 0.6`."""
+        """The bound as text, such as `>= 0.6`."""
         return f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
 
     @property
     def met(self) -> bool | None:
-        """Whether the value keeps the bound."""
+        """Whether the value is within the bound."""
         if self.value is None:
             return None
         above = self.at_least is None or self.value >= self.at_least
@@ -131,18 +133,18 @@ Cell = str | int | float | Sample | None
 
 @dataclass
 class Report:
-    """Result of a benchmark. The keys of the first row are the columns; units are in their names."""
+    """Result of a benchmark. The keys of the first row are the columns; their names include the units."""
 
     name: str
     rows: list[dict[str, Cell]] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    """Measurements that failed."""
+    """Messages about failed measurements."""
 
     @property
     def all_met(self) -> bool:
-        """Whether there are goals, and each of them was measured and met."""
+        """Whether there are goals, and all of them were measured and met."""
         return bool(self.goals) and all(goal.met for goal in self.goals)
 
     def to_json(self, machine: dict[str, Any], commit: str) -> dict[str, Any]:
@@ -159,7 +161,7 @@ class Report:
         }
 
     def to_markdown(self, machine: dict[str, Any], commit: str) -> str:
-        """A heading with the machine, the table, the goals and the notes."""
+        """Markdown: a heading with the machine, the table, the goals and the notes."""
         where = ", ".join(f"{key} {value}" for key, value in machine.items())
         blocks = [f"## {self.name}", f"commit {commit}; {where}"]
         if self.rows:
@@ -181,23 +183,23 @@ def _shown(cell: Cell) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a pipe within a cell is escaped."""
+    """A Markdown table. Pipes in cells are escaped."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def interleaved(targets: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
-    """(round, target): every round has every target once, each round begins with the next one. A terminal shows how far
-    it is.
+    """Yield (round, target). Each round contains every target once and begins with the next target. Shows progress on a
+    terminal.
 
-    A drift of the machine then falls on all targets alike, and none always follows the same neighbor.
+    A drift of the machine then affects all targets alike, and no target always follows the same one.
     """
     order = [(r, targets[(r + i) % len(targets)]) for r in range(rounds) for i in range(len(targets))]
     return counted(f"{rounds} rounds of {len(targets)}", order, Console(stderr=True))
 
 
 def in_rounds(rounds: int) -> Iterator[int]:
-    """Numbers of the rounds of what has one target. A terminal shows how far it is."""
+    """Yield the numbers of the rounds, for a benchmark with one target. Shows progress on a terminal."""
     return counted("rounds", range(rounds), Console(stderr=True))
 
 

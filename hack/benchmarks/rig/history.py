@@ -16,11 +16,11 @@ from typing import Any, Final, Literal
 from rig.harness import Report, number, table
 
 WINDOW: Final = 10
-"""Nights of a baseline."""
+"""Number of nights in a baseline."""
 FEWEST: Final = 3
-"""Nights that make a baseline; those before are accepted as they are."""
+"""Minimum number of nights in a baseline; the first nights are accepted without a comparison."""
 NIGHTS: Final = 2
-"""Nights in a row on which a ratio is worse, until it fails."""
+"""Number of consecutive worse nights after which a ratio fails."""
 TOLERANCE: Final = 0.10
 
 Better = Literal["higher", "lower"]
@@ -29,34 +29,34 @@ Verdict = Literal["steady", "better", "worse once", "failed", "few nights"]
 
 @dataclass(frozen=True)
 class Line:
-    """One ratio of one night; several of a day count as that of the last run."""
+    """A ratio of one night. If a day has several runs, the last one counts."""
 
     date: str
-    """Day in UTC, as in 2026-11-24."""
+    """Day in UTC, for example 2026-11-24."""
     commit: str
     machine: str
     ratio: str
     value: float
     better: Better
     accepted: bool = False
-    """Whether the night begins a new baseline, however far it lies from the old one."""
+    """Whether the night begins a new baseline, regardless of the old one."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A ratio on one kind of machine: its last night beside its baseline."""
+    """A ratio on one kind of machine: its last night compared with its baseline."""
 
     ratio: str
     machine: str
     last: Line
     baseline: tuple[float, ...]
     worse: int
-    """Nights in a row, up to the last one, that were worse than the baseline."""
+    """Number of consecutive worse nights up to the last one."""
     verdict: Verdict
 
 
 def lines_of(report: Report, *, date: str, commit: str, machine: dict[str, Any]) -> list[Line]:
-    """Ratios among the goals of a report: those measured whose unit begins with `×`."""
+    """Ratios among the goals of a report: measured goals whose unit begins with `×`."""
     python, _, form = str(machine["python"]).partition(", ")
     where = f"{machine['cores']} cores, {machine['processor']}, Python {'.'.join(python.split('.')[:2])}"
     return [
@@ -74,12 +74,12 @@ def lines_of(report: Report, *, date: str, commit: str, machine: dict[str, Any])
 
 
 def encode(lines: Iterable[Line]) -> str:
-    """JSON lines, each with its end."""
+    """Encode as JSON lines, each with a line end."""
     return "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
 
 
 def decode(text: str) -> list[Line]:
-    """Lines of a history. Raises ValueError, with the number of the line, on one that is none."""
+    """Decode the lines of a history. Raises ValueError with the number of the first invalid line."""
     lines = []
     for at, line in enumerate(text.splitlines(), 1):
         try:
@@ -91,7 +91,7 @@ def decode(text: str) -> list[Line]:
 
 @dataclass
 class _Course:
-    """Nights of a ratio, one after another."""
+    """Consecutive nights of a ratio."""
 
     accepted: list[float] = field(default_factory=list)
     worse: int = 0
@@ -102,7 +102,7 @@ class _Course:
         return self.accepted[-WINDOW:]
 
     def take(self, line: Line) -> None:
-        """Judge the next night by the nights before it."""
+        """Compare the next night with the previous nights."""
         if line.accepted:
             self.accepted.clear()
         if len(self.accepted) < FEWEST:
@@ -142,7 +142,7 @@ def trends(history: Sequence[Line]) -> list[Trend]:
 
 
 def to_markdown(all_trends: Sequence[Trend]) -> str:
-    """A table with what is worse first, and a sentence on each ratio that failed."""
+    """Markdown: a table that begins with worse ratios, and a sentence about each ratio that failed."""
     order: list[Verdict] = ["failed", "worse once", "better", "steady", "few nights"]
     ordered = sorted(all_trends, key=lambda trend: order.index(trend.verdict))
     columns = ["ratio", "last night", "range before", "nights", "verdict", "machine"]

@@ -1,4 +1,4 @@
-"""The load generator and the fast upstream, in C: built when needed, run, and their answers read.
+"""Builds and runs the load generator and the fast upstream, which are written in C, and reads their results.
 
 `load/mcpload.c` checks every answer (status, result, the number of its own call); `load/mcpup.c` echoes. Python
 would be the bottleneck on both sides of what is measured.
@@ -23,15 +23,17 @@ from rig.processes import CpuTime, Stage, cpu_time, machine_time, tree_memory
 
 SOURCES = Path(__file__).resolve().parent / "load"
 BARE = "bare"
-"""In place of a protocol version: no MCP client at all."""
+"""Instead of a protocol version: a client that does not use MCP."""
 ERAS = {"2025-11-25": "hs", "2026-07-28": "modern", BARE: "bare"}
-"""Protocol version of the client to what mcpload calls it."""
+"""mcpload's name for each protocol version of the client."""
 SET_UP_SECONDS: Final = 120
-"""For connecting and shaking hands, beyond which a load is given up."""
+"""Maximum seconds for connecting and handshakes before a load is given up."""
 
 
 def built(name: str) -> Path:
-    """The program `name`, compiled into the cache under the hash of its source; Unmeasurable without a C compiler."""
+    """Path of the program `name`, which is compiled into the cache under the hash of its source. Raises Unmeasurable
+    without a C compiler.
+    """
     source = SOURCES / f"{name}.c"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead" / "bench"
     program = cache / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
@@ -71,33 +73,33 @@ class Load:
     seconds: float
     warmup: float
     text: int = 20
-    """Bytes that are echoed, beside the number of the call."""
+    """Bytes of text to echo, without the number of the call."""
     members: str = ""
-    """Raw JSON members of the arguments beside the text."""
+    """Raw JSON members of the arguments, in addition to the text."""
     tools: int = 0
-    """`tool` is a format with one `%d`, and the calls go round so many tools; 0: it is a name."""
+    """If not 0, `tool` is a format with one `%d`, and the calls cycle through this number of tools."""
     kind: str = "call"
     """Kind of request: `call`, `list` (of tools), `prompt`, or `rest` for `POST /v1/tool-calls`."""
     capabilities: str = ""
-    """Capabilities that the clients declare, as JSON; empty: none."""
+    """Capabilities that the clients declare, as JSON; empty for none."""
     token: bool = False
-    """A progress token with each call."""
+    """Whether each call has a progress token."""
     accept: str = ""
-    """The `Accept` header; empty: JSON before event streams, as most clients have it."""
+    """The `Accept` header; empty for JSON before event streams, as most clients send it."""
     rate: float = 0.0
-    """Calls a second, with latencies counted from when a call was due; 0: as many as there are answers."""
+    """Calls per second, with latencies measured from the time when a call was due; 0 for a closed loop."""
     header: str = ""
-    """One more line of every head, without its end."""
+    """One additional header line of every request, without its end."""
     interval: float = 0.0
-    """Seconds of each of the windows whose slowest answers are told; 0: there are none."""
+    """Seconds per window, if the slowest answer of each window is to be reported; 0 for no windows."""
     awake: bool = False
-    """Look for answers for AWAKE_MICROSECONDS before it sleeps. Not with a rate."""
+    """Whether to poll for answers for AWAKE_MICROSECONDS before sleeping. Cannot be combined with a rate."""
     calls: int = 0
-    """End after so many calls, if that is before `seconds`; 0: any number."""
+    """Number of calls after which the load ends, if `seconds` have not passed; 0 for any number."""
 
     @property
     def words(self) -> list[str]:
-        """The arguments of mcpload."""
+        """Command-line arguments of mcpload."""
         words = ["-P", str(self.port), "-u", self.path, "-N", self.tool, "-c", str(self.connections)]
         words += ["-T", str(self.seconds), "-w", str(self.warmup), "-e", ERAS[self.era], "-b", str(self.text)]
         words += ["-R", str(self.tools), "-A", self.members, "-r", str(self.rate), "-n", str(self.calls)]
@@ -127,13 +129,14 @@ class Outcome:
     """Cores that other work on the machine used meanwhile."""
     calls: int = 0
     rss: int = 0
-    """Bytes of memory of the measured tree, at the end."""
+    """Memory in bytes of the measured process tree, at the end."""
     collections: int = 0
-    """Full garbage collections of the measured process, with those of the warm-up; 0 where it does not say."""
+    """Full garbage collections of the measured process, including those of the warm-up; 0 if it does not report
+    them."""
     collecting: float = 0.0
-    """Seconds that they took."""
+    """Seconds that the collections took."""
     worst_each: tuple[float, ...] = ()
-    """The slowest of the calls that were due in each window of the load's `interval`."""
+    """Slowest call among those that were due in each window of the load's `interval`."""
 
     @property
     def cpu(self) -> float:
@@ -195,7 +198,7 @@ def _outcome(answer: dict[str, Any], begin: _Reading, end: _Reading) -> Outcome:
     if errors or not answer["calls"]:
         raise Unmeasurable(f"{answer['calls']} calls, wrong answers: {errors}; one of them: {answer['sample']!r}")
     seconds = end.at - begin.at
-    calls = float(answer["calls"]) * seconds / float(answer["secs"])  # over the window of the CPU readings
+    calls = float(answer["calls"]) * seconds / float(answer["secs"])  # within the same window as the CPU readings
     spent = end.measured - begin.measured
     foreign = (end.machine - begin.machine) - spent.total - (end.others - begin.others)
     return Outcome(

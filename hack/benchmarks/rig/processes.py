@@ -43,7 +43,7 @@ class CpuTime:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat after the name (which may hold spaces); empty for a process that is gone."""
+    """Fields of /proc/PID/stat after the name (which may contain spaces); empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
@@ -51,7 +51,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def process_tree(root: int) -> list[int]:
-    """`root` and all its descendants."""
+    """Ids of `root` and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -75,14 +75,14 @@ def cpu_time(root: int) -> CpuTime:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a process holds in RAM, now and at most so far."""
+    """Bytes of RAM of a process: current and peak."""
 
     now: int
     peak: int
 
 
 def memory(pid: int) -> Memory:
-    """Memory of one process, without its children; zeros for one that is gone."""
+    """Memory of one process, without its children; zeros if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -93,7 +93,7 @@ def memory(pid: int) -> Memory:
 
 
 def shared_once(pid: int) -> int:
-    """Bytes of RAM of one process, what it shares divided by its users (PSS); 0 for one that is gone."""
+    """RAM of one process in bytes, with shared pages divided among their users (PSS); 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -102,24 +102,28 @@ def shared_once(pid: int) -> int:
 
 
 def tree_memory(root: int) -> int:
-    """Bytes that a process tree holds in RAM; what its processes share is counted for each."""
+    """RAM of a process tree in bytes; shared pages count once for each process."""
     return sum(memory(pid).now for pid in process_tree(root))
 
 
 def machine_time() -> float:
-    """Busy seconds of all cores since boot: what a benchmark's own processes do not explain is `foreign` work."""
+    """Busy seconds of all cores since boot. Time that the benchmark's own processes do not explain is `foreign`
+    work.
+    """
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / _TICKS
 
 
 def cores() -> tuple[int, int]:
-    """(for what is measured, for load and upstream): two cores where there are two."""
+    """Core for the measured process, and core for load and upstream; they differ if there are two cores."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[0], usable[1 % len(usable)]
 
 
 def leave_on_sigterm() -> None:
-    """Leave every Stage when this process is ended: what they started would go on without it, on the same cores."""
+    """Close every Stage when this process receives SIGTERM. Otherwise their processes would continue on the same
+    cores.
+    """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
@@ -141,8 +145,8 @@ class Stage:
     def start(
         self, name: str, command: list[str | Path], *, core: int | None, **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start `command` on `core` (None = any), its output in `NAME.log` of the scratch folder unless `options` says
-        otherwise.
+        """Start `command` on `core` (None for any). Its output goes to `NAME.log` in the scratch folder unless
+        `options` redirect it.
         """
         log = self._stack.enter_context((self.folder / f"{name}.log").open("wb"))
         options = {"stdout": log, "stderr": subprocess.STDOUT, **options}
@@ -152,11 +156,13 @@ class Stage:
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """End one before the rest."""
+        """End one process before the stage ends."""
         _end(process)
 
     def wait_listening(self, name: str, process: subprocess.Popen[bytes], port: int, seconds: float = 30) -> None:
-        """Until something accepts on `port`; Unmeasurable with the end of the log when it ended or took too long."""
+        """Wait until a process accepts connections on `port`. Raises Unmeasurable with the end of the log if the
+        process ended or took too long.
+        """
         end = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < end:
             try:
@@ -170,7 +176,7 @@ class Stage:
     def wait_ready(
         self, name: str, process: subprocess.Popen[bytes], port: int, path: str, seconds: float = 30
     ) -> None:
-        """Until GET `path` is answered with 200; Unmeasurable as for `wait_listening`."""
+        """Wait until GET `path` is answered with 200. Raises Unmeasurable as `wait_listening` does."""
         end = time.monotonic() + seconds
         self.wait_listening(name, process, port, seconds)
         while process.poll() is None and time.monotonic() < end:
@@ -188,7 +194,7 @@ class Stage:
 
 
 def become_realtime() -> None:
-    """Give this process real-time priority, and with it everything started from here on. Raises Unmeasurable."""
+    """Give this process and its future children real-time priority. Raises Unmeasurable."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except PermissionError as error:
@@ -196,7 +202,9 @@ def become_realtime() -> None:
 
 
 def become_ordinary(pid: int) -> None:
-    """Take real-time priority from a process that has it, with all its threads; it stays the first among others."""
+    """Take real-time priority from all threads of a process. Among ordinary processes it still has the highest
+    priority.
+    """
     for thread in [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]:
         if os.sched_getscheduler(thread) != os.SCHED_OTHER:
             os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
@@ -205,8 +213,8 @@ def become_ordinary(pid: int) -> None:
 
 @contextmanager
 def ordinary() -> Iterator[None]:
-    """Within, this thread does without the real-time priority that it may have, and so does what it starts; they stay
-    the first among others.
+    """Suspend real-time priority of this thread and of the processes that it starts within the context. Among ordinary
+    processes they still have the highest priority.
     """
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     if policy == os.SCHED_OTHER:
@@ -224,8 +232,8 @@ def ordinary() -> Iterator[None]:
 
 
 def put_ahead(pid: int) -> None:
-    """Let the first thread of a real-time process go before its others, as it would if all were ordinary: among equals
-    on one core, each waits for 100 ms of the other.
+    """Give the first thread of a real-time process priority over its other threads. Threads of equal real-time priority
+    on one core wait 100 ms for each other; ordinary ones do not.
     """
     for thread in [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]:
         if os.sched_getscheduler(thread) == os.SCHED_RR:
@@ -233,7 +241,7 @@ def put_ahead(pid: int) -> None:
 
 
 def pinned(core: int) -> list[str]:
-    """The words before a command that keep it on `core`, where the machine has `taskset`."""
+    """Words before a command that pin it to `core`; empty if the machine has no `taskset`."""
     taskset = shutil.which("taskset")
     return [taskset, "-c", str(core)] if taskset else []
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from rig.processes import become_ordinary
 
 PERIOD = 20_000
-"""Microseconds. The kernel's own default of five times that makes answers wait for long."""
+"""Microseconds. The kernel's default is five times as long, which delays answers."""
 V1 = Path("/sys/fs/cgroup/cpu")
 V2 = Path("/sys/fs/cgroup")
 
 
 class NoQuota(Exception):
-    """The machine does not let us; the message says why."""
+    """This machine does not permit quotas; the message says why."""
 
 
 class Quota:
-    """One group that gets `share` of a core. Raises NoQuota."""
+    """A control group with `share` of a core. Raises NoQuota."""
 
     def __init__(self, share: float) -> None:
         first = V1 if (V1 / "cpu.cfs_quota_us").exists() else V2
@@ -40,12 +40,12 @@ class Quota:
             raise NoQuota(f"a part of a core cannot be given ({error.strerror})") from error
 
     def take(self, pid: int) -> None:
-        """Put a process in. One of real-time priority becomes an ordinary one: the others have no shares."""
+        """Add a process. Its real-time priority is removed, because real-time processes have no shares."""
         become_ordinary(pid)
         (self._group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Put everybody out and end the group."""
+        """Move all processes out and remove the group."""
         if not self._group.exists():
             return
         for pid in (self._group / "cgroup.procs").read_text().split():

@@ -1,1 +1,1 @@
-"""Much and for long: the control plane with a thousand servers, and whether anything leaks."""
+"""Scale and endurance: the control plane with a thousand servers, and a search for leaks."""

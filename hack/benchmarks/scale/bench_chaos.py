@@ -31,15 +31,16 @@ from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
 SEEDS: Final = 100
 OPERATIONS: Final = 200
 KILLED_EVERY: Final = 5
-"""One seed in so many kills the API server's process."""
+"""Seeds per seed in which the API server's process is killed."""
 NEVER: Final = 3600.0
 LOST: Final = 1.0
-"""Share of the events of declared objects that are lost: Kopf has its lists alone, one for each connection."""
+"""Share of lost events of declared objects. If all are lost, Kopf sees objects only in the list at the start of each
+connection."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """How operators run in some seeds: how many of 100, and what is expected of them."""
+    """Configuration of the operators for some of the seeds, in percent, and the expected result."""
 
     share: float
     goal: dict[str, float]
@@ -54,12 +55,12 @@ PARTS: Final = {
     "without-lists": Part(0.05, {"at_least": 1.0}, CHAOS.replace(list_seconds=NEVER), LOST),
 }
 FIRST_LINES: Final = 20
-"""Differences that are printed of one seed."""
+"""Maximum number of printed differences per seed."""
 Row = dict[str, Cell]
 
 
 class RecentLines(logging.Handler):
-    """The last lines that operators logged, for a seed that fails; thousands of warnings are what outages lead to."""
+    """Last lines of the operators' log, for a seed that fails. Outages cause thousands of warnings."""
 
     def __init__(self, count: int = 60) -> None:
         super().__init__()
@@ -70,7 +71,7 @@ class RecentLines(logging.Handler):
 
 
 async def measure(plane: ControlPlane, folder: Path, seed: int, operations: int, part: str) -> Row:
-    """One seed on a plane that nothing else is declared on. Raises AssertionError where it does not get to its end."""
+    """Run one seed on a control plane without other declared objects. Raises AssertionError if it does not finish."""
     directory = folder / f"{part}-{seed}"
     directory.mkdir()
     start = time.monotonic()
@@ -97,7 +98,9 @@ async def measure(plane: ControlPlane, folder: Path, seed: int, operations: int,
 
 
 async def measured(settings: Settings, report: Report, measure: Callable[[int, int, str], Awaitable[Row]]) -> None:
-    """Add a row for each seed. In one event loop: an API server ends with the thread that started it again."""
+    """Add a row for each seed. All run in one event loop, because a restarted API server ends with the thread that
+    started it.
+    """
     count = settings.seeds or (3 if settings.quick else SEEDS)
     seeds = range(settings.first_seed, settings.first_seed + count)
     operations = 60 if settings.quick else OPERATIONS
@@ -126,7 +129,7 @@ async def measured(settings: Settings, report: Report, measure: Callable[[int, i
 
 
 def failure(part: str, seed: int, outcome: str, *, quick: bool) -> str:
-    """Sentence about a seed that failed, with the command that repeats it."""
+    """Sentence about a failed seed, with the command that repeats it."""
     again = f"hack/bench chaos --only {part} --seeds 1 --from {seed}{' --quick' * quick}"
     return f"seed {seed}, {part}: {outcome}; again: {again}"
 

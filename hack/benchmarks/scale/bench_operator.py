@@ -40,27 +40,27 @@ SIZES: Final = (100, 500, 1000)
 USER: Final = "operator"
 RELEASE: Final = "fairlead-system"
 PATIENCE: Final = 300.0
-"""Seconds for a fleet to become Ready."""
+"""Maximum seconds for a fleet to become Ready."""
 SLOWEST: Final = "deep"
-"""Name of the tier that shows tools which nobody has called."""
+"""Name of the tier that shows tools that have never been called."""
 CHANGES: Final = 5
-"""Single changes by which the swap of the gateway is timed."""
+"""Number of single changes for which the gateway's swap is timed."""
 APART: Final = 2.5
-"""Seconds between them: the gateway swaps at once where it has not done so just now."""
+"""Seconds between the changes; the gateway delays a swap that follows another one closely."""
 MB: Final = 1 << 20
 
 
 @dataclass
 class Found:
-    """Measurements with one number of servers."""
+    """Results for one number of servers."""
 
     servers: int
     seconds: float = 0.0
     """From the first McpServer's creation until all were Ready."""
     cpu: dict[str, float] = field(default_factory=dict)
-    """Seconds of processor time in that window, by process; `foreign` is what nobody of ours used."""
+    """Seconds of processor time in that window by process; `foreign` is that of other programs."""
     writes: dict[str, Counter[str]] = field(default_factory=dict)
-    """By kind of server: how many writes of which resource."""
+    """Number of writes of each resource, by kind of server."""
     operator_peak: int = 0
     operator_settled: int = 0
     gateway_settled: int = 0
@@ -68,18 +68,18 @@ class Found:
     seen_ms: float = 0.0
     idle_seconds: float = 0.0
     idle_writes: Counter[str] = field(default_factory=Counter)
-    """Writes while nothing changes, by resource."""
+    """Number of writes by resource while nothing changes."""
     idle_requests: int = 0
-    """All requests of the operator, those for its Lease among them."""
+    """Number of all requests of the operator while nothing changes, including those for its Lease."""
     idle_cpu: float = 0.0
     documents: list[int] = field(default_factory=list)
-    """Bytes of each ConfigMap that was published, as the API server stores it: JSON, metadata included."""
+    """Sizes of the published ConfigMaps in bytes, as the API server stores them: JSON with metadata."""
     restart_seconds: float = 0.0
     restart_writes: int = 0
 
 
 class Installation:
-    """One control plane with an operator and a gateway on it, as processes."""
+    """A control plane with an operator and a gateway as processes."""
 
     def __init__(self, stage: Stage, plane: ControlPlane, fleet: Fleet) -> None:
         self._stage = stage
@@ -123,12 +123,12 @@ class Installation:
         return times
 
     def writes(self, since: int) -> list[Write]:
-        """Writes of the operator, its Lease left out."""
+        """Number of writes of the operator, without those to its Lease."""
         assert self.plane.audit is not None
         return [w for w in self.plane.audit.writes(since) if w.user == USER and w.resource != "leases"]
 
     def figure(self, port: int, name: str) -> float:
-        """The sum of a metric over its labels."""
+        """Sum of a metric over all its label sets."""
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
@@ -136,7 +136,7 @@ class Installation:
 
 @contextlib.contextmanager
 def plane_in(folder: Path) -> Iterator[ControlPlane]:
-    """A control plane of its own, with an audit log."""
+    """Run a separate control plane with an audit log."""
     folder.mkdir()
     try:
         with ControlPlane(folder, find_assets(), audit=True) as plane:
@@ -150,7 +150,7 @@ def plane_in(folder: Path) -> Iterator[ControlPlane]:
 
 @contextlib.asynccontextmanager
 async def administrator(plane: ControlPlane) -> AsyncIterator[Kube]:
-    """A client that may do everything."""
+    """A client with full permissions."""
     kube = Kube.connect(await load_configuration(str(plane.kubeconfig)))
     try:
         yield kube
@@ -159,7 +159,7 @@ async def administrator(plane: ControlPlane) -> AsyncIterator[Kube]:
 
 
 def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """Use in a window; `foreign` instead of the machine."""
+    """Processor time within a window, with `foreign` instead of the machine's."""
     used = {name: after[name] - before[name] for name in after}
     used["foreign"] = max(0.0, used["machine"] - sum(v for k, v in used.items() if k != "machine"))
     del used["machine"]
@@ -167,7 +167,7 @@ def between(before: dict[str, float], after: dict[str, float]) -> dict[str, floa
 
 
 def by_kind(writes: list[Write], servers: int) -> dict[str, Counter[str]]:
-    """Writes for servers of each kind. Those in the release's namespace tell by their name whose they are."""
+    """Number of writes by kind of server. In the release's namespace, the kind is part of the object's name."""
     catalogs = {
         catalog_name(ServerKey(namespace_of(KINDS[n % 2]), f"{KINDS[n % 2]}-{n}")): KINDS[n % 2] for n in range(servers)
     }
@@ -181,7 +181,7 @@ def by_kind(writes: list[Write], servers: int) -> dict[str, Counter[str]]:
 
 
 async def converge(installation: Installation, kube: Kube, fleet: Fleet, readiness: Readiness, result: Found) -> None:
-    """All McpServers at once, until every one is Ready."""
+    """Create all McpServers at once, and wait until every one is Ready."""
     assert installation.plane.audit is not None
     mark, before, start = installation.plane.audit.mark(), installation.cpu(), time.monotonic()
     try:
@@ -199,7 +199,7 @@ async def converge(installation: Installation, kube: Kube, fleet: Fleet, readine
 
 
 async def settled(installation: Installation, quiet: float = 2.0) -> None:
-    """Until the operator has written nothing for a while."""
+    """Wait until the operator has stopped writing."""
     assert installation.plane.audit is not None
     while True:
         mark = installation.plane.audit.mark()
@@ -209,7 +209,7 @@ async def settled(installation: Installation, quiet: float = 2.0) -> None:
 
 
 async def counted(installation: Installation, servers: int) -> None:
-    """Until LatencyTiers show the number of tools: they do at most once a minute."""
+    """Wait until the LatencyTiers show the number of tools, which they update at most once a minute."""
     path = f"{LATENCY_TIERS.path()}/{SLOWEST}"
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -221,7 +221,7 @@ async def counted(installation: Installation, servers: int) -> None:
 
 
 async def idle(installation: Installation, result: Found, seconds: float) -> None:
-    """A window in which nothing changes."""
+    """Measure a window in which nothing changes."""
     assert installation.plane.audit is not None
     mark, before = installation.plane.audit.mark(), installation.cpu()
     await asyncio.sleep(seconds)
@@ -236,7 +236,9 @@ async def idle(installation: Installation, result: Found, seconds: float) -> Non
 
 
 async def swap(installation: Installation, kube: Kube, result: Found) -> None:
-    """A tool of one server described again and again: until the gateway lists it, and what its swap took."""
+    """Change the description of a server's tool repeatedly. Measures the time until the gateway lists each change, and
+    the duration of its swap.
+    """
     path = f"/servers/{namespace_of('url')}/url-0/mcp"
     names = [("fairlead_catalog_swaps_total", 1.0), ("fairlead_catalog_swap_seconds_total", 1.0)]
     before = [await asyncio.to_thread(installation.figure, installation.metrics_port, name) for name, _ in names]
@@ -272,7 +274,7 @@ def _listing(port: int, path: str) -> str:
 
 
 async def restart(installation: Installation, result: Found) -> None:
-    """The operator ended and started again with everything as it is."""
+    """Restart the operator without any other change, and measure."""
     assert installation.plane.audit is not None
     mark, start = installation.plane.audit.mark(), time.monotonic()
     await asyncio.to_thread(installation.restart_operator)
@@ -289,7 +291,7 @@ async def restart(installation: Installation, result: Found) -> None:
 
 
 async def measure(stage: Stage, servers: int, idle_seconds: float) -> Found:
-    """One control plane, empty at first, with that many servers."""
+    """Measure one control plane, empty at first, with `count` servers."""
     result = Found(servers)
     async with contextlib.AsyncExitStack() as stack:
         plane = stack.enter_context(plane_in(stage.folder / f"plane-{servers}"))
@@ -307,7 +309,7 @@ async def measure(stage: Stage, servers: int, idle_seconds: float) -> Found:
 
 
 def row(result: Found) -> dict[str, Cell]:
-    """A line of the table."""
+    """A row of the table."""
     cells: dict[str, Cell] = {"servers": result.servers, "converged s": result.seconds}
     cells |= {f"CPU s {name}": seconds for name, seconds in result.cpu.items()}
     for kind in KINDS:
@@ -330,12 +332,12 @@ def row(result: Found) -> dict[str, Cell]:
 
 
 def per_server(result: Found, kind: str) -> float:
-    """Writes for one server of a kind, on average."""
+    """Average number of writes per server of a kind."""
     return sum(result.writes[kind].values()) / (result.servers / len(KINDS))
 
 
 def report(results: list[Found]) -> Report:
-    """The table, the goals and what the table does not say."""
+    """The table, the goals and notes."""
     result = Report("operator", [row(each_result) for each_result in results])
     last = results[-1]
     for kind, bound in zip(KINDS, (4, 9), strict=True):
@@ -366,7 +368,7 @@ def report(results: list[Found]) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Measure each size once; raises Unmeasurable where something does not start or does not converge."""
+    """Measure each size once. Raises Unmeasurable if a process does not start or the fleet does not become Ready."""
     with Stage() as stage:
         sizes = (20, 40) if settings.quick else SIZES
         idle_seconds = 5.0 if settings.quick else 600.0 if settings.long else 60.0

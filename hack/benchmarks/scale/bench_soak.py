@@ -33,18 +33,19 @@ from unplugged_machine import Elsewhere, elsewhere, possible
 
 TOOLS: Final = [tool("add"), tool("slow")]
 SILENCE: Final = 2.0
-"""Seconds; short, so that a batch of vanished clients is gone soon."""
+"""Seconds without an answer after which a client counts as gone; short, so that a batch of vanished clients is removed
+soon."""
 PATIENCE: Final = 60.0
 MB: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of everything."""
+    """Amounts of each kind of load."""
 
     batches: int
     crowd: int
-    """Clients in a batch; half of them vanish."""
+    """Clients per batch; half of them vanish."""
     swaps: int
     cuts: int
     kills: int
@@ -56,7 +57,7 @@ QUICK: Final = Plan(batches=6, crowd=60, swaps=20, cuts=60, kills=3)
 
 @dataclass(frozen=True)
 class Sample:
-    """State of the gateway at one moment, with nobody connected."""
+    """State of the gateway at one moment without connected clients."""
 
     label: str
     memory: float
@@ -76,13 +77,13 @@ class Soak:
     samples: list[Sample] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
-        """The metrics that have no labels."""
+        """Values of the metrics without labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
 
     async def empty(self) -> None:
-        """Until nobody is connected any more."""
+        """Wait until no client is connected."""
         end = time.monotonic() + PATIENCE
         while left := (await asyncio.to_thread(self.figures))["fairlead_client_connections"]:
             if time.monotonic() > end:
@@ -90,7 +91,7 @@ class Soak:
             await asyncio.sleep(0.2)
 
     async def sample(self, label: str) -> None:
-        """Take note, with nobody connected."""
+        """Take a sample while no client is connected."""
         await self.empty()
         figures = await asyncio.to_thread(self.figures)
         pid = self.process.pid
@@ -101,7 +102,7 @@ class Soak:
 
 
 def open_files(pid: int) -> int:
-    """How many file descriptors a process has."""
+    """Number of open file descriptors of a process."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
@@ -113,7 +114,7 @@ async def handle(request: Request, reply: Reply) -> None:
 
 
 def start(stage: Stage, upstream: RawServer) -> Soak:
-    """`fairlead gateway` over documents of two servers, one of them a child process."""
+    """Start `fairlead gateway` with documents of two servers, one of which is a child process."""
     child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
     demo = catalog("demo", upstream.url, TOOLS)
     publish(stage.folder / "documents", demo, catalog("child", child, ["echo"], version=LEGACY))
@@ -127,7 +128,7 @@ def start(stage: Stage, upstream: RawServer) -> Soak:
 
 
 async def clients(soak: Soak, plan: Plan, elsewhere_machine: Elsewhere | None, upstream: RawServer) -> None:
-    """Batches of clients: a quarter leave politely, a quarter by a reset, half without a word."""
+    """Run batches of clients: a quarter disconnect cleanly, a quarter by a reset, half without a packet."""
     vanishing = plan.crowd // 2
     for number in range(plan.batches):
         here = await crowd("127.0.0.1", soak.port, plan.crowd - vanishing)
@@ -148,7 +149,7 @@ async def clients(soak: Soak, plan: Plan, elsewhere_machine: Elsewhere | None, u
 
 
 async def swaps(soak: Soak, plan: Plan, folder: Path, upstream: RawServer) -> None:
-    """One catalog changed again and again, each time once the one before is served."""
+    """Change one catalog repeatedly, each time after the previous change is served."""
     for number in range(plan.swaps):
         before = (await asyncio.to_thread(soak.figures))["fairlead_catalog_swaps_total"]
         publish(folder, catalog("changing", upstream.url, [tool(f"tool-{number}"), tool("same")]))
@@ -160,7 +161,7 @@ async def swaps(soak: Soak, plan: Plan, folder: Path, upstream: RawServer) -> No
 
 
 async def servers(soak: Soak, plan: Plan, upstream: RawServer) -> None:
-    """Upstream connections closed after each call, and the child killed after each answer."""
+    """Close upstream connections after each call, and kill the child process after each answer."""
     for number in range(plan.cuts):
         await _ask(soak, "demo__add", {"a": 1})
         upstream.cut()
@@ -188,7 +189,7 @@ async def _ask(soak: Soak, name: str, arguments: dict[str, object]) -> Answer:
 
 @contextlib.asynccontextmanager
 async def beside(work: asyncio.Task[None]) -> AsyncIterator[None]:
-    """Have `work` done while in the context and wait for the rest of it."""
+    """Run `work` in the background within the context; wait for it at the end."""
     try:
         yield
         await work
@@ -198,7 +199,7 @@ async def beside(work: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 async def measure(stage: Stage, plan: Plan) -> Soak:
-    """All of it, once."""
+    """Run the whole measurement once."""
     async with raw_server(handle) as upstream:
         soak = await asyncio.to_thread(start, stage, upstream)
         with contextlib.ExitStack() as stack:
@@ -214,7 +215,7 @@ async def measure(stage: Stage, plan: Plan) -> Soak:
 
 
 def growth(values: list[float]) -> float:
-    """By how much a straight line through the later three quarters rises from its first value to its last."""
+    """Growth of a straight line through the last three quarters of the samples, relative to its first value."""
     late = values[len(values) // 4 :]
     middle, mean = (len(late) - 1) / 2, sum(late) / len(late)
     spread = sum((x - middle) ** 2 for x in range(len(late)))
@@ -223,7 +224,7 @@ def growth(values: list[float]) -> float:
 
 
 def report(samples: list[Sample]) -> Report:
-    """The series, thinned, and bounds on how much each figure grew."""
+    """The series with fewer points, and bounds on the growth of each figure."""
     result = Report("soak")
     step = max(1, len(samples) // 24)
     for sample in [*samples[::step], samples[-1]]:
@@ -240,7 +241,7 @@ def report(samples: list[Sample]) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Raises Unmeasurable where something stays that should have gone, or a bound is passed."""
+    """Measure. Raises Unmeasurable if a resource is not released, or if a bound is exceeded."""
     plan = QUICK if settings.quick else FULL
     with Stage() as stage:
         soak = asyncio.run(measure(stage, plan))

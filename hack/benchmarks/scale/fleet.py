@@ -1,4 +1,4 @@
-"""McpServers by the hundred, with stand-ins for their pods and for the servers in them.
+"""Hundreds of McpServers, with stand-ins for their pods and for the servers in them.
 
 One MCP server answers for all; a stand-in for kubelet and Deployment controller marks each Deployment as rolled out, in
 the two steps in which these do it.
@@ -24,7 +24,7 @@ CREATED_AT_ONCE: Final = 16
 
 
 def tool(number: int) -> Json:
-    """A definition of about 470 bytes, which is what those of real servers come to on average."""
+    """A definition of about 470 bytes, the average of real servers."""
     text = "What the tool looks at, in the words of a person who has to choose between many of its kind; "
     properties = {
         "query": {"type": "string", "description": text},
@@ -36,7 +36,7 @@ def tool(number: int) -> Json:
 
 
 class Fleet:
-    """Server that answers at every address; `tools` is its list from now on."""
+    """Server that answers at every address. Changing `tools` changes its list."""
 
     def __init__(self, server: RawServer, tools: list[Json]) -> None:
         self.server = server
@@ -49,7 +49,7 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def answering() -> AsyncIterator[Fleet]:
-    """The one MCP server."""
+    """Run the MCP server that answers for all."""
     tools = [tool(number) for number in range(TOOLS)]
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -61,7 +61,7 @@ async def answering() -> AsyncIterator[Fleet]:
 
 
 def namespace_of(kind: str) -> str:
-    """Where the servers of a kind are: what is written there was written for them."""
+    """Namespace of the servers of a kind. Writes in this namespace are for these servers."""
     return f"bench-{kind}"
 
 
@@ -76,7 +76,7 @@ def manifest(kind: str, number: int, port: int) -> Json:
 
 
 async def create(kube: Kube, count: int, port: int) -> None:
-    """`count` McpServers, half of each kind, some at once."""
+    """Create `count` McpServers, half of each kind, several at the same time."""
     work = iter([manifest(KINDS[number % 2], number, port) for number in range(count)])
 
     async def create_some() -> None:
@@ -90,18 +90,18 @@ async def create(kube: Kube, count: int, port: int) -> None:
 
 
 async def _created(kube: Kube, item: Json) -> bool:
-    """False where the API server was too busy to answer in time."""
+    """Create an McpServer. Returns False if the API server was too busy to answer in time."""
     try:
         await kube.create(MCP_SERVERS, item["metadata"]["namespace"], item)
     except Unavailable:
         return False
-    except Conflict:  # it was made, and the answer came too late
+    except Conflict:  # it was created, but the answer was late
         return True
     return True
 
 
 class Readiness:
-    """How many McpServers are Ready; fed by an informer."""
+    """Counts Ready McpServers; an informer feeds it."""
 
     def __init__(self) -> None:
         self._ready: set[tuple[str, str]] = set()
@@ -121,7 +121,7 @@ class Readiness:
         self._ready.discard((item["metadata"]["namespace"], item["metadata"]["name"]))
 
     async def reaches(self, count: int) -> None:
-        """Wait until `count` are ready."""
+        """Wait until `count` servers are ready."""
         while len(self._ready) < count:
             self.moved.clear()
             await self.moved.wait()
@@ -131,7 +131,7 @@ class Readiness:
 
 
 class Kubelet:
-    """Marks Deployments as rolled out; fed by an informer. `run` it."""
+    """Marks Deployments as rolled out; an informer feeds it. `run` must be running."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
@@ -146,7 +146,7 @@ class Kubelet:
             self._due.put_nowait(item["metadata"])
 
     def delete(self, item: Json) -> None:
-        """Its pods go with it."""
+        """Delete a Deployment's pods with it."""
 
     async def run(self) -> None:
         while True:
@@ -157,7 +157,7 @@ class Kubelet:
                 except Unavailable:
                     self._due.put_nowait(metadata)
                 except ApiError:
-                    break  # deleted meanwhile
+                    break  # the Deployment has been deleted meanwhile
 
     async def _mark(self, metadata: Json, available: int) -> None:
         status = {"observedGeneration": metadata["generation"], "replicas": 1, "updatedReplicas": 1}
@@ -170,7 +170,7 @@ class Kubelet:
 
 @contextlib.asynccontextmanager
 async def watched(kube: Kube) -> AsyncIterator[Readiness]:
-    """A stand-in for kubelets, and a look at what is Ready, while in the context."""
+    """Run the stand-in for kubelets, and count Ready servers, within the context."""
     readiness, kubelet = Readiness(), Kubelet(kube)
     informers = [
         Informer(kube, Scope(MCP_SERVERS, Json), readiness),

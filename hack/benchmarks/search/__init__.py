@@ -1,1 +1,1 @@
-"""Searching tools: quality and speed."""
+"""Search of tools: quality and speed."""

@@ -40,24 +40,24 @@ from search.labelled import own
 
 SIZES: Final = (20, 50, 100, 200, 500, 1000, 2000, 5000)
 SHAPES: Final = ((1, 0), (1, 2000), (3, 2000))
-"""Calls of a task, and tokens of the conversation that it begins with."""
+"""Number of calls in a task, and number of tokens of the conversation before it."""
 CACHES: Final[dict[str, CacheState | None]] = {"": None, ", cache": CacheState(), ", warm cache": CacheState(warm=True)}
 GOAL: Final = 95
-"""Percent saved without a cache."""
+"""Percentage of tokens to save without a prompt cache."""
 GOAL_TOOLS: Final = 1000
 
 
 @dataclass(frozen=True)
 class FoundQuery:
-    """One query, with what its searches cost."""
+    """One query with the costs of its searches."""
 
     searches: int
     results: int
-    """Tokens of one answer."""
+    """Number of tokens of one answer."""
 
 
 class Catalog:
-    """The first tools of one random order, and the queries whose tools are among them."""
+    """The first tools of a random order, and the queries whose tools are among them."""
 
     def __init__(self, tools: list[dict[str, Any]], queries: list[dict[str, Any]], sizes: Sizes) -> None:
         tool_ids = {tool["id"] for tool in tools}
@@ -68,7 +68,7 @@ class Catalog:
 
     @cached_property
     def queries(self) -> list[FoundQuery]:
-        """Every query."""
+        """All queries."""
         index = Bm25Index.of([record(key, tool["server"], tool) for key, tool in self._tools.items()])
         return [self._query(index, query) for query in self._queries]
 
@@ -82,26 +82,26 @@ class Catalog:
 
 
 def _shown(tool: dict[str, Any], score: float) -> dict[str, Any]:
-    """A tool as `search_tools` answers it."""
+    """A tool in the form of `search_tools` answers."""
     about = {"description": tool["description"], "inputSchema": tool["inputSchema"]}
     return {"name": tool["id"], "server": f"default/{tool['server']}", "score": round(score, 3), **about}
 
 
 @dataclass(frozen=True)
 class Account:
-    """Mean input tokens that tasks cost, at the price of uncached ones."""
+    """Mean cost of tasks in input tokens, at the price of uncached tokens."""
 
     listed: float
     searched: float
 
     @property
     def saved(self) -> float:
-        """Percent that search saves; negative where it costs more."""
+        """Percentage of the cost that search saves; negative if search costs more."""
         return 100 * (1 - self.searched / self.listed)
 
 
 class Accounts:
-    """Accounts over several random orders of the tools; each size is searched at most once."""
+    """Accounts over several random orders of the tools. Each size is searched at most once."""
 
     def __init__(self, orders: int) -> None:
         counter: TokenCounter = best_counter()
@@ -113,17 +113,17 @@ class Accounts:
         self._catalogs: dict[int, list[Catalog]] = {}
 
     def catalogs(self, size: int) -> list[Catalog]:
-        """One of each order."""
+        """One catalog of each order."""
         if size not in self._catalogs:
             self._catalogs[size] = [Catalog(order[:size], self._queries, self._sizes) for order in self._orders]
         return self._catalogs[size]
 
     def missed(self, size: int) -> float:
-        """Share of queries whose first search does not show the tool."""
+        """Share of queries whose first search does not return the tool."""
         return fmean(search.searches > 1 for catalog in self.catalogs(size) for search in catalog.queries)
 
     def of(self, size: int, calls: int, conversation: int, cache: CacheState | None) -> Account:
-        """Mean over all tasks of so many calls."""
+        """Mean over all tasks with a given number of calls."""
         spent = [
             pair
             for catalog in self.catalogs(size)
@@ -146,7 +146,7 @@ class Accounts:
         )
 
     def crossover(self, calls: int, conversation: int, cache: CacheState | None) -> int:
-        """The number of tools from which on search costs less than a list."""
+        """Number of tools from which search costs less than a list."""
         low, high = 2, max(SIZES)
         while high - low > 1:
             middle = (low + high) // 2
@@ -169,13 +169,15 @@ def _others(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def tasks(queries: list[FoundQuery], calls: int) -> Iterator[list[FoundQuery]]:
-    """The queries, so many at a time; the last ones are left out where they are fewer. Few queries count again."""
+    """Queries in groups of a given size. An incomplete last group is dropped; if there are few queries, they are
+    repeated.
+    """
     for start in range(0, max(1, len(queries) - calls + 1), calls):
         yield [*islice(queries, start, start + calls)] if len(queries) >= calls else (queries * calls)[:calls]
 
 
 def account(report: Report, *, quick: bool) -> None:
-    """Rows, goals and notes of the account."""
+    """Rows, goals and notes."""
     accounts = Accounts(1 if quick else 5)
     for calls, conversation in SHAPES:
         for size in SIZES:

@@ -63,15 +63,15 @@ QUERY_MS: Final = {
     (SIZES[1], BOTH): 15,
     (SIZES[1], ON_DISK): 50,
 }
-"""Milliseconds that a query may take, p99."""
+"""Maximum milliseconds of a query (p99)."""
 SINGLE: Final = "authored-mcp"
-"""Source of the public queries that need one tool."""
+"""Source of the public queries that need only one tool."""
 QUERIES: Final = ("create an issue", "search the files of a user", "list branches by date", "update the city of a repo")
 
 
 @contextlib.contextmanager
 def backends() -> Iterator[dict[str, SearchBackend]]:
-    """Places for vectors that can be measured here, by the ranking that uses them."""
+    """Installed vector stores, by the ranking that uses them."""
     if missing_modules():
         yield {}
         return
@@ -87,7 +87,7 @@ def backends() -> Iterator[dict[str, SearchBackend]]:
 
 
 def rankings(labelled: LabelledSet, places: Mapping[str, SearchBackend]) -> dict[str, Rank]:
-    """Every way to rank that can be measured here, by its name."""
+    """All rankings that can be measured here, by name."""
     records = [record(tool["id"], tool["server"], tool) for tool in labelled.tools]
     index = Bm25Index.of(records)
     by_name: dict[str, Rank] = {OURS: partial(by_words, index)}
@@ -101,12 +101,12 @@ def rankings(labelled: LabelledSet, places: Mapping[str, SearchBackend]) -> dict
 
 
 def by_words(index: Bm25Index, query: str) -> list[str]:
-    """Ids by words alone."""
+    """Ids ranked by words alone."""
     return [hit.key for hit in index.search(query, DEPTH)]
 
 
 def quality(labelled: LabelledSet, report: Report) -> None:
-    """Rows of a set: each ranking over all of it and by source, and the goals that hold on it."""
+    """Rows of a set, one for each ranking and source, and the goals for the set."""
     with backends() as places:
         figures = {name: by_source(labelled.queries, rank) for name, rank in rankings(labelled, places).items()}
     for name, sources in figures.items():
@@ -134,7 +134,7 @@ def quality(labelled: LabelledSet, report: Report) -> None:
 
 
 def timed(work: Callable[[], object], times: int) -> list[float]:
-    """Milliseconds of each run, ascending."""
+    """Milliseconds of each run, in ascending order."""
     spent = []
     for _ in range(times):
         begun = time.perf_counter()
@@ -144,14 +144,14 @@ def timed(work: Callable[[], object], times: int) -> list[float]:
 
 
 def ask_all(search: Callable[[str], object]) -> None:
-    """All of `QUERIES`."""
+    """Run all of `QUERIES`."""
     for query in QUERIES:
         search(query)
 
 
 def speed(name: str, count: int, settings: Settings) -> dict[str, Any]:
-    """Milliseconds of one query among so many tools, of making the index, and of changing one tool in it. Vectors are
-    random, which costs what others do; those of queries are made.
+    """Milliseconds of one query, of creating the index, and of changing one tool in it, for a number of tools. The
+    vectors of tools are random, which does not change the cost; those of queries are real.
     """
     rng = random.Random(7)
     records = [record(str(position), "server", definition(position, rng)) for position in range(count)]
@@ -181,12 +181,12 @@ def speed(name: str, count: int, settings: Settings) -> dict[str, Any]:
 
 
 def swapped(index: Bm25Index, new: IndexedTool) -> None:
-    """A tool added, one removed, and the first search."""
+    """Add a tool, remove another, and run the first search."""
     index.with_changes([new], ["1"]).search(QUERIES[0], DEPTH)
 
 
 def speeds(report: Report, settings: Settings) -> None:
-    """Rows of each size and ranking, and the goals that hold on them."""
+    """Rows of each size and ranking, and the goals for them."""
     for (count, name), most in QUERY_MS.items():
         if (name != OURS and missing_modules()) or (name == ON_DISK and missing_modules(NEEDED_ON_DISK)):
             continue
@@ -200,8 +200,8 @@ def speeds(report: Report, settings: Settings) -> None:
 
 
 def run(settings: Settings) -> Report:
-    """A row per ranking and set, and per size."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the process that searches has it, before numpy is loaded
+    """One row for each ranking and set, and for each size."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # set before numpy is loaded, as in the process that searches
     report = Report("search")
     if "account" in settings.only:
         account(report, quick=settings.quick)

@@ -33,7 +33,7 @@ ALONE, INDEXING = "alone", "indexing"
 
 
 def searched(port: int) -> dict[str, Any]:
-    """The answer to a search, which begins to index what is not."""
+    """Answer to a search, which starts the indexing of new tools."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/v1/search?query=create+an+issue")
@@ -48,7 +48,7 @@ def searched(port: int) -> dict[str, Any]:
 
 @contextmanager
 def stopped(gateway: int) -> Iterator[None]:
-    """The gateway's processes stand still."""
+    """Suspend the gateway's processes within the context."""
     children = [pid for pid in process_tree(gateway) if pid != gateway]
     for pid in children:
         os.kill(pid, signal.SIGSTOP)
@@ -60,7 +60,7 @@ def stopped(gateway: int) -> Iterator[None]:
 
 
 def measured(where: str, settings: Settings, report: Report) -> None:
-    """A row for each kind of window. Raises Unmeasurable, also where all was indexed before the last window."""
+    """One row for each kind of window. Raises Unmeasurable, also if the indexing ended before the last window."""
     outcomes_by_kind: dict[str, dict[int, Outcome]] = {ALONE: {}, INDEXING: {}}
     with Stage() as stage:
         core = max(os.sched_getaffinity(0))
@@ -112,7 +112,7 @@ def measured(where: str, settings: Settings, report: Report) -> None:
 
 
 def beside(report: Report, settings: Settings) -> None:
-    """Rows of each place for vectors that is installed. Raises Unmeasurable."""
+    """Rows of each installed vector store. Raises Unmeasurable."""
     if missing_modules():
         raise Unmeasurable(f"{', '.join(missing_modules())} is not installed, so that nothing is indexed by vectors")
     for where in ("memory", *(() if missing_modules(NEEDED_ON_DISK) else ("LanceDB",))):

@@ -34,48 +34,48 @@ from fairlead_search.token_estimate import tokens, within
 from rig.harness import Cell, Goal, Report
 
 HALVES: Final = {"compression": "tuning", "compression-held": "held", "compression-fresh": "fresh"}
-"""Sets of questions by the part of the benchmark that asks them: one for tuning, two that were opened once each."""
+"""Set of questions by part of the benchmark: one for tuning, and two that were each used only once."""
 FOLDER: Final = Path(__file__).parent / "compression"
 RATIO: Final = 10
-"""Tokens of a result for each that is left of it."""
+"""Factor by which results are compressed, in tokens."""
 CHUNK: Final = 500
-"""Characters of the chunks that plain BM25 picks, with `OVERLAP` of the one before."""
+"""Characters of the chunks that plain BM25 selects; each overlaps the previous one by `OVERLAP`."""
 OVERLAP: Final = 50
 TIMES: Final = ("query ms, p50", "query ms, p99")
 GOALS: Final = (("shared", 0.95), ("paraphrased", 0.85))
 MARGIN: Final = 0.05
-"""Part of the facts by which the better of the two others has to be exceeded."""
+"""Share of the facts by which Fairlead's compressor has to exceed the better of the two others."""
 Compressor = Callable[[object, str, int], str]
-"""From a document, a question and a number of tokens to what is left."""
+"""From a document, a question and a maximum number of tokens to the compressed text."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A question to one result, and what has to be left for it."""
+    """A question about a result, and the text that the compressed result has to contain."""
 
     result: str
     question: str
     answer: str
     shared: bool
-    """Whether the question has a content word of the place where the answer is."""
+    """Whether the question contains a content word of the passage with the answer."""
 
 
 def picked(overhead: int, rate: Rate, whole: object, question: str, budget_tokens: int) -> str:
-    """The passages that `retrieve_context` picks, with their places, which count, as do `overhead` tokens beside
-    each.
+    """Passages that `retrieve_context` selects, with their locations. Locations and `overhead` tokens per passage
+    count.
     """
     passages, _ = best({"": whole}, question, budget_tokens, overhead, rate)
     return "\n".join(f"{passage.where}\n{passage.text}" for passage in passages)
 
 
 def head(whole: object, question: str, budget_tokens: int) -> str:
-    """The beginning."""
+    """Beginning of the document."""
     del question
     return within(write_out(whole), budget_tokens)
 
 
 def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
-    """The chunks of one size that BM25 ranks first."""
+    """Chunks of one size in BM25's ranking."""
     text = write_out(whole)
     chunks = [text[index : index + CHUNK] for index in range(0, len(text), CHUNK - OVERLAP)]
     counts = [Counter(terms(chunk)) for chunk in chunks]
@@ -103,7 +103,7 @@ BESIDE: Final = ", with what stands beside them"
 
 
 def compressors() -> dict[str, Compressor]:
-    """Every way that can be measured here, by its name; vectors where their encoder is installed."""
+    """All compressors that can be measured here, by name; those with vectors if their encoder is installed."""
     rates = {BY_WORDS: scores}
     if not missing_modules():
         from fairlead_search.passage_vectors import PassageVectors
@@ -118,14 +118,14 @@ def compressors() -> dict[str, Compressor]:
 
 @cache
 def texts() -> dict[str, str]:
-    """Results as they were printed, by name."""
+    """Results in printed form, by name."""
     lines = lzma.decompress((FOLDER / "results.jsonl.xz").read_bytes()).decode().split("\n")
     return {line["name"]: line["text"] for line in map(json.loads, filter(None, lines))}
 
 
 @cache
 def results() -> dict[str, object]:
-    """Documents by name, as the gateway reads them: text, or JSON decoded."""
+    """Documents by name as the gateway reads them: text, or decoded JSON."""
     return {
         name: document(json.dumps({"content": [{"type": "text", "text": text}]}).encode())
         for name, text in texts().items()
@@ -133,7 +133,7 @@ def results() -> dict[str, object]:
 
 
 def facts(half: str) -> list[Fact]:
-    """Questions of `tuning`, `held` or `fresh`. Raises ValueError for an answer that its result does not have."""
+    """Questions of `tuning`, `held` or `fresh`. Raises ValueError if a result does not contain the answer."""
     all_facts = []
     for line in (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines():
         line_document = json.loads(line)
@@ -150,7 +150,7 @@ def facts(half: str) -> list[Fact]:
 
 
 def contains(answer: str, text: str) -> bool:
-    """Whether a text has the answer, as words of its own; blanks around marks of JSON do not count."""
+    """Whether a text contains the answer as whole words. Whitespace around JSON punctuation is ignored."""
     wanted, normal_text = _normal(answer), _normal(text)
     before = r"(?<!\w)" if wanted[:1].isalnum() else ""
     behind = r"(?!\w)" if wanted[-1:].isdigit() else ""
@@ -158,7 +158,7 @@ def contains(answer: str, text: str) -> bool:
 
 
 def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
-    """A row for each compressor, and the goals of ours."""
+    """One row for each compressor, and the goals of Fairlead's."""
     half_facts = facts(half)
     shares: dict[str, dict[str, float]] = {}
     every = compressors()
@@ -193,7 +193,7 @@ def quantiles(spent: list[float]) -> tuple[float, float]:
 
 
 def _left(compress: Compressor, fact: Fact, spent: list[float]) -> bool:
-    """Whether the answer is left; milliseconds go into `spent`."""
+    """Whether the compressed text contains the answer. The milliseconds are appended to `spent`."""
     whole = results()[fact.result]
     budget = tokens(write_out(whole)) // RATIO
     begun = time.perf_counter()
@@ -218,7 +218,7 @@ def _normal(text: str) -> str:
 
 
 def _places(whole: Any) -> Iterator[str]:
-    """Lines of a text, and the scalar members of each object of a JSON document."""
+    """Lines of a text, or the scalar members of each object of a JSON document."""
     if isinstance(whole, str):
         yield from whole.splitlines()
     elif isinstance(whole, list):

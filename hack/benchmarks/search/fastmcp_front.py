@@ -29,7 +29,7 @@ class Forwarded(Tool):
 
 
 def forwarded(definitions: Path) -> list[Forwarded]:
-    """Tools of a file."""
+    """Tools from a file of definitions."""
     return [
         Forwarded(name=definition["name"], description=definition["description"], parameters=definition["inputSchema"])
         for definition in json.loads(definitions.read_bytes())
@@ -37,7 +37,7 @@ def forwarded(definitions: Path) -> list[Forwarded]:
 
 
 async def main(port: int, tools: list[Forwarded]) -> None:
-    """Serve until it is ended."""
+    """Serve until the process ends."""
     search = BM25SearchTransform(max_results=LIMIT, call_tool_name="execute_tool")
     server = FastMCP("router", tools=tools, transforms=[search])
     async with upstream:

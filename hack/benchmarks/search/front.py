@@ -35,7 +35,7 @@ CALLS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "search_tools": ({"query": QUERY}, "inputSchema"),
     "execute_tool": ({"name": ECHO_TOOL, "arguments": {"text": "the keel is of oak"}}, "the keel is of oak"),
 }
-"""Arguments of each tool, and what a right answer has."""
+"""Arguments of each tool, and a text that a correct answer contains."""
 
 META: Final = {
     "io.modelcontextprotocol/protocolVersion": VERSIONS[ERA],
@@ -45,23 +45,23 @@ META: Final = {
 
 @dataclass(frozen=True)
 class Window:
-    """Measurements of one front."""
+    """Results of one front."""
 
     calls_per_second: float
     p50_us: float
     cpu_us: float
-    """Processor time of a call, of all processes that answer."""
+    """Processor time per call of all processes that answer, in microseconds."""
 
 
 class Client:
-    """One connection that is kept, to `path` at a port."""
+    """One persistent connection to `path` at a port."""
 
     def __init__(self, port: int, path: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self._path = path
 
     def call(self, tool: str) -> None:
-        """Call a tool of `CALLS`. Raises Unmeasurable for a wrong answer."""
+        """Call a tool of `CALLS`. Raises Unmeasurable if the answer is wrong."""
         arguments, expected = CALLS[tool]
         params = {"name": tool, "arguments": arguments, "_meta": META}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
@@ -75,7 +75,7 @@ class Client:
 
 
 def measured(client: Client, tool: str, pid: int, seconds: float) -> Window:
-    """Calls of a tool, one after the other, over a connection that nothing else used. Raises Unmeasurable."""
+    """Make calls of a tool one after the other, over a new connection. Raises Unmeasurable."""
     until = time.monotonic() + WARMUP
     while time.monotonic() < until:
         client.call(tool)
@@ -95,7 +95,7 @@ def front(report: Report, settings: Settings) -> None:
 
 
 def compared(count: int, report: Report, settings: Settings) -> None:
-    """A row for each front and tool, and ratios in a round. Raises Unmeasurable."""
+    """One row for each front and tool, and ratios within a round. Raises Unmeasurable."""
     hop, rest = cores()
     rng = random.Random(7)
     tools = [definition(index, rng) for index in range(count)]

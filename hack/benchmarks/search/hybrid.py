@@ -1,4 +1,5 @@
-"""Rankings by vectors of the built-in encoder, wherever they are kept. Needs the extra `search` and its wheel."""
+"""Rankings by vectors of the built-in encoder, for every vector store. They require the extra `search` and its
+wheel."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ from search.labelled import DEPTH
 
 
 def made_vectors(records: Sequence[IndexedTool]) -> dict[str, ToolVector]:
-    """Vectors of tools by the encoder."""
+    """Vectors of tools from the encoder."""
     made = embed([VectorText(record.key, *record.vector_texts()) for record in records])
     return {record.key: ToolVector(vector, record.key) for record, vector in zip(records, made.vectors, strict=True)}
 
 
 def random_vectors(records: Sequence[IndexedTool]) -> dict[str, ToolVector]:
-    """Vectors that cost what others do, and mean nothing."""
+    """Random vectors, whose search costs the same."""
     rng = np.random.default_rng(7)
     return {record.key: ToolVector(encode(rng.normal(size=384)), record.key) for record in records}
 
 
 class HybridRanking:
-    """Tools with their vectors, as the process that searches has them."""
+    """Tools with their vectors, as in the process that searches."""
 
     def __init__(
         self, backend: SearchBackend, records: Sequence[IndexedTool], vectors: Mapping[str, ToolVector]
@@ -39,16 +40,16 @@ class HybridRanking:
         self._nameless = backend.index([IndexedTool(record.key, "", "") for record in records])
 
     def by_both(self, query: str) -> list[str]:
-        """Ids by words and vectors."""
+        """Ids ranked by words and vectors."""
         vector = encoder().encode([query])[0] if understands(query) else None
         return [hit.key for hit in self._index.search(query, vector, DEPTH)]
 
     def by_vectors(self, query: str) -> list[str]:
-        """Ids by vectors alone."""
+        """Ids ranked by vectors alone."""
         return [hit.key for hit in self._nameless.search(query, encoder().encode([query])[0], DEPTH)]
 
     def swapping(self, new: IndexedTool, removed: str, query: str) -> Callable[[], Any]:
-        """Adds a tool with another vector at each run, without the tool `removed`, and searches."""
+        """Function that adds a tool with a new vector at each call, without the tool `removed`, and searches."""
         rng = np.random.default_rng(8)
         vector = encoder().encode([query])[0]
 

@@ -21,7 +21,7 @@ OWN: Final = Path(__file__).parent / "labelled"
 HALVES: Final = ("tuning", "held")
 DEPTH: Final = 10
 Rank = Callable[[str], Sequence[str]]
-"""From a query to ids of tools, the best first."""
+"""From a query to ids of tools, best first."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ def own(half: str) -> LabelledSet:
 
 
 def public(folder: Path) -> LabelledSet:
-    """The public half of somebody else's queries."""
+    """The public half of another project's queries."""
     return LabelledSet("public", lines(folder / "tools.jsonl"), lines(folder / "public" / "queries.jsonl"))
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
-    """One object a line, of the pool of real MCP tools where there are several."""
+    """Objects of a file of JSON lines; if it has several pools, only those of real MCP tools."""
     all_lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     return [entry for entry in all_lines if entry.get("pool", "mcp") == "mcp"]
 
 
 def scored(ranked: Sequence[str], groups: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Recall at 1, 5 and 10, nDCG at 10, and the reciprocal rank of the first tool that is needed."""
+    """Recall at 1, 5 and 10, nDCG at 10, and the reciprocal rank of the first needed tool."""
     needed = [set(group) for group in groups]
     figures = {
         f"r@{depth}": sum(1 for needed_group in needed if needed_group & set(ranked[:depth])) / len(needed)

@@ -1,4 +1,4 @@
-"""Other makers' search over the same definitions."""
+"""Search of other projects over the same definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from search.labelled import DEPTH, Rank
 
 
 def fastmcp_rank(tools: Sequence[dict[str, Any]]) -> Rank:
-    """Ranking of FastMCP's own search."""
+    """Ranking by FastMCP's own search."""
     from fastmcp.server.transforms.search import BM25SearchTransform
     from fastmcp.tools.base import Tool
 

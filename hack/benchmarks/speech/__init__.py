@@ -1,1 +1,1 @@
-"""Speech sessions."""
+"""Benchmarks of speech sessions."""

@@ -24,12 +24,12 @@ from speech.routed_live import LIVE_CASES, measure_live
 from speechworld import RealtimeClient
 
 DELAY: Final = 0.05
-"""Seconds that each server takes."""
+"""Seconds that each server takes to answer."""
 TOOL_SECONDS: Final = 1.0
 MOST_MS: Final = 300.0
 ROUNDS: Final = 5
 TURNS: Final = 5
-"""Turns of a round in each case."""
+"""Turns of each case per round."""
 FILLER: Final = {"phrases": ["Let me think."]}
 TIERS: Final = (
     Tier(name="fast", max_latency_ms=500, default=True),
@@ -46,7 +46,7 @@ class Case:
     name: str
     heard: str
     tool: str = ""
-    """Tool that the model calls first; empty: none."""
+    """Tool that the model calls first; empty for none."""
 
     @property
     def replies(self) -> list[SpokenReply]:
@@ -63,7 +63,7 @@ CASES: Final = (
 
 @dataclass
 class Times:
-    """Milliseconds from the end of a turn, one for each."""
+    """Milliseconds from the end of each turn."""
 
     first: list[float] = field(default_factory=list)
     answer: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ def run(settings: Settings) -> Report:
 
 
 def report(times_by_case: dict[tuple[str, bool], Times]) -> Report:
-    """The table, and whether something is heard in time where a tool is called."""
+    """The table, and whether audio begins in time if a tool is called."""
     made = Report("cascade")
     for (name, filled), times in times_by_case.items():
         made.rows.append(
@@ -128,13 +128,13 @@ async def _measured(case: Case, times: Times, *, filled: bool) -> None:
         ):
             for number in range(TURNS + 1):
                 first, answer = await _turn(world, client, case)
-                if number:  # in the first one connections are opened
+                if number:  # the first turn opens connections
                     times.first.append(first)
                     times.answer.append(answer)
 
 
 async def _turn(world: CascadeWorld, client: RealtimeClient, case: Case) -> tuple[float, float]:
-    """Milliseconds to the first audio, and to that of the answer."""
+    """Milliseconds until the first audio, and until the audio of the answer."""
     client.events.clear()
     await client.send("input_audio_buffer.append", audio=SPEECH)
     began = time.monotonic()
@@ -153,6 +153,6 @@ async def _turn(world: CascadeWorld, client: RealtimeClient, case: Case) -> tupl
 
 
 def _sentences(client: RealtimeClient) -> list[str]:
-    """Sentences of the answer that are being said."""
+    """Sentences of the answer that were spoken."""
     deltas = [each["delta"] for each in client.of_type("response.output_audio_transcript.delta")]
     return [each for each in deltas if each.strip() not in FILLER["phrases"]]

@@ -25,7 +25,7 @@ MOST_SECONDS: Final = 360
 
 
 def run(settings: Settings) -> Report:
-    """Play. Raises Unmeasurable where a session is not as it is to be."""
+    """Play the session. Raises Unmeasurable if a session differs from the script."""
     with tempfile.TemporaryDirectory() as folder:
         traces = asyncio.run(_played(Path(folder)))
     try:

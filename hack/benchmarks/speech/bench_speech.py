@@ -26,23 +26,23 @@ ROUNDS: Final = 5
 PARTS: Final = ("realtime/calls", "realtime/most", "live/calls", "live/most")
 SESSIONS: Final = 100
 MORE: Final = (200, 300, 400, 600)
-"""Numbers of sessions that are tried until one is too many."""
+"""Numbers of sessions to try, until one is too many."""
 MOST_MS: Final = 5.0
 TOOLS: Final = 12
 SECONDS: Final = 300
-"""Bound of one load."""
+"""Maximum duration of one load in seconds."""
 LIVE_PATH: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 HERE: Final = Path(__file__).resolve().parent
 MODEL: Final = "gemini-3.8-live"
 BARE, OURS = "provider alone", "fairlead"
 REALTIME, LIVE = "realtime", "live"
 NAMES: Final = {REALTIME: "OpenAI Realtime", LIVE: "Gemini Live"}
-"""Forms that sessions have."""
+"""Names of the protocols."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something that speaks OpenAI Realtime, or Gemini Live."""
+    """A server of OpenAI Realtime or Gemini Live."""
 
     through: str
     port: int
@@ -52,42 +52,42 @@ class Target:
 
     @property
     def name(self) -> str:
-        """As rows call it."""
+        """Name in the rows."""
         return f"{self.through}, {NAMES[self.wire]}"
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Address and form for clients."""
+        """Address and protocol for clients."""
         path = LIVE_PATH if self.wire == LIVE else f"/v1/realtime?model={MODEL}"
         return {"url": f"http://127.0.0.1:{self.port}{path}", "wire": self.wire, "model": MODEL}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Figures of one load; times in milliseconds."""
+    """Results of one load; times in milliseconds."""
 
     up: Sequence[float]
     down: Sequence[float]
     calls: Sequence[float]
     cores: float
-    """Processor time of the measured tree, in seconds a second."""
+    """Processor time of the measured tree, in seconds per second."""
     memory: float
-    """MB that it grew by while the sessions were open."""
+    """Growth of memory in MB while the sessions were open."""
 
     @property
     def late(self) -> float:
-        """p99 of one way, the slower one."""
+        """p99 of the delay in the slower direction."""
         return max(statistics.quantiles(each, n=100)[-1] for each in (self.up, self.down))
 
     @property
     def usual(self) -> float:
-        """Median of one way, the slower one."""
+        """Median delay in the slower direction."""
         return max(statistics.median(each) for each in (self.up, self.down))
 
 
 @dataclass
 class Found:
-    """Figures by target, one for each round."""
+    """Results by target, one for each round."""
 
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     most: list[tuple[str, int, float, float]] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Found:
 
 
 def run(settings: Settings) -> Report:
-    """Measure. Raises Unmeasurable where something does not start, or a frame is lost."""
+    """Measure. Raises Unmeasurable if a process does not start or a frame is lost."""
     if settings.realtime:
         become_realtime()
     wires = [wire for wire in NAMES if settings.wants(f"{wire}/calls") or settings.wants(f"{wire}/most")]
@@ -107,7 +107,7 @@ def run(settings: Settings) -> Report:
         bare = [Target(BARE, port, pid, wire) for wire in wires]
         ours = [_fairlead(stage, port, upstream.port, core, wire) for wire in wires]
         for target in ours:
-            _loaded(stage, target, 4, 1.0, 1, other)  # what is made once
+            _loaded(stage, target, 4, 1.0, 1, other)  # creates what is created only once
         for _, target in interleaved([*bare, *ours], settings.rounds):
             calls = 20 if target in ours and settings.wants(f"{target.wire}/calls") else 0
             figures.outcomes.setdefault(target.name, []).append(_loaded(stage, target, SESSIONS, seconds, calls, other))
@@ -118,7 +118,7 @@ def run(settings: Settings) -> Report:
 
 
 def _ramp(stage: Stage, target: Target, seconds: float, core: int, figures: Found) -> None:
-    """More and more sessions, until one is too many."""
+    """Increase the number of sessions until there are too many."""
     for sessions in MORE:
         outcome = _loaded(stage, target, sessions, seconds, 0, core)
         figures.most.append((target.name, sessions, outcome.cores, outcome.late))
@@ -127,7 +127,7 @@ def _ramp(stage: Stage, target: Target, seconds: float, core: int, figures: Foun
 
 
 def _provider(stage: Stage, core: int) -> tuple[int, int]:
-    """Port and process of the provider, which speaks both forms."""
+    """Port and process of the provider, which speaks both protocols."""
     port = free_port()
     process = stage.start("provider", [sys.executable, HERE / "provider.py", str(port)], core=core)
     stage.wait_listening("provider", process, port)
@@ -135,7 +135,9 @@ def _provider(stage: Stage, core: int) -> tuple[int, int]:
 
 
 def _fairlead(stage: Stage, provider: int, upstream: int, core: int, wire: str) -> Target:
-    """A gateway of its own for each form: memory that one has got back it would use for the other."""
+    """A separate gateway for each protocol, because a gateway would reuse memory that sessions of the other one have
+    released.
+    """
     documents = stage.folder / wire
     tools = tuple(padded(f"tool_{number}") for number in range(TOOLS - 1))
     write_documents(documents, contents([catalog("modern", upstream, tools=tools)], decided=False))
@@ -149,7 +151,7 @@ def _fairlead(stage: Stage, provider: int, upstream: int, core: int, wire: str) 
 
 
 def _loaded(stage: Stage, target: Target, sessions: int, seconds: float, calls: int, core: int) -> Outcome:
-    """Run clients, and read the processor time of the target while they speak. Raises Unmeasurable."""
+    """Run clients, and read the processor time of the target meanwhile. Raises Unmeasurable."""
     parameters: dict[str, Any] = {**target.parameters, "sessions": sessions, "seconds": seconds, "calls": calls}
     before = tree_memory(target.pid)
     words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(parameters)]

@@ -23,25 +23,25 @@ FRAME_SECONDS = 0.04
 AUDIO = base64.b64encode(bytes(range(240)) * 8).decode()
 """40 ms of PCM at 24 kHz."""
 LIVE_AUDIO = base64.b64encode(bytes(range(160)) * 8).decode()
-"""40 ms of PCM at 16 kHz, which Gemini Live hears."""
+"""40 ms of PCM at 16 kHz, the input format of Gemini Live."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """Form of messages."""
+    """Messages of one protocol."""
 
     first: str
-    """Message that opens a session with `MODEL`; empty: none does."""
+    """Message that opens a session with `MODEL`; empty if none is needed."""
     spoken: str
-    """Frame of audio, in which `TIME` is the time of its sending."""
+    """Audio frame in which `TIME` is replaced by the time of sending."""
     echoed: bytes
-    """Beginning of a frame that comes back, up to its times."""
+    """Beginning of a returned frame, up to its times."""
     question: str
-    """Message that has the model call a tool."""
+    """Message that makes the model call a tool."""
     done: bytes
-    """Beginning of the end of an answer."""
+    """Beginning of the message that ends an answer."""
     answers: int
-    """Ends behind one question."""
+    """Number of such messages after a question."""
 
 
 WIRES = {
@@ -99,7 +99,7 @@ class Client:
             following += FRAME_SECONDS
 
     async def ask(self) -> float:
-        """Milliseconds from the question to the answer behind a call of a tool."""
+        """Milliseconds from the question to the answer after a tool call."""
         began = time.monotonic()
         await self._socket.send_str(self._wire.question)
         for _ in range(self._wire.answers):
@@ -109,7 +109,7 @@ class Client:
 
 
 async def load(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Speak in so many sessions, then call a tool in one of them; the figures."""
+    """Send audio in all sessions, then call a tool in one of them. Returns the results."""
     delays: list[tuple[float, float]] = []
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         sockets = [
@@ -117,12 +117,12 @@ async def load(parameters: dict[str, Any]) -> dict[str, Any]:
             for _ in range(parameters["sessions"])
         ]
         wire = WIRES[parameters["wire"]]
-        for socket in sockets if wire.first else ():  # one after the other: a gateway makes few lists of tools at once
+        for socket in sockets if wire.first else ():  # one by one: a gateway makes only a few tool lists at once
             await socket.send_str(wire.first.replace("MODEL", parameters["model"]))
             await socket.receive()
         clients = [Client(socket, wire, delays) for socket in sockets]
         readers = [asyncio.create_task(client.read()) for client in clients]
-        await asyncio.sleep(1)  # sessions get their tools
+        await asyncio.sleep(1)  # time for the sessions to get their tools
         print("START", flush=True)
         spread = FRAME_SECONDS / len(clients)
         speaking = [client.speak(parameters["seconds"], number * spread) for number, client in enumerate(clients)]

@@ -1,4 +1,4 @@
-"""A played session as a picture: tools that the model was shown over time, and its calls. SVG, written by hand."""
+"""Draws a played session: the tools that the model was shown over time, and its calls. SVG, without a library."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LEFT: Final = 130
 RIGHT: Final = 26
 ROW: Final = 21
 HEAD: Final = 62
-"""Head of a panel: its name, the numbers of the steps and the strip of tiers."""
+"""Height of a panel's head: its name, the numbers of the steps and the strip of tiers."""
 GAP: Final = 18
 LABEL: Final = 34
-"""Room for the label of a call."""
+"""Space for the label of a call."""
 FOOT: Final = 50
 SERVERS: Final = (
     "dice-roller",
@@ -33,7 +33,7 @@ CALL, LATE, REFUSAL, TEXT, FAINT = "#24527a", "#b35900", "#b3261e", "#1f2328", "
 
 
 def draw(traces: Sequence[PlayTrace]) -> str:
-    """One panel per session, on one scale of time."""
+    """Draw one panel per session, on a common time scale."""
     scale = (WIDTH - LEFT - RIGHT) / max(trace.ended for trace in traces)
     panel = HEAD + ROW * len(SERVERS) + GAP
     height = panel * len(traces) + FOOT
@@ -68,7 +68,7 @@ def _panel(trace: PlayTrace, top: float, scale: float) -> Iterator[str]:
 
 
 def _row(trace: PlayTrace, server: str, top: float, scale: float) -> Iterator[str]:
-    """One server: where it is coloured, the model has some of its tools, or all."""
+    """Draw the row of a server. It is coloured while the model has some or all of its tools."""
     yield _text(LEFT - 8, top + 14, server, _TextStyle(anchor="end"))
     yield _rect(LEFT, top + 2, trace.ended * scale, ROW - 4, "#f3f4f6")
     most = max(_count(tools, server) for _, _, tools in trace.shown)
@@ -83,7 +83,7 @@ def _row(trace: PlayTrace, server: str, top: float, scale: float) -> Iterator[st
 
 
 def _together(calls: Sequence[PlayedCall], scale: float) -> Iterator[list[PlayedCall]]:
-    """Calls of one row, those together that leave no room for a label between them."""
+    """Calls of one row, in groups of those that are too close together for separate labels."""
     near: list[PlayedCall] = []
     for call in calls:
         if near and ((call.began - near[-1].ended) * scale > LABEL or call.outcome != near[-1].outcome):
@@ -113,7 +113,7 @@ def _calls(calls: Sequence[PlayedCall], top: float, scale: float) -> Iterator[st
 
 
 def _call_label(call: PlayedCall) -> str:
-    """How long a call took, or how it ended."""
+    """Text about the duration of a call, or about its failure."""
     ms = (call.ended - call.began) * 1000
     if call.outcome in (REFUSED, CANCELLED):
         return call.outcome
@@ -139,7 +139,7 @@ def _rect(x: float, y: float, width: float, height: float, fill: str, opacity: f
 
 
 class _TextStyle(NamedTuple):
-    """How a text is drawn; attributes that are empty are left out."""
+    """Style of a text; empty attributes are left out."""
 
     fill: str = TEXT
     size: int = 12

@@ -25,7 +25,7 @@ _DELTA = b'{"type":"response.output_audio.delta","event_id":"%d-%d","audio":"'
 _INPUT = b'{"realtimeInput":{"audio":{"mimeType":"'
 _OUTPUT = b'{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"%d-%d","data":"%s"}}]}}}'
 _AUDIO = base64.b64encode(bytes(range(240)) * 8)
-"""40 ms of PCM at 24 kHz: Gemini Live hears 16 kHz, and says 24."""
+"""40 ms of PCM at 24 kHz. Gemini Live receives 16 kHz and sends 24 kHz."""
 
 
 class Session:
@@ -100,7 +100,7 @@ class LiveSession(Session):
 
 
 async def answer(request: web.BaseRequest) -> web.StreamResponse:
-    """Hold one session."""
+    """Serve one session."""
     socket = web.WebSocketResponse(compress=False, max_msg_size=0, decode_text=False)
     await socket.prepare(request)
     await (LiveSession if request.path.startswith("/ws/") else Session)(socket).run()
@@ -108,7 +108,7 @@ async def answer(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def serve(port: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     runner = web.ServerRunner(web.Server(answer, access_log=None))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()

@@ -1,4 +1,4 @@
-"""Turns of Gemini Live, timed: those that a cascaded engine answers, and those that the model does."""
+"""Times of Gemini Live turns: those that a cascaded engine answers, and those that the model answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from routedlive import PAUSE, VOICE, routed_live_world
 from routedturns import DEEP
 
 DELAY: Final = 0.05
-"""Seconds that each server of the engine takes; the model itself takes none."""
+"""Seconds that each server of the engine takes. The model itself answers at once."""
 TOOL_SECONDS: Final = 1.0
 TURNS: Final = 5
 PHRASE: Final = "Let me think."
@@ -34,7 +34,7 @@ class LiveCase:
 
     @property
     def slow(self) -> bool:
-        """Whether the engine answers."""
+        """Whether the cascaded engine answers."""
         return "legend" in self.heard
 
 
@@ -47,7 +47,7 @@ LIVE_CASES: Final = (
 
 
 async def measure_live(case: LiveCase, first: list[float], answer: list[float]) -> None:
-    """Add milliseconds from the end of a turn to the first audio, and to that of the answer."""
+    """Add the milliseconds from the end of a turn to the first audio, and to the audio of the answer."""
 
     async def work(_: Any) -> dict[str, Any]:
         await asyncio.sleep(TOOL_SECONDS)
@@ -70,7 +70,7 @@ async def measure_live(case: LiveCase, first: list[float], answer: list[float]) 
         ):
             for number in range(TURNS + 1):
                 times = await _turn(client)
-                if number:  # in the first one connections are opened
+                if number:  # the first turn opens connections
                     first.append(times[0])
                     answer.append(times[1])
             assert world.metrics.routed == ({"ok": TURNS + 1} if case.slow else {})

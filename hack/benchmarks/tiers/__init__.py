@@ -1,1 +1,3 @@
-"""Latency tiers: the shipped rule on traces of tools that misbehave, replayed and live, and what a choice costs."""
+"""Latency tiers: the shipped rule on traces of misbehaving tools, simulated and live, and the cost of choosing a
+tier.
+"""

@@ -1,9 +1,9 @@
 """Costs of latency tiers: choosing one for a long transcript, and timing an attempt on the path of a call.
 
-The transcripts have 2,000 characters; in one there is no phrase, in the other there are many, as in what people say.
-The 100 phrases are those that ship first. The meter is `reports.samples`: one attempt begun and ended, the clock read
-by the caller. What the operator does with a sample (window, scores, health), and with each second in which nobody calls
-anything, is off the path of a call and stands beside it.
+The transcripts have 2,000 characters; one contains no phrase, the other many, like real speech. The 100 phrases are the
+first of the shipped ones. The meter is `reports.samples`: one attempt begun and ended, the clock read by the caller.
+The operator's work for a sample (window, scores, health), and for each second without a call, does not delay calls; it
+is reported separately.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TIERS: Final = (Tier(name="fast", max_latency_ms=500), Tier(name="deep", max_lat
 
 
 def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
-    """One choice for a transcript of these words; `every`: by all phrases that ship."""
+    """Choose a tier for a transcript of these words; with `every`, by all shipped phrases."""
     tiers = compile_rules([], [], {}).tiers
     if not every:
         shipped = [phrase for tier in tiers for phrase in words_of(tier)[0]][:PHRASES]
@@ -54,7 +54,7 @@ def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
 
 
 def metering() -> Callable[[], object]:
-    """One attempt, begun and ended in time."""
+    """Begin an attempt and end it in time."""
     log = SampleLog()
     log.set_late_ms(500.0)
     meter = log.meter(ServerKey("default", "shop"), "knot")
@@ -62,7 +62,7 @@ def metering() -> Callable[[], object]:
 
 
 def judging() -> Callable[[], object]:
-    """One sample taken by the operator; every fiftieth is late, so that the tool stays listed."""
+    """Have the operator process one sample. Every fiftieth is late, so that the tool stays listed."""
     record = ToolRecord(TIERS, Declaration(), now=0.0)
     samples = [Measured(str(n), 0.0, 800.0 if n % 50 == 0 else 100.0 + n, AttemptOutcome.OK) for n in range(1, 101)]
     endless = cycle(samples)
@@ -70,7 +70,7 @@ def judging() -> Callable[[], object]:
 
 
 def idling() -> Callable[[], object]:
-    """One round of decisions in a fleet of measured tools of which none was called since the last one."""
+    """Run one round of decisions for a fleet of measured tools, none of which was called since the last round."""
     ledger = Ledger(TIERS)
     for server in range(FLEET // TOOLS_OF_A_SERVER):
         shop = catalog(f"shop{server}", "http://127.0.0.1:1/mcp", [f"tool{n}" for n in range(TOOLS_OF_A_SERVER)])
@@ -85,7 +85,7 @@ def idling() -> Callable[[], object]:
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:
-    """Time of one run in microseconds, on average."""
+    """Average microseconds of one run."""
     begun = time.perf_counter()
     for _ in range(times):
         work()

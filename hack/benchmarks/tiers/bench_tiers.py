@@ -37,7 +37,7 @@ from tiers.traces import TRACES, Trace
 SEEDS: Final = 40
 OTHER_SEEDS: Final = 4
 QUICK_SEEDS: Final = 3
-"""Runs per round: of what ships, of what it is compared with, and of everything with --quick."""
+"""Seeds per round, for the product and its alternatives, with --quick."""
 QUICK_LIVE: Final = ("liar, one",)
 QUICK_CALLS: Final = 60
 PLOTS: Final = Path(__file__).resolve().parents[3] / "docs/configure/tiers"
@@ -51,12 +51,14 @@ BACK: Final = ("recovering, one", "recovering, four", "slow and back, one", "slo
 
 
 def run(settings: Settings) -> Report:
-    """One row per trace and policy; goals are those of p95 with probes. Tools that may not be probed have rows."""
+    """One row for each trace and policy. Goals are about p95 with probes. Tools that may not be probed have separate
+    rows.
+    """
     return live(settings) if settings.long else replay(settings)
 
 
 def live(settings: Settings) -> Report:
-    """The shipped product in real time. Raises Unmeasurable."""
+    """Measure the product in real time. Raises Unmeasurable."""
     if settings.realtime:
         become_realtime()
     report = Report("tiers, live")
@@ -77,7 +79,7 @@ def live(settings: Settings) -> Report:
 
 
 def replay(settings: Settings) -> Report:
-    """The rule in virtual time."""
+    """Measure the rule in virtual time."""
     report = Report("tiers")
     shipped: dict[str, list[Outcomes]] = {}
     for trace in TRACES.values():
@@ -108,12 +110,12 @@ def _plot(trace: Trace, compared: Mapping[str, Outcomes]) -> None:
 
 
 def replayed(trace: Trace, policy: Policy, channel: Channel, seeds: int) -> list[Outcomes]:
-    """Seeds 0 to `seeds` - 1."""
+    """Replay the seeds 0 to `seeds` - 1."""
     return [Replay(trace, seed, policy, channel).run() for seed in range(seeds)]
 
 
 def figures(outcomes: Sequence[Outcomes]) -> dict[str, Cell]:
-    """The columns of a row."""
+    """Columns of a row."""
     shifts = [each.late_per_shift for each in outcomes]
     demote = [seconds for each in outcomes for seconds in each.demote]
     recover = [seconds for each in outcomes for seconds in each.recover]
@@ -129,7 +131,7 @@ def figures(outcomes: Sequence[Outcomes]) -> dict[str, Cell]:
 
 
 def goals(outcomes_by_policy: dict[str, list[Outcomes]]) -> Iterable[Goal]:
-    """Goals of the product, each over the worst of its traces."""
+    """Goals of the product, each over its worst trace."""
     late = {name: [each.late_per_shift for each in outcomes_by_policy[name]] for name in SHIFTS}
     in_time = _means(outcomes_by_policy, lambda each: 100 * each.in_time)
     wrong = _means(outcomes_by_policy, lambda each: 100.0 * (each.wrong_hides > 0))
@@ -158,7 +160,7 @@ def _means(outcomes_by_policy: dict[str, list[Outcomes]], figure: Callable[[Outc
 
 
 def rank(values: Sequence[float], share: float) -> float:
-    """The nearest-rank quantile."""
+    """Quantile by the nearest-rank method."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 

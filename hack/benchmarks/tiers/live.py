@@ -28,16 +28,16 @@ from tiers.world import STARTUP_S, Served, served
 SEED: Final = 0
 POLICIES: Final = (NO_TIERS, DECLARED, P50, P95)
 AT_ONCE: Final = 6
-"""Traces, with every policy, that run side by side."""
+"""Maximum number of traces, each with every policy, that run at the same time."""
 STARTS_AT_ONCE: Final = 2
 IDLE_S: Final = 20.0
 LOOK_S: Final = 1.0
-"""Between two looks at the lists of all tiers."""
+"""Seconds between two requests of the lists of all tiers."""
 TRACES_LIVE: Final = tuple(name for name in TRACES if not name.startswith("grey"))
 
 
 class Beside:
-    """Runs that share a machine: they start one after the other, and begin their traces together."""
+    """Runs that share a machine. They start one after the other, but begin their traces together."""
 
     def __init__(self, runs: int) -> None:
         self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
@@ -46,23 +46,23 @@ class Beside:
 
 @dataclass
 class Found(Outcomes):
-    """Result of the shipped product on a trace under one policy. Late is measured by the agent's waiting."""
+    """Results of the shipped product on a trace under one policy. Lateness is measured by the agent's waiting time."""
 
     late_by_trace: int = 0
-    """Calls of tools that took longer than the limit by themselves: without the machine's noise and the gateway."""
+    """Calls whose tool alone took longer than the limit, without the gateway and the machine's other work."""
     unanswered: int = 0
-    """Calls that came to nothing at all; of a run that counts there are none."""
+    """Calls without any answer; must be 0 for a valid run."""
     tier_moves: dict[str, int] = field(default_factory=dict)
-    """Tier to how often a tool that misbehaves left it or came back."""
+    """Number of times that a misbehaving tool left or re-entered each tier."""
     tier_wrong: dict[str, int] = field(default_factory=dict)
-    """Tier to the hides of tools that fitted it at that moment."""
+    """Number of times that each tier hid a tool that fitted it at that moment."""
 
 
 class Run:
     """One policy on one trace."""
 
     def __init__(self, trace: Trace, policy: Policy, calls: int = CALLS, beside: Beside | None = None) -> None:
-        """`calls`: the first of them. `beside`: the runs that it begins together with."""
+        """`calls` are the draws of all calls. `beside` are the runs that begin their traces at the same time."""
         self._trace = trace
         self._policy = policy
         self._subjects = trace.tools()
@@ -76,7 +76,7 @@ class Run:
         self.figures = Found(subjects=len(self._open))
 
     async def measure(self) -> Found:
-        """All calls of the trace, from the moment on that all tools are listed."""
+        """Make all calls of the trace, after all tools are listed."""
         with tempfile.TemporaryDirectory() as folder:
             async with contextlib.AsyncExitStack() as stack:
                 world = served(Path(folder), self._subjects, self._draws, self._policy, self._now)
@@ -94,7 +94,7 @@ class Run:
         return self.figures
 
     def _now(self) -> float:
-        """Seconds since the begin of the trace; 0 before."""
+        """Seconds since the beginning of the trace; 0 before it."""
         return 0.0 if self._begun is None else time.monotonic() - self._begun
 
     async def _all_listed(self, where: Served) -> None:
@@ -109,7 +109,7 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def _watched(self, where: Served) -> AsyncIterator[None]:
-        """Look at the lists of all tiers meanwhile."""
+        """Observe the lists of all tiers within the context."""
         if self._policy.quantile is None:
             yield
             return
@@ -144,7 +144,7 @@ class Run:
         self._idle.append((time.monotonic(), wire))
 
     async def _wire(self, where: Served) -> Wire:
-        """One that was used a moment ago, before the gateway closes what is idle."""
+        """A recently used connection, which the gateway has not closed for idleness."""
         while self._idle:
             since, wire = self._idle.pop()
             if time.monotonic() - since < IDLE_S:
@@ -164,7 +164,7 @@ class Run:
             figures.late_while_bad += late and ill
 
     def _saw(self, tier: str, listed: Collection[str]) -> None:
-        """A list: what left it or came back since the last one."""
+        """Record a list: which tools left or re-entered it since the last one."""
         tools = self._lists[tier]
         for subject in self._subjects:
             hidden = subject.name not in listed
@@ -211,7 +211,7 @@ async def _side_by_side(names: Sequence[str], calls: int) -> dict[tuple[str, str
 
 
 def measured(names: Sequence[str] = TRACES_LIVE, calls: int = CALLS) -> Iterator[tuple[str, str, Found]]:
-    """Trace, policy and what was found. Raises Unmeasurable."""
+    """Trace, policy and results. Raises Unmeasurable."""
     for begin in range(0, len(names), AT_ONCE):
         for (name, policy), figures in asyncio.run(_side_by_side(names[begin : begin + AT_ONCE], calls)).items():
             if figures.calls != calls or figures.unanswered:
@@ -220,7 +220,7 @@ def measured(names: Sequence[str] = TRACES_LIVE, calls: int = CALLS) -> Iterator
 
 
 def columns(figures: Found) -> dict[str, Cell]:
-    """Columns that a live run adds to the figures of a replay."""
+    """Columns that a live run has in addition to those of a replay."""
     return {
         "late by the tools": figures.late_by_trace,
         "moves per tier": _per_tier(figures.tier_moves),

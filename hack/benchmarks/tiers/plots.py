@@ -1,4 +1,4 @@
-"""One trace as a picture: every call of the misbehaving tools, without tiers and with them. SVG, written by hand."""
+"""Draws a trace as SVG, without a library: every call of the misbehaving tools, without tiers and with them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS: Final = CALLS / PER_SECOND
 
 
 def draw(trace: Trace, runs: Mapping[str, Outcomes]) -> str:
-    """One panel per run, named; durations in milliseconds over seconds."""
+    """Draw one named panel per run: durations in milliseconds over seconds."""
     height = TOP + len(runs) * (PANEL + TOP)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"'
     parts = [
@@ -59,7 +59,7 @@ def _panel(name: str, outcomes: Outcomes, top: float, trace: Trace) -> list[str]
 
 
 def _hidden(outcomes: Outcomes) -> list[tuple[float, float]]:
-    """From when to when a tool was hidden."""
+    """Periods in which a tool was hidden."""
     begun: dict[str, float] = {}
     spans = []
     for at, tool, hidden in outcomes.hidden:

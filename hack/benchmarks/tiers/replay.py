@@ -33,21 +33,21 @@ class Policy:
 
     name: str
     quantile: str | None = None
-    """None: nothing that was measured counts."""
+    """Quantile by which tools are judged; None if measurements do not count."""
     declared: bool = True
     """Whether a declared duration counts."""
     probed: bool = True
-    """Whether tools declare `probe.arguments`; otherwise a hidden one is shown again by trials alone."""
+    """Whether tools declare `probe.arguments`; otherwise a hidden tool is shown again only by trials."""
     tier: str = FAST
-    """The tier that the agent is in."""
+    """Tier of the agent."""
 
     @property
     def limit_ms(self) -> float:
-        """Longest wait for a call that is in time."""
+        """Maximum duration of a call that is in time, in milliseconds."""
         return next(tier.max_latency_ms or 0.0 for tier in self.tiers() if tier.name == self.tier)
 
     def tiers(self) -> tuple[Tier, ...]:
-        """As they ship, `fast` by the policy's quantile."""
+        """The shipped tiers, with the policy's quantile for `fast`."""
         return (
             Tier(name=FAST, max_latency_ms=int(LIMIT_MS), quantile=self.quantile or "p95", default=True),
             Tier(name="standard", max_latency_ms=1500),
@@ -65,20 +65,20 @@ SLOWER: Final = tuple(
     for tier in ("standard", "deep")
     for name, quantile in ((f"no tiers, agent in {tier}", None), (f"measured, p95, agent in {tier}", "p95"))
 )
-"""An agent that may wait longer, on the same calls."""
+"""An agent in a slower tier, on the same calls."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """How fast news travel, in seconds."""
+    """Delays of reports and lists, in seconds."""
 
     urgent: bool = True
     every: float = 1.0
     notice: float = 0.025
-    """Until a call that has become late is noticed, on average."""
+    """Average delay until a late call is noticed."""
     apart: float = 0.1
     publish: float = 0.1
-    """From a decision to the lists of the gateways."""
+    """Delay from a decision until the gateways' lists change."""
 
 
 AS_SHIPPED: Final = Channel()
@@ -87,12 +87,12 @@ ONCE_A_SECOND: Final = Channel(urgent=False, publish=0.2)
 
 @dataclass
 class Outcomes:
-    """Result of one run. Times in seconds; None: did not happen."""
+    """Results of one run. Times in seconds; None if the event did not happen."""
 
     calls: int = 0
     late: int = 0
     late_while_bad: int = 0
-    """Late calls of the misbehaving tools between change and recovery."""
+    """Late calls of the misbehaving tools between the change and the recovery."""
     subjects: int = 0
     moves: int = 0
     wrong_hides: int = 0
@@ -100,9 +100,9 @@ class Outcomes:
     """Per misbehaving tool."""
     recover: list[float] = field(default_factory=list)
     timeline: list[tuple[float, float, bool]] = field(default_factory=list)
-    """Per call of a misbehaving tool: when, milliseconds, whether it was late."""
+    """For each call of a misbehaving tool: its time, its milliseconds, whether it was late."""
     hidden: list[tuple[float, str, bool]] = field(default_factory=list)
-    """When a misbehaving tool was hidden (True) or shown again."""
+    """Times at which a misbehaving tool was hidden (True) or shown again."""
 
     @property
     def in_time(self) -> float:
@@ -111,7 +111,7 @@ class Outcomes:
 
     @property
     def late_per_shift(self) -> float:
-        """Late calls per shift of one misbehaving tool."""
+        """Late calls of one misbehaving tool per shift."""
         return self.late_while_bad / self.subjects
 
 
@@ -162,7 +162,7 @@ class Replay:
         self.out = Outcomes(calls=len(self._draws), subjects=len(self._open))
 
     def run(self) -> Outcomes:
-        """All calls of the trace."""
+        """Run all calls of the trace."""
         for draw in self._draws:
             while self._tick <= draw.at:
                 self._report(self._tick)
@@ -197,7 +197,7 @@ class Replay:
         return change is not None and change <= at and (heal is None or at < heal)
 
     def _offer(self, at: float) -> tuple[list[int], list[float]]:
-        """The tools that the agent sees and their running weights; all of them where none is listed."""
+        """The tools that the agent sees, with cumulative weights; all tools if none is listed."""
         while len(self._visible) > 1 and self._visible[1][0] <= at:
             self._visible.pop(0)
         shown = self._visible[0][1]
@@ -218,7 +218,7 @@ class Replay:
         self._tick = min(self._tick, max(at, self._last_tick + self._channel.apart))
 
     def _report(self, now: float) -> None:
-        """The gateway tells, the operator decides, the lists follow."""
+        """Deliver the gateway's report, let the operator decide, and update the lists."""
         self._last_tick = now
         self._tick = now + self._channel.every
         attempts = []
@@ -242,7 +242,7 @@ class Replay:
             if attempt.probe and attempt.ms <= (self._records[attempt.tool].hidden_limit_ms() or 0.0):
                 self._next_probe[attempt.tool] = max(now + CONFIRM_S, self._account.free_at(str(attempt.tool)))
         before = list(self._shown)
-        for index in sorted(stirred):  # as the ledger does
+        for index in sorted(stirred):  # like the ledger
             record = self._records[index]
             record.decide(now)
             (self._restless.add if record.changes_with_time else self._restless.discard)(index)

@@ -37,12 +37,12 @@ class Served:
 
 
 class Tools:
-    """A server: each call of the agent names its place in the trace, which says how long it takes. Probes name none,
-    and take as long as chance says for that moment.
+    """A server. Each call of the agent names its index in the trace, which determines its duration. Probes name none;
+    their duration is drawn at random for that moment.
     """
 
     def __init__(self, subjects: Sequence[Subject], draws: Sequence[Draw], clock: Clock) -> None:
-        """`clock`: seconds since the begin of the trace."""
+        """`clock` returns the seconds since the beginning of the trace."""
         self._durations = {subject.name: subject.duration for subject in subjects}
         self._draws = draws
         self._clock = clock
@@ -51,7 +51,7 @@ class Tools:
         self.probes = 0
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        """Answer after the duration of the trace, or not at all."""
+        """Answer after the duration in the trace, or not at all."""
         if request.method == "tools/call":
             number = request.params.get("arguments", {}).get("n")
             ms, answered = self._durations[request.params["name"]].draw(*self._chance(number))
@@ -67,7 +67,7 @@ class Tools:
 
 
 def definition(subject: Subject) -> dict[str, Any]:
-    """As the tool's author writes it."""
+    """The definition as the tool's author writes it."""
     return {
         "name": subject.name,
         "inputSchema": {"type": "object"},
@@ -80,7 +80,7 @@ def definition(subject: Subject) -> dict[str, Any]:
 async def served(
     folder: Path, subjects: Sequence[Subject], draws: Sequence[Draw], policy: Policy, clock: Clock
 ) -> AsyncIterator[Served]:
-    """The tools that misbehave on one server, the others on another, and what shows them to an agent."""
+    """Run the misbehaving tools on one server, the others on another, and Fairlead in front of them."""
     async with contextlib.AsyncExitStack() as stack:
         urls = {}
         for server, misbehaves in (("ill", True), ("well", False)):
@@ -103,7 +103,7 @@ async def served(
 
 
 async def _read(stream: asyncio.StreamReader | None) -> None:
-    """Nobody listens to the events, and a full pipe would hold the process up."""
+    """Read and drop the events: a full pipe would block the process."""
     while stream is not None and await stream.read(1 << 16):
         pass
 
@@ -134,4 +134,4 @@ def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 STARTUP_S: Final = 60.0
-"""Until all tools are listed, on a machine that has other things to do."""
+"""Maximum seconds until all tools are listed, on a busy machine."""

@@ -23,17 +23,17 @@ from up.bench_wrappers import NPM, PYPI, START_SECONDS
 from upprocess import fairlead_up
 
 MOST: Final = 2.0
-"""Times that all servers may take, of what their installers take one after another."""
+"""Maximum ratio of the time for all servers to that of their installers one after the other."""
 FETCH_SECONDS: Final = 600.0
 
 
 def caches(folder: Path) -> dict[str, str]:
-    """Variables that name caches below a folder."""
+    """Environment variables that place caches below a folder."""
     return {"npm_config_cache": str(folder / "npm"), "UV_CACHE_DIR": str(folder / "uv")}
 
 
 def installed(folder: Path) -> float:
-    """Seconds in which the installers fetch all packages, one after another."""
+    """Seconds in which the installers download all packages, one after the other."""
     environment = {**os.environ, "PATH": search_path(os.environ), **caches(folder)}
     commands = [["npx", "-y", f"--package={words[0]}", "--", "true"] for words in NPM.values()]
     commands += [["uvx", "--from", words[0], "python", "-c", ""] for words in PYPI.values()]
@@ -47,7 +47,9 @@ def installed(folder: Path) -> float:
 
 
 async def started(folder: Path) -> tuple[float, float]:
-    """Seconds until the first and the last server are ready. Raises AssertionError where one does not become so."""
+    """Seconds until the first and the last server are ready. Raises AssertionError if a server does not become
+    ready.
+    """
     npm = {name: {"command": "npx", "args": ["-y", *words]} for name, words in NPM.items()}
     pypi = {name: {"command": "uvx", "args": words} for name, words in PYPI.items()}
     servers = {name: {**server, "env": caches(folder)} for name, server in {**npm, **pypi}.items()}

@@ -1,8 +1,8 @@
-"""Memory of real servers under `fairlead up`, with npx and uvx in front of them and without.
+"""Memory of real servers under `fairlead up`, with and without npx and uvx as their parent processes.
 
 Eleven servers of an `mcp.json`, in their newest versions from npm and PyPI, which are fetched before anything is
-measured. Counted is all that runs below `fairlead up`, once every server has listed its tools; RSS counts for each
-process what several share, PSS counts it once.
+measured. All processes below `fairlead up` are counted, after every server has listed its tools. RSS counts shared
+memory for each process, PSS counts it once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from upprocess import fairlead_up
 ROUNDS: Final = 3
 START_SECONDS: Final = 300.0
 REST_SECONDS: Final = 3.0
-"""After the last server is ready: what a start needs for a moment is not measured."""
+"""Seconds to wait after the last server is ready, so that memory needed only during the start is not measured."""
 MB: Final = 1e6
 
 NPM: Final = {
@@ -49,7 +49,7 @@ TARGETS: Final = ("npx and uvx in front", "alone")
 
 @dataclass(frozen=True)
 class Figures:
-    """One start of all servers; memory in MB, without `fairlead up` itself."""
+    """Results of one start of all servers; memory in MB, without `fairlead up` itself."""
 
     processes: int
     rss: float
@@ -66,7 +66,7 @@ def configuration(target: str) -> dict[str, object]:
 
 
 async def measured(target: str, folder: Path) -> Figures:
-    """Start all servers, and end them. Raises AssertionError where one does not become ready."""
+    """Start all servers, measure and end them. Raises AssertionError if a server does not become ready."""
     file = folder / "mcp.json"
     file.write_text(json.dumps(configuration(target)))
     begun = time.perf_counter()
@@ -90,7 +90,7 @@ def run(settings: Settings) -> Report:
     figures_by_target: dict[str, dict[int, Figures]] = {target: {} for target in TARGETS}
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as scratch:
         try:
-            asyncio.run(measured(TARGETS[1], Path(scratch)))  # fetches what is not there
+            asyncio.run(measured(TARGETS[1], Path(scratch)))  # downloads missing packages
             for number, target in interleaved(TARGETS, settings.rounds):
                 figures_by_target[target][number] = asyncio.run(measured(target, Path(scratch)))
         except AssertionError as error:

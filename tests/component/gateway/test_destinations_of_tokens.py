@@ -1,4 +1,4 @@
-"""Authors of servers who want callers' tokens, to call the gateway with them."""
+"""Servers whose authors try to obtain callers' tokens, in order to call the gateway with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of a server with `session: PerClient`: the process that has one lives for it, and is found again."""
+"""Tasks of a server with `session: PerClient`: the process with a task stays alive, and later requests reach it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
 
 
 async def test_tasks_of_a_modern_http_server_work_as_with_shared_sessions(tmp_path: Path) -> None:
-    """It has no sessions, so none ends with the call."""
+    """The server has no sessions, so the end of a call does not end one."""
     server = TaskServer()
     async with raw_server(server.handle) as raw, running(tmp_path, demo(raw.url, session="PerClient")) as gateway:
         task = await created(gateway)

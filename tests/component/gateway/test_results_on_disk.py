@@ -24,7 +24,7 @@ BOUNDS = Bounds(60, 4 * KIB, 8 * KIB)
 
 
 def files(folder: Path) -> bytes:
-    """Everything that the folder's files hold."""
+    """Content of all files in the folder."""
     return b"".join(path.read_bytes() for path in folder.iterdir())
 
 

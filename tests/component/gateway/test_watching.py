@@ -1,4 +1,4 @@
-"""Resources that clients watch, in each pairing of eras, and what is left of it when nobody does any more."""
+"""Resources that clients watch, for each pair of eras, and the end of the watches."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def result(content: str | None = "mine") -> dict[str, Any]:
 
 
 def without_id(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message as a client returns it that knows two members of `function_call`."""
+    """The message as returned by a client that supports only two members of `function_call`."""
     call = {name: message["function_call"][name] for name in ("name", "arguments")}
     return {**message, "function_call": call}
 

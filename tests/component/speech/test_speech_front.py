@@ -23,7 +23,7 @@ from waiting import eventually
 
 
 async def refused(url: str, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Status and error of a request that gets no session."""
+    """Status and error of a request for a session that is refused."""
     headers = {
         "connection": "Upgrade",
         "upgrade": "websocket",

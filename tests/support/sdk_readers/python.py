@@ -21,7 +21,7 @@ from typing import Any
 
 @asynccontextmanager
 async def connected(url: str, mode: Any) -> AsyncIterator[Any]:
-    """A session of the SDK that is installed."""
+    """A session of the installed SDK."""
     if version("mcp").startswith("1."):
         from mcp import ClientSession
         from mcp.client.streamable_http import streamablehttp_client  # type: ignore[attr-defined]  # of 1.x alone
@@ -37,7 +37,7 @@ async def connected(url: str, mode: Any) -> AsyncIterator[Any]:
 
 
 async def names(ask: Callable[[], Awaitable[Any]], *members: str) -> list[str] | str:
-    """Names of the entries of a list, whose member has one of these names."""
+    """Names of a list's entries. The list is in the first member that exists."""
     try:
         answer = await ask()
         return [entry.name for entry in next(getattr(answer, member) for member in members if hasattr(answer, member))]
@@ -56,7 +56,7 @@ async def lists(session: Any) -> dict[str, list[str] | str]:
 
 
 async def refusals(session: Any, tool: str, corpus: str) -> list[tuple[int, str]]:
-    """Indices and errors of the results that the SDK refused."""
+    """Indices and errors of the results that the SDK rejected."""
     refused = []
     for index, result in enumerate(json.loads(Path(corpus).read_text())):  # noqa: ASYNC240 - nothing else runs
         try:

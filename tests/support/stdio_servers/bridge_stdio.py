@@ -15,7 +15,7 @@ writing = threading.Lock()
 
 
 def pass_on(line: bytes) -> None:
-    """Post a message, and write what is answered."""
+    """Post a message, and write the answer."""
     message = json.loads(line)
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
     version = message.get("params", {}).get("_meta", {}).get("io.modelcontextprotocol/protocolVersion")
@@ -40,5 +40,5 @@ def pass_on(line: bytes) -> None:
 
 
 for received in sys.stdin.buffer:
-    # one may hold a stream for as long as it likes
+    # a stream may stay open for any time
     threading.Thread(target=pass_on, args=[received], daemon=True).start()

@@ -26,7 +26,7 @@ def text_of(name: str, uri: str) -> str:
 
 
 def entry_of(name: str) -> dict[str, Any]:
-    """The entry of the skill."""
+    """Entry of the skill."""
     files = []
     for uri in (SKILL, NOTES):
         data = text_of(name, uri).encode()
@@ -51,7 +51,7 @@ def answer(name: str, method: str, params: dict[str, Any]) -> dict[str, Any] | N
 
 
 def response(name: str, line: str | bytes) -> dict[str, Any] | None:
-    """The response to a message; None where it wants none."""
+    """Response to a message; None for no response."""
     request = json.loads(line)
     if "id" not in request or "method" not in request:
         return None

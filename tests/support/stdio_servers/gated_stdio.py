@@ -23,7 +23,7 @@ PARAMS = {
 }
 declared: dict[str, Any] = {}
 waiting: list[dict[str, Any]] = []
-"""Messages that came before the answer to a question."""
+"""Messages that arrived before the answer to a question."""
 
 
 def send(message: dict[str, Any]) -> None:
@@ -40,7 +40,7 @@ def read() -> dict[str, Any]:
 
 
 def ask(method: str) -> str:
-    """Answer of the client to a question."""
+    """The client's answer to a question."""
     send({"id": "question", "method": method, "params": PARAMS.get(method, {})})
     while (message := read()).get("id") != "question" or "method" in message:
         waiting.append(message)

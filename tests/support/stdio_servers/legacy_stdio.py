@@ -25,7 +25,9 @@ def send(message: object) -> None:
 
 
 class Server:
-    """Its memory: whether it was initialized, the methods seen, and the calls whose answers wait for others."""
+    """State of the server: whether it is initialized, the received methods, and the calls whose answers wait for
+    others.
+    """
 
     def __init__(self) -> None:
         self.ready = False
@@ -105,5 +107,5 @@ if __name__ == "__main__":
         try:
             message = json.loads(line)
         except ValueError:
-            continue  # as the SDKs do
+            continue  # like the SDKs
         server.take(message)

@@ -29,7 +29,7 @@ class _Task(RequestParams):
 
 
 class Tasks(Extension):
-    """SEP-2663, as far as this server needs it: the SDK has the frame of an extension and not this one."""
+    """SEP-2663 as far as this server needs it: the SDK supports extensions in general, but not this one."""
 
     identifier = TASKS
 
@@ -52,7 +52,7 @@ class Tasks(Extension):
         if params.name not in ("job", "must") or not declared:
             return await call_next(ctx)
         given = params.arguments or {}
-        ident = f"t{len(self._tasks) + 1}"  # easy to guess, and each process has such a task
+        ident = f"t{len(self._tasks) + 1}"  # easy to guess; each process has such a task
         task = {"taskId": ident, "status": "working", "ttlMs": given.get("ttlMs"), "pollIntervalMs": 1, **TIMES}
         self._tasks[ident] = task
         self._until[ident] = given.get("until", "")

@@ -13,7 +13,7 @@ DONE = {"content": [{"type": "text", "text": "done"}], "isError": False}
 
 
 class Missing(Exception):
-    """The client does not declare tasks."""
+    """The client does not declare the tasks extension."""
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def response(line: str | bytes) -> dict[str, Any] | None:
-    """The response to a message; None where it wants none."""
+    """Response to a message; None for no response."""
     request = json.loads(line)
     if "id" not in request:
         return None

@@ -11,7 +11,7 @@ from fairlead_api.slices import finish
 
 
 class Tool:
-    """One that notes how often somebody looks at its definition."""
+    """A tool that records how often its definition is read."""
 
     categories: tuple[str, ...] = ()
 

@@ -22,7 +22,7 @@ def read(content: Any, file: str = "/etc/mcp.json", **environ: str) -> Configura
 
 
 def only(entry: dict[str, Any], file: str = "/etc/mcp.json", **environ: str) -> tuple[list[str] | None, Any]:
-    """Command and credential of the one server of an entry, about which there is nothing to say."""
+    """Command and credential of the only server of an entry, for which no problems are reported."""
     configuration = read({"mcpServers": {"a": entry}}, file, **environ)
     assert (configuration.problems, configuration.remarks) == ([], [])
     (declared,) = configuration.servers

@@ -1,7 +1,7 @@
 """Another proxy as the benchmark sees it: how it is installed, started, and called.
 
-Each has a virtual environment (or folder) of its own below the user's cache, made at the first time; nothing of it is a
-dependency of ours.
+Each has a separate virtual environment (or folder) below the user's cache, which is created at the first use. None of
+it is a dependency of Fairlead.
 """
 
 from __future__ import annotations

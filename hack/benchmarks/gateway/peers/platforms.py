@@ -1,6 +1,5 @@
-"""LiteLLM and ContextForge: proxies that know users, and ask for a key where the others ask for nothing.
-
-Keys are made again for each run; all that they store is in the run's scratch folder.
+"""LiteLLM and ContextForge: proxies with users, which require a key, unlike the others. Keys are created for each run;
+all stored data is in the run's scratch folder.
 """
 
 from __future__ import annotations

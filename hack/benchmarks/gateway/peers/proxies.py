@@ -1,4 +1,4 @@
-"""Other proxies in front of the same upstream, or why one is not there."""
+"""Other proxies in front of the same upstream, or the reason why one is not available."""
 
 from __future__ import annotations
 

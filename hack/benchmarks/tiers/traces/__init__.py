@@ -24,7 +24,7 @@ CALLS: Final = 2000
 PER_SECOND: Final = 5.0
 LIMIT_MS: Final = 500.0
 MAX_LATE: Final = 0.05
-"""Share of late calls up to which a tool fits a tier that is judged by p95."""
+"""Maximum share of late calls of a tool that fits a tier judged by p95."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Draw:
 
     at: float
     pick: float
-    """0 to 1: which of the listed tools."""
+    """Number from 0 to 1 that selects one of the listed tools."""
     spread: float
-    """Normal: how far from its median."""
+    """Normally distributed deviation from the tool's median."""
     side: float
-    """0 to 1: which of two speeds."""
+    """Number from 0 to 1 that selects one of two speeds."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,19 @@ class Subject:
 
 @dataclass(frozen=True)
 class Trace:
-    """How one or more of the tools misbehave."""
+    """Behavior of one or more misbehaving tools."""
 
     name: str
     load: str
     duration: Callable[[], Duration]
     declared_ms: int = 150
     change: float | None = None
-    """When the tools cease to fit; None: never."""
+    """Time at which the tools cease to fit; None for never."""
     heal: float | None = None
-    """When they fit again."""
+    """Time at which they fit again."""
 
     def tools(self) -> list[Subject]:
-        """In order of popularity; names sort alike."""
+        """Names in order of popularity, which is also their alphabetical order."""
         count, bad = {"one": (20, {0}), "four": (20, {0, 3, 7, 15}), "hot": (2, {0})}[self.load]
         return [
             Subject(f"tool{index:02}", self.duration(), self.declared_ms, self._weight(index), misbehaves=True)
@@ -81,7 +81,7 @@ class Trace:
         return others if index else first
 
     def draws(self, seed: int, calls: int = CALLS) -> list[Draw]:
-        """The calls of one run."""
+        """Draws of all calls of one run."""
         rng, at = random.Random(f"{self.name}/{seed}"), 0.0
         all_draws = []
         for _ in range(calls):

@@ -1,4 +1,4 @@
-"""How long a tool takes, as a function of time and of what chance drew. Durations in milliseconds, times in seconds."""
+"""Durations of tool calls as functions of time and random draws. Durations in milliseconds, times in seconds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class Duration(Protocol):
     """One tool's behavior."""
 
     def draw(self, at: float, spread: float, side: float) -> tuple[float, bool]:
-        """How long a call takes that is made at `at`, and whether it is answered at all."""
+        """Duration of a call at `at`, and whether it is answered at all."""
         ...
 
     def late(self, at: float, limit_ms: float) -> float:
-        """The true share of calls that take longer than the limit at that time."""
+        """Exact share of calls at that time that take longer than the limit."""
         ...
 
 
 class LogNormal:
-    """Around a median that may move with time."""
+    """Log-normal, around a median that may change with time."""
 
     def __init__(self, median: float | Callable[[float], float], sigma: float) -> None:
         self._median = median if callable(median) else (lambda at: median)
@@ -51,7 +51,7 @@ class Mix:
 
 
 class Silence:
-    """Never answers; given up after two seconds."""
+    """Never answers; the client gives up after two seconds."""
 
     def draw(self, at: float, spread: float, side: float) -> tuple[float, bool]:
         """See Duration."""
@@ -63,7 +63,7 @@ class Silence:
 
 
 class Phases:
-    """One behavior after another: `(from, behavior)`, the first from 0."""
+    """Consecutive behaviors as `(from, behavior)`, the first from 0."""
 
     def __init__(self, *phases: tuple[float, Duration]) -> None:
         self._phases = phases
@@ -81,10 +81,10 @@ class Phases:
 
 
 def fixed_ratio(ratio: float, limit_ms: float, sigma: float = 0.5) -> LogNormal:
-    """Log-normal, its p95 at `ratio` of the limit."""
+    """Log-normal with a p95 of `ratio` times the limit."""
     return LogNormal(ratio * limit_ms / math.exp(1.6449 * sigma), sigma)
 
 
 def ramp(low: float, high: float, begin: float, end: float) -> Callable[[float], float]:
-    """`low` until `begin`, `high` from `end` on, a straight line between."""
+    """`low` until `begin`, `high` from `end` on, linear between them."""
     return lambda at: low + (high - low) * min(1.0, max(0.0, (at - begin) / (end - begin)))
