@@ -61,17 +61,17 @@ class ChangedDocuments:
 
     async def _look_at_all(self) -> None:
         readers = self._readers()
-        self._versions = {place: version for place, version in self._versions.items() if place in readers}
-        for place, keys in readers.items():
+        self._versions = {reference: version for reference, version in self._versions.items() if reference in readers}
+        for reference, keys in readers.items():
             try:
-                metadata = await self._kube.metadata(CONFIG_MAPS, place.namespace, place.name)
+                metadata = await self._kube.metadata(CONFIG_MAPS, reference.namespace, reference.name)
                 version = f"{metadata.get('uid', '')}:{metadata.get('resourceVersion', '')}"
             except NotFound:
                 version = ""
             except ApiError:
                 continue  # the discovery reports it
-            if self._versions.setdefault(place, version) != version:
-                self._versions[place] = version
+            if self._versions.setdefault(reference, version) != version:
+                self._versions[reference] = version
                 for key in keys:
                     self._changed(key)
             await asyncio.sleep(REQUEST_SECONDS)

@@ -130,7 +130,7 @@ def test_faults_of_a_policy_are_named(what: str) -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_rules_that_compare_hints_of_untrusted_servers_are_named(trusted: bool) -> None:
+def test_policy_rules_that_compare_hints_of_untrusted_servers_are_named(trusted: bool) -> None:
     hinted = tool("read", annotations={"readOnlyHint": True, "destructiveHint": False, "title": "Read"})
     web = catalog("web", "http://w", [hinted, "put"], namespace="n", trust_annotations=trusted)
     file = catalog("file", "http://f", ["get"], namespace="n")
@@ -144,7 +144,7 @@ def test_rules_that_compare_hints_of_untrusted_servers_are_named(trusted: bool) 
     assert "rules[1].annotations: hints of web do not count" in review.partially_invalid.message
 
 
-def test_untrusted_hints_that_change_no_match_are_no_fault() -> None:
+def test_policy_rules_that_untrusted_hints_would_not_change_are_not_named() -> None:
     hinted = tool("drop", annotations={"destructiveHint": True})
     web = catalog("web", "http://w", [hinted], namespace="n")
     assert look(policy("p", deny("*", annotations={"destructiveHint": True})), catalogs=[web]).warnings == ()
