@@ -213,6 +213,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.DEFAULT_TAKEN,
         Cause.NOTHING_SELECTED,
         Cause.RULES_MATCH_NOTHING,
+        Cause.HINTS_NOT_TRUSTED,
         Cause.PINS_MATCH_NOTHING,
         Cause.DEFAULT_BEYOND_MAX,
         Cause.CONFLICTED,

@@ -59,6 +59,7 @@ def make_sign_ins(
         site=SignInSite(base, local, settings.console.enabled),
         store=shared.grants,
         consents=lambda key: registry().consent(key),
+        needed=lambda key: registry().needs_grants(key),
         everywhere=lambda: registry().consents(),
         credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
         replaced=lambda key, person: registry().forget(key, person),

@@ -213,9 +213,13 @@ class Kube:
 
     async def labels(self, kind: Kind, namespace: str | None, name: str) -> Mapping[str, str]:
         """Labels of an object, by reading its metadata only. Raises NotFound."""
+        return (await self.metadata(kind, namespace, name)).get("labels") or {}
+
+    async def metadata(self, kind: Kind, namespace: str | None, name: str) -> Json:
+        """Metadata of an object, without its content. Raises NotFound."""
         what, path = f"get {kind.display_name(namespace, name)}", kind.path(namespace, name)
         answer = await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
-        return _decode(answer, Json, what).get("metadata", {}).get("labels") or {}
+        return _decode(answer, Json, what).get("metadata") or {}
 
     async def allows(
         self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""

@@ -46,6 +46,7 @@ from fairlead_operator.handlers import handlers
 from fairlead_operator.heap import keep_trimmed
 from fairlead_operator.kopfthread import KopfThread
 from fairlead_operator.kube.api_documents import ConfigMapDocuments
+from fairlead_operator.kube.changed_documents import ChangedDocuments
 from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
@@ -337,6 +338,7 @@ class _Leadership:
             resync=EVENTS_RESYNC_SECONDS,
             random=self._random,
         )
+        changed_documents = ChangedDocuments(self._kube, self.declarations.servers, self.controller.reconciler.recheck)
         others = (Informer(self._kube, *scope, random=self._random) for scope in self._scopes())
         informers = [*fairlead_informers.values(), *others]
 
@@ -359,6 +361,7 @@ class _Leadership:
             group.create_task(feed.run(), name="kopf")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
+            group.create_task(changed_documents.run(), name="changed documents")
             group.create_task(keep_trimmed(), name="heap")
             group.create_task(self._keep_tiers(), name="first tiers")
             if self.enforcement is not None:

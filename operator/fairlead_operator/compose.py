@@ -153,7 +153,7 @@ def compose(
             queue.add(key)
         reconciler.take_listings(report.listings)
         for doubt in report.doubts:
-            reconciler.recheck_unreachable(ServerKey(doubt.namespace, doubt.server))
+            reconciler.recheck(ServerKey(doubt.namespace, doubt.server))
 
     puller = (
         Puller(world.gateways, on_report, poll_observer=telemetry.count_poll, rng=clocks.rng)

@@ -232,8 +232,8 @@ class Reconciler:
             else:
                 self._discoverer.take_listing(*taken)
 
-    def recheck_unreachable(self, key: ServerKey) -> None:
-        """Discover the server soon, because a gateway could not reach it."""
+    def recheck(self, key: ServerKey) -> None:
+        """Discover the server soon, because a gateway could not reach it, or its OpenAPI document was changed."""
         self._discoverer.discover_promptly(key)
 
     async def reconcile(self, key: ServerKey) -> Outcome:

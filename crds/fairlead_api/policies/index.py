@@ -221,10 +221,21 @@ class ToolIndex:
         self._true = true
 
 
+def hints_alone(definition: bytes) -> bytes:
+    """A definition that has nothing but a tool's hints: `{"annotations": …}`, or `{}` if it has none."""
+    annotations = _annotations(definition)
+    hints = {hint: value for hint in WORST if isinstance(value := annotations.get(hint), bool)}
+    return msgspec.json.encode({"annotations": hints}) if hints else b"{}"
+
+
 def _hints(tool: Listed, trusted: bool) -> Mapping[str, object]:
-    if not trusted or b"Hint" not in bytes(tool.definition):
+    return _annotations(bytes(tool.definition)) if trusted else {}
+
+
+def _annotations(definition: bytes) -> Mapping[str, object]:
+    if b"Hint" not in definition:
         return {}
     try:
-        return _annotated(tool.definition).annotations or {}
+        return _annotated(definition).annotations or {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}

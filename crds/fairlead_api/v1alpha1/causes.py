@@ -38,6 +38,7 @@ class Cause(StrEnum):
     NOTHING_SELECTED = "NothingSelected"
     PATTERNS_MATCH_NOTHING = "PatternsMatchNothing"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
+    HINTS_NOT_TRUSTED = "HintsNotTrusted"
     PINS_MATCH_NOTHING = "PinsMatchNothing"
     DEFAULT_BEYOND_MAX = "DefaultBeyondMax"
     CONFLICTED = "Conflicted"
@@ -228,6 +229,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.RULE_INVALID,
             Cause.UNKNOWN_KEYWORD,
             Cause.DEFAULT_BEYOND_MAX,
+            Cause.HINTS_NOT_TRUSTED,
             Cause.NOT_SUPPORTED_HERE,
             Cause.INVALID_URL,
             Cause.INVALID_HEADER,

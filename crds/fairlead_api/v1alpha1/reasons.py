@@ -85,6 +85,14 @@ _PARTIALLY_INVALID: Final = {
         "Correct the patterns, which are about operation ids, tags and METHOD /path, in upper and lower case as the "
         "document has them; fairlead openapi check lists the operations.",
     ),
+    Cause.HINTS_NOT_TRUSTED: CauseExplanation(
+        "True",
+        "Rules with annotations match other tools than the hints that servers list would, because these servers are "
+        "not trusted with annotations: MCP's defaults apply to their tools (not read-only, destructive, not "
+        "idempotent, open world).",
+        "If you trust the hints of the servers that the message names, set trustAnnotations: true in their McpServers; "
+        "else name the tools in the rules.",
+    ),
     Cause.RULES_MATCH_NOTHING: CauseExplanation(
         "True",
         "Some rules match no tool; status.unmatchedRules names them.",

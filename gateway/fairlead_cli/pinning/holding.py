@@ -55,10 +55,11 @@ def location_of(state_dir: Path | None, kubeconfig: str, namespace: str | None, 
     if url:
         return url
     with needs("operator"):
-        from fairlead_cli.up.folders import running_folders
+        from fairlead_cli.up.folders import running_folders, running_urls
     folders = running_folders(os.environ)
     if len(folders) > 1:
-        raise Failure("several `fairlead up` are running: choose one with --url")
+        choices = " or ".join(f"--url {url}" for url in running_urls(folders)) or "--url"
+        raise Failure(f"several `fairlead up` are running: choose one with {choices}")
     if not folders and not _may_have_cluster(os.environ):
         raise Failure(
             "no `fairlead up` of this user is running, and no kubeconfig was found: give the gateway's --url, a "

@@ -38,7 +38,7 @@ from fairlead_cli.browsing import open_in_browser
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
-from fairlead_cli.up.folders import folders, grants_folder
+from fairlead_cli.up.folders import folders, grants_folder, store_url
 from fairlead_cli.up.found_configurations import own_files
 from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.given_servers import WithServers
@@ -191,6 +191,7 @@ async def _serve(
         await _prepare(local_operator, where)
         await _start(gateway, options)
         addresses = _addresses(options, gateway, model.model, token)
+        store_url(where.documents.parent, addresses.mcp)
         NAMED_URL.set("" if addresses.mcp == DEFAULT_URL else addresses.mcp)
         display.show_addresses(addresses)
         for key in local_operator.declared:

@@ -12,8 +12,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _PREFIX: Final = "fairlead-up-"
 _LOCK: Final = ".lock"
 _GRANTS: Final = "grants"
+_URL: Final = "url"
+_MAX_URL_BYTES: Final = 1024
 
 
 def package_cache(environ: Mapping[str, str]) -> Path:
@@ -96,6 +98,23 @@ def running_folders(environ: Mapping[str, str]) -> list[Path]:
         except OSError:
             continue
     return folders
+
+
+def store_url(root: Path, url: str) -> None:
+    """Store the MCP URL of a run in its folder, so that other commands can name the run. On a full disk, they name no
+    URL of this run.
+    """
+    with suppress(OSError):
+        (root / _URL).write_text(url)
+
+
+def running_urls(roots: Iterable[Path]) -> list[str]:
+    """The MCP URLs of the runs with these folders; a run that is still starting has none."""
+    urls = []
+    for root in roots:
+        with suppress(OSError, UnicodeDecodeError), (root / _URL).open() as file:
+            urls.append(file.read(_MAX_URL_BYTES))
+    return [url for url in urls if url]
 
 
 def _runtime_directory(environ: Mapping[str, str]) -> Path:

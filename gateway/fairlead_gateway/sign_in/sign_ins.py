@@ -63,6 +63,8 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     """Grants that users made; None if none can be stored."""
     consents: Callable[[ServerKey], ServerConsent | None]
     """The consent flow or key entry of a server; None if users do not sign in to it."""
+    needed: Callable[[ServerKey], bool]
+    """Whether calls of a server need a grant of each user, also if none can be stored."""
     everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
     """Consent flows and key entries of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
@@ -110,8 +112,13 @@ class SignIns(SignInLinks, SignInWait):
         return self.site.link(server, pending.id)
 
     def wanted_by(self, server: ServerKey) -> bool:
-        """Whether a server requires users to sign in."""
+        """Whether a server requires users to sign in, and the gateway can store their grants."""
         return self._services.consents(server) is not None
+
+    def require_store(self, server: ServerKey) -> None:
+        """Raises GrantFailed if a server requires users to sign in, but the gateway cannot store their grants."""
+        if self._services.store is None and self._services.needed(server):
+            raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
 
     def address_of(self, server: ServerKey) -> str:
         """Where calls of a server go: a URL or its program. Raises GrantFailed if users do not sign in to it."""

@@ -182,6 +182,11 @@ class Registry:
         entry = self._entries.get(key)
         return None if entry is None else entry.connection.consent
 
+    def needs_grants(self, key: ServerKey) -> bool:
+        """Whether calls of a server need a grant of each user, also where the gateway cannot store grants."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.config.oauth is not None and entry.config.oauth.of_person
+
     def consents(self) -> dict[ServerKey, ServerConsent]:
         """All servers that users sign in to."""
         return {

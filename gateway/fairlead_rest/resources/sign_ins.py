@@ -65,6 +65,10 @@ def router(context: RestContext) -> APIRouter:
     def named(request: Request, server: str) -> tuple[Identity, ServerKey]:
         catalog = context.catalog(request)
         key = find_server(catalog, server).key
+        try:
+            context.sign_ins.require_store(key)
+        except GrantFailed as error:
+            raise _problem(error) from error
         if not context.sign_ins.wanted_by(key):
             entry = next((each for each in catalog.unready_servers() if each.key == key), None)
             if entry is not None:  # it has never answered, so that is not known

@@ -58,6 +58,8 @@ class TierSeeder:
         self._kube = kube
         self._tiers = tiers
         self._optional = optional
+        self._forbidden = False
+        """Whether the warning about LatencyTiers that may not be read was logged."""
 
     async def run(self) -> bool:
         """Run `seed` until the API server answers; return whether LatencyTiers may be read."""
@@ -75,11 +77,13 @@ class TierSeeder:
         except Forbidden:
             if not self._optional:
                 raise
-            logger.warning(
-                "the operator may not read LatencyTiers, which are cluster-scoped, so the tiers are those of "
-                "FAIRLEAD_TIERS, else the default ones. To use LatencyTiers, set rbac.latencyTiers of the chart; "
-                "without the chart, grant the rights in operator/rbac.yaml and restart the operator"
-            )
+            if not self._forbidden:
+                logger.warning(
+                    "the operator may not read LatencyTiers, which are cluster-scoped, so the tiers are those of "
+                    "FAIRLEAD_TIERS, else the default ones. To use LatencyTiers, set rbac.latencyTiers of the chart; "
+                    "without the chart, grant the rights in operator/rbac.yaml and restart the operator"
+                )
+            self._forbidden = True
             return False
         marked = [item["metadata"]["name"] for item in existing if is_incomplete(item)]
         if marked or not existing:

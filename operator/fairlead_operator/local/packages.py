@@ -46,7 +46,9 @@ FIRST_RETRY: Final = 5.0
 FIRST_RETRY_OTHERWISE: Final = 60.0
 """Seconds until the first retry after any other failure; doubles with each failure."""
 LAST_RETRY: Final = 300.0
-"""Maximum seconds until a retry."""
+"""Maximum seconds until a retry after a network failure."""
+LAST_RETRY_OTHERWISE: Final = 3600.0
+"""Maximum seconds until a retry after any other failure: a script of the package may need much CPU each time."""
 _MARKER: Final = ".fairlead-installed"
 """Name of the empty file that marks a package's folder as complete."""
 _KEPT_LINES: Final = 60
@@ -176,8 +178,8 @@ class PackageStore:
                     started = await self._attempt(package, entry)
             except (InstallFailed, OSError) as error:
                 network = isinstance(error, InstallFailed) and error.network
-                first = FIRST_RETRY if network else FIRST_RETRY_OTHERWISE
-                pause = min(first * 2**failures, LAST_RETRY) * (0.75 + self._jitter() / 2)
+                first, last = (FIRST_RETRY, LAST_RETRY) if network else (FIRST_RETRY_OTHERWISE, LAST_RETRY_OTHERWISE)
+                pause = min(first * 2 ** min(failures, 16), last) * (0.75 + self._jitter() / 2)
                 failures += 1
                 self._set_state(package, entry, Failed(str(error), pause, network))
                 await asyncio.sleep(pause)

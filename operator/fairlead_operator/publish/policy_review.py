@@ -15,7 +15,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rules
 from fairlead_api.meta import ServerKey
-from fairlead_api.policies.index import IndexedServer, ToolIndex
+from fairlead_api.policies.index import IndexedServer, ToolIndex, hints_alone
 from fairlead_api.policies.merge import ALLOW, DENY, selected_by, selects
 from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
 from fairlead_api.v1alpha1.causes import Cause
@@ -80,18 +80,17 @@ class SelectableTool(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     categories: tuple[str, ...]
     definition: bytes
-    """The definition, for its annotations; `{}` if the server's annotations are not trusted."""
+    """The definition's hints alone: `{"annotations": …}`, or `{}`."""
 
 
 def selectable(catalog: Catalog) -> IndexedServer:
     """A server's tools for the review of policies, which takes far less memory than the whole catalog."""
-    trusted = catalog.trust_annotations
     tools = tuple(
-        SelectableTool(tool.name, tool.tags, tool.categories, bytes(tool.shown_definition) if trusted else b"{}")
+        SelectableTool(tool.name, tool.tags, tool.categories, hints_alone(bytes(tool.shown_definition)))
         for tool in catalog.tools
         if tool.enabled
     )
-    return IndexedServer(catalog.name, tools, trusted)
+    return IndexedServer(catalog.name, tools, catalog.trust_annotations)
 
 
 @dataclass
@@ -108,6 +107,10 @@ class _Space:
     def index(self) -> ToolIndex:
         """Index of the listed tools, by which rules are matched."""
         return ToolIndex(selectable for _, selectable in sorted(self.listed.items()))
+
+    def trusting_index(self) -> ToolIndex:
+        """Like `index`, as if every server were trusted with annotations."""
+        return ToolIndex(msgspec.structs.replace(server, trusted=True) for _, server in sorted(self.listed.items()))
 
 
 def review(
@@ -134,13 +137,17 @@ def review(
     reviews = {}
     for namespace, space in spaces.items():
         index = space.index()
+        compares = any(rule.annotations for policy in space.policies for rule in policy.rules)
+        trusting = space.trusting_index() if compares and not all(s.trusted for s in space.listed.values()) else index
         for policy in space.policies:
-            reviews[ServerKey(namespace, policy.name)] = _review(policy, space, index, tiers)
+            reviews[ServerKey(namespace, policy.name)] = _review(policy, space, index, trusting, tiers)
     return reviews
 
 
-def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str, float]) -> Review:
-    """Review one policy. `tiers` are the limits of the existing tiers in milliseconds, by name."""
+def _review(policy: Policy, space: _Space, index: ToolIndex, trusting: ToolIndex, tiers: Mapping[str, float]) -> Review:
+    """Review one policy. `tiers` are the limits of the existing tiers in milliseconds, by name; `trusting` is the index
+    with every server trusted.
+    """
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
@@ -157,7 +164,12 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
         unlisted[:MOST_UNLISTED] if complete else None,
         conflicts,
         _partially_invalid(
-            policy, selected, () if unlisted else unmatched, () if unlisted else _idle_pins(policy, index, reach), tiers
+            policy,
+            selected,
+            () if unlisted else unmatched,
+            () if unlisted else _idle_pins(policy, index, reach),
+            _untrusted_hints(policy, index, trusting, reach),
+            tiers,
         ),  # what matches nothing is reported only after all servers have listed their tools
     )
 
@@ -167,6 +179,7 @@ def _partially_invalid(
     selected: Sequence[str],
     unmatched: Sequence[str],
     idle_pins: Sequence[str],
+    untrusted_hints: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
     """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is that of the
@@ -203,6 +216,7 @@ def _partially_invalid(
     if default is not None and most is not None and tiers.get(default, 0) > tiers.get(most, float("inf")):
         sentence = f"tiers.default: LatencyTier {default} is slower than {most}, tiers.max, so {most} applies instead"
         faults_by_cause.append((Cause.DEFAULT_BEYOND_MAX, sentence))
+    faults_by_cause += [(Cause.HINTS_NOT_TRUSTED, sentence) for sentence in untrusted_hints]
     if not selected:
         faults_by_cause.append((Cause.NOTHING_SELECTED, "the policy selects no McpServer of its namespace"))
     elif unmatched:
@@ -217,6 +231,22 @@ def _partially_invalid(
         if faults_by_cause
         else None
     )
+
+
+def _untrusted_hints(policy: Policy, index: ToolIndex, trusting: ToolIndex, reach: int) -> tuple[str, ...]:
+    """A sentence per rule that would match other tools if the hints of all selected servers counted."""
+    if trusting is index:
+        return ()
+    sentences = []
+    for number, rule in enumerate(policy.rules):
+        if rule.annotations and (bits := (index.matching(rule) ^ trusting.matching(rule)) & reach):
+            servers = sorted({server for server, _ in index.select(bits, index.refs)})
+            more = f" and {len(servers) - _EXAMPLES} more" if len(servers) > _EXAMPLES else ""
+            sentences.append(
+                f"rules[{rule.label(number)}].annotations: hints of {', '.join(servers[:_EXAMPLES])}{more} do not "
+                "count without trustAnnotations: true; MCP's defaults apply instead"
+            )
+    return tuple(sentences)
 
 
 def _idle_pins(policy: Policy, index: ToolIndex, reach: int) -> tuple[str, ...]:

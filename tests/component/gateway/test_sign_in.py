@@ -362,6 +362,14 @@ async def test_login_at_a_server_without_sign_in_says_so(tmp_path: Path, server:
         assert failed.value.code == code
 
 
+async def test_login_at_a_gateway_without_a_store_says_what_a_call_says(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server, grants_directory=None) as gateway:
+        refusal = (await called(gateway)).message["result"]["content"][0]["text"]
+        assert "the gateway has no store for grants: set FAIRLEAD_GRANTS" in refusal
+        with pytest.raises(Failure, match="the gateway has no store for grants: set FAIRLEAD_GRANTS"):
+            await asyncio.to_thread(run_login, at(gateway), "linear", Output.table, browser=False)
+
+
 async def test_login_at_a_server_that_never_answered_says_so(tmp_path: Path) -> None:
     dead = ServerEntry(namespace="default", name="dead", state="failed", cause="ConnectionRefused")
     async with running(tmp_path, Servers(servers=(dead,)), environment="local") as gateway:

@@ -197,6 +197,17 @@ async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what
     assert "set spec.default of the tier to false" in caplog.text
 
 
+async def test_tiers_that_may_not_be_read_are_logged_once(alone: World, caplog: pytest.LogCaptureFixture) -> None:
+    nobody = alone.plane.kubeconfig_for("nobody", ["system:authenticated"])
+    kube = Kube.connect(await configuration_of(alone.plane, str(nobody)))
+    seeder = TierSeeder(kube, DEFAULT_TIERS, optional=True)
+    try:
+        assert [await seeder.seed() for _ in range(3)] == [False] * 3
+    finally:
+        await kube.aclose()
+    assert caplog.text.count("may not read LatencyTiers") == 1
+
+
 async def test_tiers_that_were_all_deleted_are_created_again_without_a_restart(alone: World) -> None:
     async with running(alone):
         await alone.until("all three", lambda: in_force(alone) == {"fast", "standard", "deep"})

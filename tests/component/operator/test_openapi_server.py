@@ -17,6 +17,7 @@ from petstore import DOCUMENT, DocumentHost, document
 from rawserver import raw_server
 
 BASE = {"baseURL": "http://127.0.0.1:9/v1"}
+OWNERS = {"get": {"operationId": "getOwners", "responses": {}}}
 
 
 def config_map(world: World, **members: Any) -> None:
@@ -92,7 +93,7 @@ async def test_a_document_at_a_url_is_asked_for_by_its_tag_and_followed_when_it_
         await world.until("asked again", lambda: len(host.conditions) > 1)
         assert host.conditions[0] is None
         assert host.conditions[1] is not None
-        host.served = document(owners={"get": {"operationId": "getOwners", "responses": {}}})
+        host.served = document(owners=OWNERS)
         refresh(operator, world)
         await world.until("the new operation", lambda: "getOwners" in tools(world))
 
@@ -161,6 +162,21 @@ async def test_a_missing_config_map_is_told_and_noticed_when_it_is_there(world: 
         assert "create it" in world.condition("pets", "Verified")["message"]
         config_map(world, data={"openapi.json": json.dumps(DOCUMENT)})
         await ready(world)
+
+
+async def test_a_config_map_is_read_again_when_it_changes(world: World) -> None:
+    def data(**paths: Any) -> dict[str, Any]:
+        return {"data": {"openapi.json": json.dumps(document(**paths))}}
+
+    async with running(world):
+        world.create("pets", {"openapi": {"configMapRef": {"name": "petstore"}, **BASE}})
+        await world.until("told", lambda: world.is_("pets", "Verified", "False", "DocumentUnusable"))
+        config_map(world, **data())
+        await ready(world)
+        assert "getOwners" not in tools(world)
+        path, patch = world.path("configmaps", "petstore"), data(owners=OWNERS)
+        assert world.request("PATCH", path, patch, content_type="application/merge-patch+json")[0] == 200
+        await world.until("the new operation", lambda: "getOwners" in tools(world))
 
 
 async def test_a_pinned_tool_whose_request_changes_alone_is_held_back(world: World) -> None:

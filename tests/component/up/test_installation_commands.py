@@ -55,6 +55,19 @@ async def test_a_gateway_shows_and_approves_what_is_held_back(tmp_path: Path) ->
             assert (code, f"{state}/approvals/default.sums is written" in out, "are served." in out) == (0, True, True)
 
 
+async def test_diff_names_the_gateways_that_it_may_mean(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
+    env = {"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    async with (
+        fairlead_up(tmp_path / "mcp.json", cwd=tmp_path, env=env) as first,
+        fairlead_up(tmp_path / "mcp.json", cwd=tmp_path, env=env) as second,
+    ):
+        code, _, err = await fairlead("diff", "sums", **env)
+    assert code == 1
+    assert f"--url {first.url}" in err
+    assert f"--url {second.url}" in err
+
+
 async def test_keys_in_a_file_that_nobody_named_are_told_with_the_setting_that_reads_them(tmp_path: Path) -> None:
     code, out, err = await fairlead("keys", "create", "me", code=f"import os; os.chdir({str(tmp_path)!r})")
     file = tmp_path / "keys.json"

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_cli.failure import Failure
 from fairlead_cli.pinning.holding import Cluster, location_of
-from fairlead_cli.up.folders import folders
+from fairlead_cli.up.folders import folders, store_url
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +39,14 @@ def test_a_fairlead_up_of_the_user_comes_before_a_cluster(machine: Path, monkeyp
     with folders(None, {"XDG_RUNTIME_DIR": str(machine)}) as where:
         pins = location_of(None, "", None, None)
         assert getattr(pins, "root", None) == where.documents.parent
+
+
+def test_several_runs_are_named_by_their_urls(machine: Path) -> None:
+    environ = {"XDG_RUNTIME_DIR": str(machine)}
+    urls = ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8081/mcp")
+    with folders(None, environ) as first, folders(None, environ) as second, folders(None, environ):
+        for where, url in zip((first, second), urls, strict=True):
+            store_url(where.documents.parent, url)
+        with pytest.raises(Failure, match="several `fairlead up` are running: choose one with ") as failed:
+            location_of(None, "", None, None)
+    assert all(f"--url {url}" in str(failed.value) for url in urls)

@@ -112,6 +112,15 @@ async def test_a_failure_for_want_of_a_network_is_tried_again_soon_and_then_less
     assert asyncio.get_running_loop().time() == pytest.approx(5 + 10 + 20, abs=2)
 
 
+async def test_a_script_that_always_fails_is_soon_tried_once_an_hour_only(tmp_path: Path) -> None:
+    installer = Installer(seconds=0, failures=1000, output="npm error command sh -c node install.js")
+    world = World(tmp_path, installer)
+    world.store.require(package("a"))
+    await asyncio.sleep(24 * 3600)
+    await world.store.close()
+    assert len(installer.started) == pytest.approx(6 + 23, abs=2)
+
+
 async def test_other_failures_are_tried_again_later(tmp_path: Path) -> None:
     installer = Installer(seconds=0, failures=1, output="npm error code E404")
     world = World(tmp_path, installer)

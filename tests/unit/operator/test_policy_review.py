@@ -35,8 +35,8 @@ def allow(*tools: str, **more: Any) -> Rule:
     return Rule(action="Allow", tools=tools, **more)
 
 
-def deny(*tools: str) -> Rule:
-    return Rule(action="Deny", tools=tools)
+def deny(*tools: str, **more: Any) -> Rule:
+    return Rule(action="Deny", tools=tools, **more)
 
 
 def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
@@ -127,6 +127,27 @@ def test_faults_of_a_policy_are_named(what: str) -> None:
     assert review.partially_invalid is not None
     assert (review.partially_invalid.ok, review.partially_invalid.cause) == (True, cause)
     assert message in review.partially_invalid.message
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_policy_rules_that_compare_hints_of_untrusted_servers_are_named(trusted: bool) -> None:
+    hinted = tool("read", annotations={"readOnlyHint": True, "destructiveHint": False, "title": "Read"})
+    web = catalog("web", "http://w", [hinted, "put"], namespace="n", trust_annotations=trusted)
+    file = catalog("file", "http://f", ["get"], namespace="n")
+    review = look(policy("p", allow("*"), deny("*", annotations={"destructiveHint": True})), catalogs=[web, file])
+    assert review.tools == int(trusted)
+    if trusted:
+        assert review.partially_invalid is None
+        return
+    assert review.partially_invalid is not None
+    assert (review.partially_invalid.cause, review.partially_invalid.reason) == ("HintsNotTrusted", "Invalid")
+    assert "rules[1].annotations: hints of web do not count" in review.partially_invalid.message
+
+
+def test_policy_rules_that_untrusted_hints_would_not_change_are_not_named() -> None:
+    hinted = tool("drop", annotations={"destructiveHint": True})
+    web = catalog("web", "http://w", [hinted], namespace="n")
+    assert look(policy("p", deny("*", annotations={"destructiveHint": True})), catalogs=[web]).warnings == ()
 
 
 def test_pins_are_judged_once_all_servers_have_listed_their_tools_and_equal_tiers_are_fine() -> None:

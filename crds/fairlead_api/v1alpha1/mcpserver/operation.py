@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
+from fairlead_api.v1alpha1.common import DURATION_PATTERN, Duration, Model, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.auth import DiscoveryAuth
 from fairlead_api.v1alpha1.mcpserver.spec_rules import DEFAULT_PROCESSES
@@ -76,6 +76,11 @@ class DefinitionApproval(Model):
     user's own name."""
 
 
+def _malformed(member: str) -> str:
+    """CEL: whether a duration is badly written, which is the fault of a rule of its own."""
+    return f"!self.{member}.matches('{DURATION_PATTERN}')"
+
+
 class ServerLimits(Model):
     """Limits on calls of this server, per gateway replica."""
 
@@ -123,6 +128,15 @@ class ServerLimits(Model):
             message="burst needs callsPerMinute: set it too, or remove burst",
             holds=lambda limits: limits.burst is None or limits.calls_per_minute is not None,
             path=".burst",
+        ),
+        ValidationRule(
+            cel=f"!has(self.hedgeAfter) || {_malformed('hedgeAfter')} || {_malformed('timeout')} || "
+            "duration(self.hedgeAfter) < duration(self.timeout)",
+            message="hedgeAfter must be shorter than timeout, or no call is ever sent a second time",
+            holds=lambda limits: (
+                limits.hedge_after is None or limits.hedge_after.milliseconds < limits.timeout.milliseconds
+            ),
+            path=".hedgeAfter",
         ),
     )
 

@@ -71,6 +71,7 @@ async def replica(calls: int = 1) -> AsyncIterator[Replica]:
         site=SignInSite(lambda: "http://127.0.0.1:1", local=True),
         store=store,
         consents=nothing,
+        needed=nothing,
         everywhere=nothing,
         credentials=nothing,
         replaced=lambda server, person: None,
