@@ -77,7 +77,15 @@ class Load:
     tools: int = 0
     """`tool` is a format with one `%d`, and the calls go round so many tools; 0: it is a name."""
     kind: str = "call"
-    """Kind of request: `call`, `list` (of tools), `prompt`, or `rest` for `POST /v1/tool-calls`."""
+    """Kind of request: `call`, `list` (of tools), `prompt`, `rest` for `POST /v1/tool-calls`, or `body`."""
+    body: Path | None = None
+    """What every request of the kind `body` has; `########` in it becomes the number of the call, which is then looked
+    for in the answer.
+    """
+    expected: str = ""
+    """Text of every good answer to a `body`."""
+    numbered: bool = True
+    """Whether answers say the number of the call."""
     capabilities: str = ""
     """Capabilities that the clients declare, as JSON; empty: none."""
     token: bool = False
@@ -107,6 +115,8 @@ class Load:
         words += ["-C", self.capabilities] if self.capabilities else []
         words += ["-a", self.accept] if self.accept else []
         words += ["-k"] if self.token else []
+        words += ["-B", str(self.body), "-E", self.expected] if self.body else []
+        words += [] if self.numbered else ["-p"]
         return [*words, "-m", self.kind]
 
 
