@@ -27,7 +27,7 @@ Outcomes = dict[str, dict[int, dict[int, Outcome]]]
 
 def window(settings: Settings) -> tuple[float, float]:
     """Seconds of measurement and of warm-up."""
-    return (0.5, 0.2) if settings.quick else (2.5, 0.7)
+    return (1.0, 0.2) if settings.quick else (2.5, 0.7)
 
 
 def measured(settings: Settings, outcomes: Outcomes, failures: dict[str, str]) -> None:
