@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from doors.models import CONVERSATIONS, Conversation
 from doors.standing import Standing
 from gateway.gateways import VERSIONS, Target
 from gateway.workloads import DECLARED, REST_PATH
@@ -67,9 +68,7 @@ def plain(target: Target, *, tool: str = ECHO, era: str = "legacy", path: str = 
     return Load(target.port, path, tool, VERSIONS[era], 1, 0, 0, awake=True, **members)
 
 
-def posted(
-    standing: Standing, target: Target, path: str, body: dict[str, Any], expected: str, **members: Any
-) -> Load:
+def posted(standing: Standing, target: Target, path: str, body: dict[str, Any], expected: str, **members: Any) -> Load:
     """A request of anything but MCP."""
     load = Load(target.port, path, "", BARE, 1, 0, 0, awake=True, kind="body", expected=expected, **members)
     return replace(load, body=written(standing, body))
@@ -97,7 +96,9 @@ def of_router(tool: str, arguments: dict[str, Any], **members: Any) -> Measure:
     """A call of one of the router's own tools."""
 
     def question(standing: Standing) -> tuple[Target, Load]:
-        return standing.router, tool_body(standing, plain(standing.router, path="/router/mcp"), tool, arguments, **members)
+        return standing.router, tool_body(
+            standing, plain(standing.router, path="/router/mcp"), tool, arguments, **members
+        )
 
     return asking(question)
 
@@ -153,6 +154,19 @@ def kept_result(standing: Standing) -> tuple[Target, Load]:
     return target, load
 
 
+def conversation(asked: Conversation) -> Door:
+    """A request of a client of a model."""
+
+    def question(standing: Standing) -> tuple[Target, Load]:
+        target = standing.models
+        return target, posted(standing, target, asked.path, asked.body, "word ")
+
+    how = "streamed" if asked.stream else "whole"
+    bound = 20 if asked.calls else 12
+    path = asked.path.partition("?")[0].replace(asked.model, "MODEL")
+    return Door(f"`{path}`, {how}, {asked.calls} calls of tools", asking(question), at_most=bound)
+
+
 DOORS: Final[dict[str, Door]] = {
     NGINX: Door("nginx, a plain hop", through(lambda standing: standing.nginx, tool="echo")),
     PLAIN: Door("`/mcp`, a call: the plain call", through(lambda standing: standing.plain)),
@@ -182,9 +196,12 @@ DOORS: Final[dict[str, Door]] = {
     "limits-redis": Door(
         "`/mcp`, a call under limits shared over Redis", through(lambda standing: standing.limited), at_most=1.5
     ),
-    "audit": Door("`/mcp`, a call with a line of audit on disk", through(lambda standing: standing.audited), at_most=1.15),
+    "audit": Door(
+        "`/mcp`, a call with a line of audit on disk", through(lambda standing: standing.audited), at_most=1.15
+    ),
     "traces-1": Door("`/mcp`, 1 % of calls traced", through(lambda standing: standing.traced_few)),
     "traces-100": Door("`/mcp`, every call traced", through(lambda standing: standing.traced_all), at_most=1.4),
+    **{each.model: conversation(each) for each in CONVERSATIONS},
     NGINX_TLS: Door("nginx with TLS", through(lambda standing: standing.nginx_tls, tool="echo")),
     "tls": Door("`/mcp` with TLS, a call", through(lambda standing: standing.tls), at_most=2, beside=NGINX_TLS),
 }

@@ -15,13 +15,16 @@ from access.guarded import AGENT, key_file
 from certificates import Authority
 from fairlead_api.documents.codec import RULES_NAME, encode
 from fairlead_api.documents.rules import Policy, Rule, Subject
+from doors.models import CONVERSATIONS, TOOLS, routes
 from gateway.gateways import (
     NGINX,
     Target,
     ask_for_rest,
+    catalog,
     contents,
     decisions,
     gateway_over,
+    padded,
     start_nginx,
     start_upstream,
     world,
@@ -185,6 +188,25 @@ class Standing:
         """A gateway that traces one call of a hundred."""
         return self.traced(0.01)
 
+    # Models
+
+    @cached_property
+    def models(self) -> Target:
+        """A gateway before a scripted provider, whose requests get TOOLS tools."""
+        folder = self.stage.folder / "answers"
+        folder.mkdir()
+        port = free_port()
+        script = [word for each in CONVERSATIONS for word in each.script(folder)]
+        process = self.stage.start("provider", [built("httpscript"), str(port), *script], core=self.rest)
+        self.stage.wait_listening("provider", process, port)
+        file = self.stage.folder / "routes.yaml"
+        file.write_text(routes(port))
+        tools = tuple(padded(f"tool_{number}") for number in range(TOOLS - 1))
+        documents = self.stage.folder / "offered"
+        offered = catalog("legacy", self.upstream.port, tools=tools)
+        write_documents(documents, contents([offered], decided=False))
+        return gateway_over(self.stage, documents, self.hop, "--routes", file, name="models")
+
     # TLS
 
     @cached_property
@@ -201,7 +223,9 @@ class Standing:
         port = free_port()
         words = {
             "LISTENHOW": f"{port}{' ssl' if tls else ''}",
-            "CERTIFICATE": f"ssl_certificate {self.certificate}; ssl_certificate_key {self.certificate};" if tls else "",
+            "CERTIFICATE": f"ssl_certificate {self.certificate}; ssl_certificate_key {self.certificate};"
+            if tls
+            else "",
             "SCHEME": "http" if tls else "https",
             "BACKEND": str(backend),
             "NUMBER": "0",
