@@ -1,9 +1,9 @@
 """Every door of the gateway in one table, beside the plain call and nginx.
 
-The plain call is a `tools/call` at `/mcp` of a client of the legacy era that declares nothing; nginx is a hop to the same
-server. What a call costs is the processor time of the process tree that is measured, divided by the calls of the same
-window; ratios are taken within a round, and every round has every door once: 64 connections, then one. A door that cannot
-be measured says why, and costs the others nothing.
+The plain call is a `tools/call` at `/mcp` of a client of the legacy era that declares nothing; nginx is a hop to the
+same server. What a call costs is the processor time of the process trees that are measured, divided by the calls of the
+same window; ratios are taken within a round, and every round has every door once: 64 connections, then one. A door that
+cannot be measured says why, and costs the others nothing. A request to a model is one call, with all that it has done.
 """
 
 from __future__ import annotations

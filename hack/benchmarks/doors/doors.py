@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from doors.models import CONVERSATIONS, Conversation
-from doors.standing import Standing
+from doors.standing import SPEECH_MODEL, Standing
 from gateway.gateways import VERSIONS, Target
 from gateway.workloads import DECLARED, REST_PATH
 from rig.harness import Unmeasurable
-from rig.loadtools import BARE, Load, Outcome, run_load
+from rig.loadtools import BARE, SET_UP_SECONDS, Load, Outcome, outcome_of, run_load
 
 Window = tuple[float, float]
 Measure = Callable[[Standing, int, Window], Outcome]
@@ -25,6 +28,7 @@ ECHO, LARGE_ECHO = "legacy__echo", "legacy-large__echo"
 TEXT = "########" + "a" * 20
 """What is echoed: the number of the call, and what the plain call says too."""
 CALLS: Final = 8
+HERE: Final = Path(__file__).resolve().parent
 SETTLING: Final = 4
 """Connections of the first calls, which make what is made once: connections, an index, an application."""
 FIRST_CALLS, SETTLING_SECONDS = 50, 30.0
@@ -154,6 +158,55 @@ def kept_result(standing: Standing) -> tuple[Target, Load]:
     return target, load
 
 
+def by_program(
+    program: str,
+    parameters: Callable[[Standing, int], dict[str, Any]],
+    *,
+    itself: bool = False,
+    server: Callable[[Standing], Target] | None = None,
+) -> Measure:
+    """What a program of this folder asks: its processor time counts where it is `itself` what is measured, and that of
+    the `server`.
+    """
+
+    def measure(standing: Standing, connections: int, window: Window) -> Outcome:
+        target = server(standing) if server else None
+        seconds, warmup = window
+        asked = parameters(standing, connections) | {"seconds": seconds, "warmup": warmup}
+        words: list[str | Path] = [sys.executable, HERE / program, json.dumps(asked)]
+        core = standing.hop if itself else standing.rest
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        process = standing.stage.start(program, words, core=core, stdout=subprocess.PIPE, env=environment)
+        measured = [*([process.pid] if itself else []), *([target.pid] if target else [])]
+        helpers = [*standing.helpers, *([] if itself else [process.pid])]
+        bound = seconds + warmup + SET_UP_SECONDS
+        return outcome_of(standing.stage, program, process, measured, helpers, bound)
+
+    return measure
+
+
+def registry(
+    tool: str, place: Callable[[Standing], Target] | None, *, server: Callable[[Standing], Target] | None = None
+) -> Measure:
+    """Calls of a Python program through a `ToolRegistry`, of a function of its own where there is no `place`."""
+
+    def parameters(standing: Standing, connections: int) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{place(standing).port}/mcp" if place else ""
+        return {"url": url, "tool": tool, "threads": connections}
+
+    return by_program("registry_calls.py", parameters, itself=True, server=server)
+
+
+def spoken(asked: str) -> Measure:
+    """Sessions of OpenAI Realtime."""
+
+    def parameters(standing: Standing, connections: int) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{standing.speaking.port}/v1/realtime?model={SPEECH_MODEL}"
+        return {"url": url, "asked": asked, "sessions": connections}
+
+    return by_program("realtime_calls.py", parameters, server=lambda standing: standing.speaking)
+
+
 def conversation(asked: Conversation) -> Door:
     """A request of a client of a model."""
 
@@ -201,7 +254,19 @@ DOORS: Final[dict[str, Door]] = {
     ),
     "traces-1": Door("`/mcp`, 1 % of calls traced", through(lambda standing: standing.traced_few)),
     "traces-100": Door("`/mcp`, every call traced", through(lambda standing: standing.traced_all), at_most=1.4),
+    "registry-function": Door(
+        "`ToolRegistry.execute` in process, a function of the program", registry("echo", None), at_most=1.0
+    ),
+    "registry-server": Door(
+        "`ToolRegistry.execute` in process, a tool of an MCP server", registry("echo", lambda each: each.upstream)
+    ),
+    "registry-gateway": Door(
+        "`ToolRegistry.execute` against a gateway, both counted",
+        registry(ECHO, lambda each: each.registered, server=lambda each: each.registered),
+    ),
     **{each.model: conversation(each) for each in CONVERSATIONS},
+    "realtime-frame": Door("`/v1/realtime`, a frame of 40 ms each way", spoken("frame")),
+    "realtime-call": Door("`/v1/realtime`, an answer with a call of a tool", spoken("call")),
     NGINX_TLS: Door("nginx with TLS", through(lambda standing: standing.nginx_tls, tool="echo")),
     "tls": Door("`/mcp` with TLS, a call", through(lambda standing: standing.tls), at_most=2, beside=NGINX_TLS),
 }

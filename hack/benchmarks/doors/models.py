@@ -1,7 +1,7 @@
 """Doors of models: requests in the form of every family, and a provider whose answers are made beforehand.
 
-The answers are those of the fakes of the product (`fairlead_formats`), written to files once; `rig/load/httpscript.c` sends
-them. A model that calls tools calls two, and says its text when the results are there.
+The answers are those of the fakes of the product (`fairlead_formats`), written to files once, and
+`rig/load/httpscript.c` sends them. A model that calls tools calls two, and says its text when the results are there.
 """
 
 from __future__ import annotations

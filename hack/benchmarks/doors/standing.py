@@ -5,7 +5,9 @@ Each is started when the first door asks for it. What is measured has one core, 
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from functools import cached_property
 from pathlib import Path
 
@@ -13,9 +15,9 @@ import msgspec
 
 from access.guarded import AGENT, key_file
 from certificates import Authority
+from doors.models import CONVERSATIONS, TOOLS, routes
 from fairlead_api.documents.codec import RULES_NAME, encode
 from fairlead_api.documents.rules import Policy, Rule, Subject
-from doors.models import CONVERSATIONS, TOOLS, routes
 from gateway.gateways import (
     NGINX,
     Target,
@@ -23,6 +25,7 @@ from gateway.gateways import (
     catalog,
     contents,
     decisions,
+    entry,
     gateway_over,
     padded,
     start_nginx,
@@ -35,6 +38,7 @@ from ports import free_port
 from rig.harness import Unmeasurable
 from rig.loadtools import built
 from rig.processes import Stage, cores
+from speech import provider
 
 POLICIES = 5
 """Policies of the principal whose list is asked for; each has as many of the servers as the others."""
@@ -50,6 +54,10 @@ TLS_SERVER = """  upstream upNUMBER { server 127.0.0.1:BACKEND; keepalive 512; k
     }
   }
 """
+SPEECH_MODEL = "gpt-realtime"
+PROVIDER = Path(provider.__file__).resolve()
+FREE = b'{"name":"echo","description":"Echo the text back.","inputSchema":{"type":"object"}}'
+"""A tool that a model may call with nothing."""
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -188,7 +196,20 @@ class Standing:
         """A gateway that traces one call of a hundred."""
         return self.traced(0.01)
 
+    @cached_property
+    def registered(self) -> Target:
+        """A gateway that a Python program uses as a server: of the servers that model requests get tools of."""
+        return gateway_over(self.stage, self.offered, self.hop, name="registered")
+
     # Models
+
+    @cached_property
+    def offered(self) -> Path:
+        """Documents of one server with TOOLS tools."""
+        folder = self.stage.folder / "offered"
+        tools = tuple(padded(f"tool_{number}") for number in range(TOOLS - 1))
+        write_documents(folder, contents([catalog("legacy", self.upstream.port, tools=tools)], decided=False))
+        return folder
 
     @cached_property
     def models(self) -> Target:
@@ -201,11 +222,23 @@ class Standing:
         self.stage.wait_listening("provider", process, port)
         file = self.stage.folder / "routes.yaml"
         file.write_text(routes(port))
-        tools = tuple(padded(f"tool_{number}") for number in range(TOOLS - 1))
-        documents = self.stage.folder / "offered"
-        offered = catalog("legacy", self.upstream.port, tools=tools)
-        write_documents(documents, contents([offered], decided=False))
-        return gateway_over(self.stage, documents, self.hop, "--routes", file, name="models")
+        return gateway_over(self.stage, self.offered, self.hop, "--routes", file, name="models")
+
+    @cached_property
+    def speaking(self) -> Target:
+        """A gateway before a model of speech, whose first tool needs no arguments."""
+        port = free_port()
+        process = self.stage.start("speech", [sys.executable, PROVIDER, str(port)], core=self.rest)
+        self.stage.wait_listening("speech", process, port)
+        file = self.stage.folder / "speech.yaml"
+        speech = {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": [SPEECH_MODEL]}
+        file.write_text(json.dumps({"providers": {"speech": speech}}))
+        tools = (entry("echo", FREE), *(padded(f"tool_{number}") for number in range(TOOLS - 1)))
+        folder = self.stage.folder / "spoken"
+        spoken = msgspec.structs.replace(catalog("legacy", self.upstream.port), tools=tools)
+        write_documents(folder, contents([spoken], decided=False))
+        bounds = {"FAIRLEAD_SPEECH_SESSIONS": "10000", "FAIRLEAD_CLIENT_CONNECTIONS_EACH": "10000"}
+        return gateway_over(self.stage, folder, self.hop, "--routes", file, name="speaking", **bounds)
 
     # TLS
 

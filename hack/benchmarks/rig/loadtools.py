@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -174,14 +174,32 @@ def run_load(
     """
     command: list[str | Path] = [built("mcpload"), *load.words]
     process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
+    bound = load.warmup + load.seconds + SET_UP_SECONDS
+    return outcome_of(stage, "load", process, [measured], [process.pid, *helpers], bound, started)
+
+
+def outcome_of(
+    stage: Stage,
+    name: str,
+    process: subprocess.Popen[bytes],
+    measured: Sequence[int],
+    helpers: Sequence[int],
+    seconds: float,
+    started: Callable[[], object] = lambda: None,
+) -> Outcome:
+    """What a started program that speaks as mcpload does has found, and the processor time of the process trees
+    `measured` meanwhile; the program is ended, after `seconds` at the latest. Raises Unmeasurable as `run_load`.
+    """
     assert process.stdout is not None
-    bound = threading.Timer(load.warmup + load.seconds + SET_UP_SECONDS, process.kill)
+    bound = threading.Timer(seconds, process.kill)
     bound.daemon = True
     bound.start()
 
     def reading() -> _Reading:
-        others = sum(cpu_time(pid).total for pid in [process.pid, *helpers])
-        return _Reading(time.monotonic(), cpu_time(measured), others, machine_time())
+        others = sum(cpu_time(pid).total for pid in helpers)
+        own = [cpu_time(pid) for pid in measured]
+        spent = CpuTime(sum(each.user for each in own), sum(each.system for each in own))
+        return _Reading(time.monotonic(), spent, others, machine_time())
 
     begin = end = None
     answer = b""
@@ -193,11 +211,12 @@ def run_load(
             end, answer = reading(), line
             break
     bound.cancel()
+    memory = sum(tree_memory(pid) for pid in measured)
     stage.end(process)
     if begin is None or end is None:
-        log = (stage.folder / "load.log").read_text(errors="replace")[-600:]
+        log = (stage.folder / f"{name}.log").read_text(errors="replace")[-600:]
         raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
-    return replace(_outcome(json.loads(answer), begin, end), rss=tree_memory(measured))
+    return replace(_outcome(json.loads(answer), begin, end), rss=memory)
 
 
 def _outcome(answer: dict[str, Any], begin: _Reading, end: _Reading) -> Outcome:
