@@ -12,7 +12,7 @@ import traceback
 from collections import defaultdict
 from typing import Final
 
-from doors.doors import DOORS, NGINX, PLAIN, Door
+from doors.rows import DOORS, NGINX, PLAIN, Door
 from doors.standing import Standing
 from gateway.workloads import SATURATED
 from rig.harness import Cell, Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios

@@ -175,12 +175,11 @@ def run_load(
     command: list[str | Path] = [built("mcpload"), *load.words]
     process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
     bound = load.warmup + load.seconds + SET_UP_SECONDS
-    return outcome_of(stage, "load", process, [measured], [process.pid, *helpers], bound, started)
+    return outcome_of(stage, process, [measured], [process.pid, *helpers], bound, started)
 
 
 def outcome_of(
     stage: Stage,
-    name: str,
     process: subprocess.Popen[bytes],
     measured: Sequence[int],
     helpers: Sequence[int],
@@ -202,7 +201,7 @@ def outcome_of(
         return _Reading(time.monotonic(), spent, others, machine_time())
 
     begin = end = None
-    answer = b""
+    answer = said = b""
     for line in process.stdout:
         if line.startswith(b"START"):
             started()
@@ -210,12 +209,14 @@ def outcome_of(
         elif line.startswith(b"{"):
             end, answer = reading(), line
             break
+        else:
+            said += line
     bound.cancel()
     memory = sum(tree_memory(pid) for pid in measured)
     stage.end(process)
     if begin is None or end is None:
-        log = (stage.folder / f"{name}.log").read_text(errors="replace")[-600:]
-        raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
+        why = said.decode(errors="replace")[-600:].strip()
+        raise Unmeasurable(f"the load generator gave up ({process.returncode}): {why}")
     return replace(_outcome(json.loads(answer), begin, end), rss=memory)
 
 

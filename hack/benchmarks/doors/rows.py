@@ -180,7 +180,7 @@ def by_program(
         measured = [*([process.pid] if itself else []), *([target.pid] if target else [])]
         helpers = [*standing.helpers, *([] if itself else [process.pid])]
         bound = seconds + warmup + SET_UP_SECONDS
-        return outcome_of(standing.stage, program, process, measured, helpers, bound)
+        return outcome_of(standing.stage, process, measured, helpers, bound)
 
     return measure
 
