@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Final
 
 from doors.rows import DOORS, NGINX, PLAIN, Door
-from doors.standing import Standing
+from doors.targets import Targets
 from gateway.workloads import SATURATED
 from rig.harness import Cell, Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from rig.loadtools import Outcome
@@ -22,7 +22,7 @@ from rig.processes import Stage, become_realtime
 ROUNDS: Final = 5
 PARTS: Final = tuple(DOORS)
 Outcomes = dict[str, dict[int, dict[int, Outcome]]]
-"""By door, connections and round."""
+"""Outcomes by door, connections and round."""
 
 
 def window(settings: Settings) -> tuple[float, float]:
@@ -30,23 +30,23 @@ def window(settings: Settings) -> tuple[float, float]:
     return (1.0, 0.2) if settings.quick else (2.5, 0.7)
 
 
-def measured(settings: Settings, outcomes: Outcomes, failures: dict[str, str]) -> None:
-    """Fill `outcomes`, and with the reasons of doors that cannot be measured, `failures`."""
+def measure_all(settings: Settings, outcomes: Outcomes, failures: dict[str, str]) -> None:
+    """Measure the doors into `outcomes`; `failures` gets the reasons of those that cannot be measured."""
     wanted = {name: door for name, door in DOORS.items() if name in (PLAIN, NGINX) or settings.wants(name)}
     with Stage() as stage:
-        standing = Standing(stage)
+        targets = Targets(stage)
         for number, name in interleaved(list(wanted), settings.rounds):
             if name in failures:
                 continue
             try:
                 for connections in (SATURATED, 1):
-                    outcome = wanted[name].measure(standing, connections, window(settings))
+                    outcome = wanted[name].measure(targets, connections, window(settings))
                     outcomes[name][connections][number] = outcome
             except Exception as error:  # noqa: BLE001  # the edge of a door; it is reported
                 if not isinstance(error, Unmeasurable):
                     traceback.print_exc()
                 failures[name] = " ".join(str(error).split())[-600:] or type(error).__name__
-            settings.keep(reported(outcomes, failures, settings))
+            settings.keep(report_of(outcomes, failures, settings))
 
 
 def figures(rounds: dict[int, Outcome], figure: str) -> dict[int, float]:
@@ -54,7 +54,7 @@ def figures(rounds: dict[int, Outcome], figure: str) -> dict[int, float]:
     return {number: getattr(outcome, figure) for number, outcome in rounds.items()}
 
 
-def beside(outcomes: Outcomes, name: str, other: str) -> Sample | None:
+def cpu_ratio(outcomes: Outcomes, name: str, other: str) -> Sample | None:
     """Processor time of a call, as a ratio to that of another door."""
     return ratios(figures(outcomes[name][SATURATED], "cpu"), figures(outcomes[other][SATURATED], "cpu"))
 
@@ -68,8 +68,8 @@ def row(outcomes: Outcomes, name: str, door: Door) -> dict[str, Cell]:
 
     return {
         "door": name,
-        "what": door.what,
-        "CPU × plain call": beside(outcomes, name, PLAIN),
+        "request": door.description,
+        "CPU × plain call": cpu_ratio(outcomes, name, PLAIN),
         "CPU µs": sample(busy, "cpu"),
         "calls/s": sample(busy, "calls_per_second"),
         "p50 µs, 1 connection": sample(alone, "p50"),
@@ -79,17 +79,17 @@ def row(outcomes: Outcomes, name: str, door: Door) -> dict[str, Cell]:
 
 
 def goals(outcomes: Outcomes, settings: Settings) -> list[Goal]:
-    """Of the doors that were asked for."""
-    found = []
+    """Goals of the doors that `--only` selects."""
+    selected = []
     for name, door in DOORS.items():
         if door.at_most is not None and settings.wants(name):
-            ratio = beside(outcomes, name, door.beside)
-            what = f"CPU of {name}, of {door.beside}"
-            found.append(Goal(what, ratio.median if ratio else None, "×", at_most=door.at_most))
-    return found
+            ratio = cpu_ratio(outcomes, name, door.beside)
+            title = f"CPU of {name}, of {door.beside}"
+            selected.append(Goal(title, ratio.median if ratio else None, "×", at_most=door.at_most))
+    return selected
 
 
-def reported(outcomes: Outcomes, failures: dict[str, str], settings: Settings) -> Report:
+def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) -> Report:
     """Report of the results so far."""
     report = Report("doors")
     report.rows = [row(outcomes, name, door) for name, door in DOORS.items() if outcomes[name][SATURATED]]
@@ -106,5 +106,5 @@ def run(settings: Settings) -> Report:
         become_realtime()
     outcomes: Outcomes = defaultdict(lambda: defaultdict(dict))
     failures: dict[str, str] = {}
-    measured(settings, outcomes, failures)
-    return reported(outcomes, failures, settings)
+    measure_all(settings, outcomes, failures)
+    return report_of(outcomes, failures, settings)

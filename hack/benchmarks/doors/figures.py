@@ -1,4 +1,4 @@
-"""What a load has found, in the words of mcpload."""
+"""Figures of a load, by the names of mcpload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def figures(times: list[float], seconds: float, wrong: str) -> dict[str, Any]:
-    """Of calls that took `times` microseconds, in so many seconds; `wrong` is a wrong answer, where there was one."""
+    """Figures of calls that took `times` microseconds; `wrong` is a wrong answer, or empty."""
     parts = statistics.quantiles(times, n=1000) if len(times) > 1 else [0.0] * 999
     return {
         "calls": len(times),

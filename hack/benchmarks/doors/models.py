@@ -35,16 +35,16 @@ class Family:
 
     name: str
     path: str
-    """At the gateway, of a whole answer; `MODEL` stands for the model's name."""
+    """Path of requests for whole answers at the gateway, with `MODEL` for the model's name."""
     streamed: str
-    """And of a stream."""
+    """Path of requests for streams."""
     api: ScriptedApi
     provider: dict[str, Any]
-    """Members of the provider."""
+    """Members of the provider in the file of routes."""
     below: str
-    """What its `baseUrl` has behind the address."""
+    """Path of its `baseUrl`."""
     result: str
-    """What is in a request that has results of tools, and in no other."""
+    """Text that a request with results of tools has, and no other."""
 
 
 FAMILIES: Final = (
@@ -104,22 +104,22 @@ class Conversation:
             return {"contents": [{"role": "user", "parts": [{"text": QUESTION}]}]}
         if self.family.name == "responses":
             return {"model": self.model, "input": QUESTION, "stream": self.stream}
-        asked = {"model": self.model, "messages": [{"role": "user", "content": QUESTION}], "stream": self.stream}
-        return asked | ({"max_tokens": 1000} if self.family.name == "messages" else {})
+        request = {"model": self.model, "messages": [{"role": "user", "content": QUESTION}], "stream": self.stream}
+        return request | ({"max_tokens": 1000} if self.family.name == "messages" else {})
 
     def answer(self, turn: ScriptedTurn) -> bytes:
         """A whole response of the provider."""
         request = self.body | {"model": self.model, "stream_options": {"include_usage": True}}
         api = self.family.api
         if not self.stream:
-            said = api.whole(turn, 1, request)
-            return HEAD % (b"application/json", len(said)) + said
+            body = api.whole(turn, 1, request)
+            return HEAD % (b"application/json", len(body)) + body
         events = [api.stream_event(data) for data in api.events(turn, 1, request)]
-        said = b"".join(event.encode() if isinstance(event, str) else event for event in events)
-        return HEAD % (api.stream_type.encode(), len(said)) + said
+        body = b"".join(event.encode() if isinstance(event, str) else event for event in events)
+        return HEAD % (api.stream_type.encode(), len(body)) + body
 
     def script(self, folder: Path) -> list[str | Path]:
-        """Words of httpscript for the provider of this conversation: below the model's name there is nothing else."""
+        """Arguments of httpscript for the provider of this conversation."""
         words: list[str | Path] = []
         turns = [(self.family.result, ScriptedTurn(text=TEXT)), ("", ScriptedTurn(calls=RUN))]
         for number, (text, turn) in enumerate(turns if self.calls else [("", turns[0][1])]):

@@ -1,6 +1,6 @@
 """Sessions of OpenAI Realtime that ask one thing after the other: a program that speaks as mcpload does.
 
-    python realtime_calls.py '{"url": "http://127.0.0.1:8080/v1/realtime?model=m", "asked": "frame"|"call",
+    python realtime_calls.py '{"url": "http://127.0.0.1:8080/v1/realtime?model=m", "kind": "frame"|"call",
                                "sessions": 64, "seconds": 2.5, "warmup": 0.7}'
 
 A `frame` is 40 ms of audio, over when a frame came back; a `call` is an answer of the model that calls a tool, over
@@ -28,10 +28,10 @@ FAILED: Final = b'{"type":"error"'
 class Session:
     """One session."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], asked: str, times: list[float]) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], kind: str, times: list[float]) -> None:
         self._socket = socket
-        self._spoken = WIRE.spoken if asked == "frame" else WIRE.question
-        self._end, self._ends = (WIRE.echoed, 1) if asked == "frame" else (WIRE.done, WIRE.answers)
+        self._spoken = WIRE.spoken if kind == "frame" else WIRE.question
+        self._end, self._ends = (WIRE.echoed, 1) if kind == "frame" else (WIRE.done, WIRE.answers)
         self._times = times
         self.over = False
         self.wrong = ""
@@ -62,7 +62,7 @@ async def main(parameters: dict[str, Any]) -> None:
             await http.ws_connect(parameters["url"], compress=0, max_msg_size=0, decode_text=False)
             for _ in range(parameters["sessions"])
         ]
-        sessions = [Session(socket, parameters["asked"], times) for socket in sockets]
+        sessions = [Session(socket, parameters["kind"], times) for socket in sockets]
         await asyncio.sleep(1)  # sessions get their tools
         running = [asyncio.create_task(session.run()) for session in sessions]
         await asyncio.sleep(parameters["warmup"])

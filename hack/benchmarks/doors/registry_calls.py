@@ -4,7 +4,7 @@
                                "warmup": 0.7}'
 
 Without a `url` the tool is a function of this program. Prints START when the warm-up is over, then a JSON object; times
-in microseconds. Every outcome is checked: its text is what was said, with the number of the call in it.
+in microseconds. Every outcome is checked: its text is the argument, with the number of the call in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def echo(text: str) -> str:
 
 
 class Calls:
-    """What threads do, and what they have found."""
+    """Calls of all threads, and their times in microseconds."""
 
     def __init__(self, registry: ToolRegistry, tool_name: str) -> None:
         self._registry = registry
@@ -42,11 +42,11 @@ class Calls:
     def run(self) -> None:
         """One call after the other, until all are over."""
         while not self.over.is_set():
-            said = f"{next(self._numbers):08}{TEXT}"
+            text = f"{next(self._numbers):08}{TEXT}"
             began = time.perf_counter()
-            outcome = self._registry.execute(self._tool, {"text": said})
+            outcome = self._registry.execute(self._tool, {"text": text})
             self.times.append((time.perf_counter() - began) * 1e6)
-            if not outcome.ok or said not in outcome.text:
+            if not outcome.ok or text not in outcome.text:
                 self.wrong = self.wrong or repr(outcome)[:600]
                 return
 

@@ -79,8 +79,8 @@ class Load:
     kind: str = "call"
     """Kind of request: `call`, `list` (of tools), `prompt`, `rest` for `POST /v1/tool-calls`, or `body`."""
     body: Path | None = None
-    """What every request of the kind `body` has; `########` in it becomes the number of the call, which is then looked
-    for in the answer.
+    """File with the body of every request of the kind `body`; `########` in it becomes the number of the call, which
+    is then looked for in the answer.
     """
     expected: str = ""
     """Text of every good answer to a `body`."""
@@ -186,8 +186,8 @@ def outcome_of(
     seconds: float,
     started: Callable[[], object] = lambda: None,
 ) -> Outcome:
-    """What a started program that speaks as mcpload does has found, and the processor time of the process trees
-    `measured` meanwhile; the program is ended, after `seconds` at the latest. Raises Unmeasurable as `run_load`.
+    """Read the answer of a started program that speaks as mcpload does, with the processor time of the process trees
+    `measured` over the same window. The program is ended, after `seconds` at the latest. Raises Unmeasurable.
     """
     assert process.stdout is not None
     bound = threading.Timer(seconds, process.kill)
@@ -201,7 +201,7 @@ def outcome_of(
         return _Reading(time.monotonic(), spent, others, machine_time())
 
     begin = end = None
-    answer = said = b""
+    answer = log = b""
     for line in process.stdout:
         if line.startswith(b"START"):
             started()
@@ -210,12 +210,12 @@ def outcome_of(
             end, answer = reading(), line
             break
         else:
-            said += line
+            log += line
     bound.cancel()
     memory = sum(tree_memory(pid) for pid in measured)
     stage.end(process)
     if begin is None or end is None:
-        why = said.decode(errors="replace")[-600:].strip()
+        why = log.decode(errors="replace")[-600:].strip()
         raise Unmeasurable(f"the load generator gave up ({process.returncode}): {why}")
     return replace(_outcome(json.loads(answer), begin, end), rss=memory)
 

@@ -308,8 +308,8 @@ static void check(conn *c) {
     bad(&er, c);
   } else if (mode == BODY && !marked) {
     if (memmem(b, n, "\"isError\":true", 14)) bad(&er, c);
-  } else if ((mode != BODY && !memmem(b, n, mode == REST ? "\"messages\"" : "\"result\"", mode == REST ? 10 : 8)) || memmem(b, n, "\"isError\":true", 14) ||
-             memmem(b, n, "\"isError\": true", 15)) {
+  } else if ((mode != BODY && !memmem(b, n, mode == REST ? "\"messages\"" : "\"result\"", mode == REST ? 10 : 8)) ||
+             memmem(b, n, "\"isError\":true", 14) || memmem(b, n, "\"isError\": true", 15)) {
     bad(&er, c);
   } else {
     char k1[40];
@@ -592,7 +592,7 @@ int main(int ac, char **av) {
   for (uint64_t k = 0; interval && k < NW && k * interval < (uint64_t)(T * 1e9); k++)
     at += sprintf(intervals + at, "%s%.1f", k ? "," : "", worst[k] / 1000.);
   unsigned long ok = done - eh - er - et;
-  printf("{\"conns\":%d,\"era\":\"%s\",\"rate\":%g,\"secs\":%.3f,\"setup_s\":%.3f,\"calls\":%lu,\"ok\":%lu,\"rps\":%."
+  printf("{\"conns\":%d,\"era\":\"%s\",\"rate\":%g,\"secs\":%.6f,\"setup_s\":%.3f,\"calls\":%lu,\"ok\":%lu,\"rps\":%."
          "1f,\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"err_"
          "http\":%lu,\"err_rpc\":%lu,\"err_text\":%lu,\"reconnects\":%lu,\"backlog_max\":%lu,\"worst\":[%s],\"sample\":\"%s\"}\n",
          C,

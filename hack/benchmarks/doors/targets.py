@@ -1,4 +1,4 @@
-"""What the doors are measured on: an upstream in C, nginx, and a gateway for each way of running it.
+"""Targets of the doors: an upstream in C, nginx, and a gateway for each configuration.
 
 Each is started when the first door asks for it. What is measured has one core, load and servers behind it the other.
 """
@@ -61,8 +61,8 @@ FREE = b'{"name":"echo","description":"Echo the text back.","inputSchema":{"type
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n"
 
 
-class Standing:
-    """What was started so far; it ends with the stage."""
+class Targets:
+    """Targets that were started so far; they end with the stage."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -90,14 +90,14 @@ class Standing:
 
     @property
     def helpers(self) -> list[int]:
-        """Processes that are no foreign work: the upstreams'."""
+        """Processes of the upstreams, which do not count as foreign work."""
         return [self.upstream.pid, self.large.pid]
 
     # Gateways
 
     @cached_property
     def documents(self) -> Path:
-        """Of 100 servers with ten tools each, and 100 policies that let everybody do everything."""
+        """Documents of 100 servers with ten tools each, and 100 policies that let everybody do everything."""
         folder = self.stage.folder / "world"
         write_documents(folder, contents(list(world({"plain": self.upstream.port, "large": self.large.port}))))
         return folder
