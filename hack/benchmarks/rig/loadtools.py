@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -79,7 +79,15 @@ class Load:
     tools: int = 0
     """If not 0, `tool` is a format with one `%d`, and the calls cycle through this number of tools."""
     kind: str = "call"
-    """Kind of request: `call`, `list` (of tools), `prompt`, or `rest` for `POST /v1/tool-calls`."""
+    """Kind of request: `call`, `list` (of tools), `prompt`, `rest` for `POST /v1/tool-calls`, or `body`."""
+    body: Path | None = None
+    """File with the body of every request of the kind `body`; `########` in it becomes the number of the call, which
+    is then looked for in the answer.
+    """
+    expected: str = ""
+    """Text of every good answer to a `body`."""
+    numbered: bool = True
+    """Whether answers say the number of the call."""
     capabilities: str = ""
     """Capabilities that the clients declare, as JSON; empty for none."""
     token: bool = False
@@ -109,6 +117,8 @@ class Load:
         words += ["-C", self.capabilities] if self.capabilities else []
         words += ["-a", self.accept] if self.accept else []
         words += ["-k"] if self.token else []
+        words += ["-B", str(self.body), "-E", self.expected] if self.body else []
+        words += [] if self.numbered else ["-p"]
         return [*words, "-m", self.kind]
 
 
@@ -167,17 +177,34 @@ def run_load(
     """
     command: list[str | Path] = [built("mcpload"), *load.words]
     process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
+    bound = load.warmup + load.seconds + SET_UP_SECONDS
+    return outcome_of(stage, process, [measured], [process.pid, *helpers], bound, started)
+
+
+def outcome_of(
+    stage: Stage,
+    process: subprocess.Popen[bytes],
+    measured: Sequence[int],
+    helpers: Sequence[int],
+    seconds: float,
+    started: Callable[[], object] = lambda: None,
+) -> Outcome:
+    """Read the answer of a started program that speaks as mcpload does, with the processor time of the process trees
+    `measured` over the same window. The program is ended, after `seconds` at the latest. Raises Unmeasurable.
+    """
     assert process.stdout is not None
-    bound = threading.Timer(load.warmup + load.seconds + SET_UP_SECONDS, process.kill)
+    bound = threading.Timer(seconds, process.kill)
     bound.daemon = True
     bound.start()
 
     def reading() -> _Reading:
-        others = sum(cpu_time(pid).total for pid in [process.pid, *helpers])
-        return _Reading(time.monotonic(), cpu_time(measured), others, machine_time())
+        others = sum(cpu_time(pid).total for pid in helpers)
+        own = [cpu_time(pid) for pid in measured]
+        spent = CpuTime(sum(each.user for each in own), sum(each.system for each in own))
+        return _Reading(time.monotonic(), spent, others, machine_time())
 
     begin = end = None
-    answer = b""
+    answer = log = b""
     for line in process.stdout:
         if line.startswith(b"START"):
             started()
@@ -185,12 +212,15 @@ def run_load(
         elif line.startswith(b"{"):
             end, answer = reading(), line
             break
+        else:
+            log += line
     bound.cancel()
+    memory = sum(tree_memory(pid) for pid in measured)
     stage.end(process)
     if begin is None or end is None:
-        log = (stage.folder / "load.log").read_text(errors="replace")[-600:]
-        raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
-    return replace(_outcome(json.loads(answer), begin, end), rss=tree_memory(measured))
+        why = log.decode(errors="replace")[-600:].strip()
+        raise Unmeasurable(f"the load generator gave up ({process.returncode}): {why}")
+    return replace(_outcome(json.loads(answer), begin, end), rss=memory)
 
 
 def _outcome(answer: dict[str, Any], begin: _Reading, end: _Reading) -> Outcome:

@@ -7,6 +7,7 @@
  *                [-A MEMBERS] (raw JSON members that follow the text in the arguments)
  *                [-i MILLISECONDS] (tell the worst latency among the calls that were due in each interval of that length)
  *                [-y MICROSECONDS] (look for answers that long before it sleeps; not with -r)
+ *                [-m body -B FILE -E TEXT] (POST what FILE has, "########" the call's number; TEXT is in every good answer)
  *                [-C CAPABILITIES] (the client's, a JSON object) [-k] (a progress token with each call) [-a ACCEPT]
  * Prints START when the warm-up is over, then one JSON object. -r is an open loop: latency counts from the scheduled
  * time, so nothing is hidden by coordinated omission. */
@@ -44,8 +45,13 @@ typedef struct conn {
   size_t outn, outoff, outcap;
   struct conn *nextfree;
 } conn;
-enum { CALL, LIST, PROMPT, REST };
-static const char *methods[] = {"tools/call", "tools/list", "prompts/get", ""};
+enum { CALL, LIST, PROMPT, REST, BODY };
+static const char *methods[] = {"tools/call", "tools/list", "prompts/get", "", "tools/call"};
+#define MARK "########"
+static const char *expected = "";
+static char *body;
+static size_t bodyn;
+static int marked;
 static int port = 0, C = 1, era = 0, mode = CALL, shared = 0, nocheck = 0, token = 0;
 static const char *capabilities = "{}", *accepted = "application/json, text/event-stream";
 static const char *path = "/mcp", *tool = "echo", *format = "echo", *more = "";
@@ -187,7 +193,12 @@ static void call(conn *c, uint64_t t0) {
   else if (token)
     snprintf(meta, sizeof meta, "\"_meta\":{%s}", progress);
   int n;
-  if (mode == LIST)
+  if (mode == BODY) {
+    memcpy(b, body, n = bodyn);
+    char number[10];
+    sprintf(number, "%08lu", c->id % 100000000);
+    for (char *at = b; marked && (at = memmem(at, b + n - at, MARK, 8)); at += 8) memcpy(at, number, 8);
+  } else if (mode == LIST)
     n = sprintf(b, "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"tools/list\",\"params\":{%s}}", c->id, meta);
   else if (mode == REST)
     n = sprintf(b,
@@ -293,8 +304,12 @@ static void check(conn *c) {
     bad(&eh, c);
   } else if (mode == LIST) {
     if (!same_list(b, n)) bad(&er, c);
-  } else if (!memmem(b, n, mode == REST ? "\"messages\"" : "\"result\"", mode == REST ? 10 : 8) || memmem(b, n, "\"isError\":true", 14) ||
-             memmem(b, n, "\"isError\": true", 15)) {
+  } else if (mode == BODY && !memmem(b, n, expected, strlen(expected))) {
+    bad(&er, c);
+  } else if (mode == BODY && !marked) {
+    if (memmem(b, n, "\"isError\":true", 14)) bad(&er, c);
+  } else if ((mode != BODY && !memmem(b, n, mode == REST ? "\"messages\"" : "\"result\"", mode == REST ? 10 : 8)) ||
+             memmem(b, n, "\"isError\":true", 14) || memmem(b, n, "\"isError\": true", 15)) {
     bad(&er, c);
   } else {
     char k1[40];
@@ -372,9 +387,20 @@ static void on_complete(conn *c) {
     ready(c);
   }
 }
+static void read_body(const char *name) {
+  FILE *file = fopen(name, "r");
+  if (!file) {
+    perror(name);
+    exit(2);
+  }
+  body = malloc(1 << 20);
+  bodyn = fread(body, 1, 1 << 20, file);
+  fclose(file);
+  marked = memmem(body, bodyn, MARK, 8) != NULL;
+}
 int main(int ac, char **av) {
   int o;
-  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:i:Spy:C:ka:")) > 0) switch (o) {
+  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:i:Spy:C:ka:B:E:")) > 0) switch (o) {
     case 'y':
       awake_us = atol(optarg);
       break;
@@ -422,7 +448,13 @@ int main(int ac, char **av) {
       textn = atoi(optarg);
       break;
     case 'm':
-      mode = optarg[0] == 'l' ? LIST : optarg[0] == 'p' ? PROMPT : optarg[0] == 'r' ? REST : CALL;
+      mode = optarg[0] == 'b' ? BODY : optarg[0] == 'l' ? LIST : optarg[0] == 'p' ? PROMPT : optarg[0] == 'r' ? REST : CALL;
+      break;
+    case 'B':
+      read_body(optarg);
+      break;
+    case 'E':
+      expected = optarg;
       break;
     case 'C':
       capabilities = optarg;
@@ -560,7 +592,7 @@ int main(int ac, char **av) {
   for (uint64_t k = 0; interval && k < NW && k * interval < (uint64_t)(T * 1e9); k++)
     at += sprintf(intervals + at, "%s%.1f", k ? "," : "", worst[k] / 1000.);
   unsigned long ok = done - eh - er - et;
-  printf("{\"conns\":%d,\"era\":\"%s\",\"rate\":%g,\"secs\":%.3f,\"setup_s\":%.3f,\"calls\":%lu,\"ok\":%lu,\"rps\":%."
+  printf("{\"conns\":%d,\"era\":\"%s\",\"rate\":%g,\"secs\":%.6f,\"setup_s\":%.3f,\"calls\":%lu,\"ok\":%lu,\"rps\":%."
          "1f,\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"err_"
          "http\":%lu,\"err_rpc\":%lu,\"err_text\":%lu,\"reconnects\":%lu,\"backlog_max\":%lu,\"worst\":[%s],\"sample\":\"%s\"}\n",
          C,

@@ -1,0 +1,1 @@
+"""Every door of the gateway, beside the plain call."""

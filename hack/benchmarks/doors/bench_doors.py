@@ -1,0 +1,110 @@
+"""Every door of the gateway in one table, beside the plain call and nginx.
+
+The plain call is a `tools/call` at `/mcp` of a client of the legacy era that declares nothing; nginx is a hop to the
+same server. What a call costs is the processor time of the process trees that are measured, divided by the calls of the
+same window; ratios are taken within a round, and every round has every door once: 64 connections, then one. A door that
+cannot be measured says why, and costs the others nothing. A request to a model is one call, with all that it has done.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import defaultdict
+from typing import Final
+
+from doors.rows import DOORS, NGINX, PLAIN, Door
+from doors.targets import Targets
+from gateway.workloads import SATURATED
+from rig.harness import Cell, Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
+from rig.loadtools import Outcome
+from rig.processes import Stage, become_realtime
+
+ROUNDS: Final = 5
+PARTS: Final = tuple(DOORS)
+Outcomes = dict[str, dict[int, dict[int, Outcome]]]
+"""Outcomes by door, connections and round."""
+
+
+def window(settings: Settings) -> tuple[float, float]:
+    """Seconds of measurement and of warm-up."""
+    return (1.0, 0.2) if settings.quick else (2.5, 0.7)
+
+
+def measure_all(settings: Settings, outcomes: Outcomes, failures: dict[str, str]) -> None:
+    """Measure the doors into `outcomes`; `failures` gets the reasons of those that cannot be measured."""
+    wanted = {name: door for name, door in DOORS.items() if name in (PLAIN, NGINX) or settings.wants(name)}
+    with Stage() as stage:
+        targets = Targets(stage)
+        for number, name in interleaved(list(wanted), settings.rounds):
+            if name in failures:
+                continue
+            try:
+                for connections in (SATURATED, 1):
+                    outcome = wanted[name].measure(targets, connections, window(settings))
+                    outcomes[name][connections][number] = outcome
+            except Exception as error:  # noqa: BLE001  # the edge of a door; it is reported
+                if not isinstance(error, Unmeasurable):
+                    traceback.print_exc()
+                failures[name] = " ".join(str(error).split())[-600:] or type(error).__name__
+            settings.keep(report_of(outcomes, failures, settings))
+
+
+def figures(rounds: dict[int, Outcome], figure: str) -> dict[int, float]:
+    """One figure by round."""
+    return {number: getattr(outcome, figure) for number, outcome in rounds.items()}
+
+
+def cpu_ratio(outcomes: Outcomes, name: str, other: str) -> Sample | None:
+    """Processor time of a call, as a ratio to that of another door."""
+    return ratios(figures(outcomes[name][SATURATED], "cpu"), figures(outcomes[other][SATURATED], "cpu"))
+
+
+def row(outcomes: Outcomes, name: str, door: Door) -> dict[str, Cell]:
+    """One line of the table."""
+    busy, alone = outcomes[name][SATURATED], outcomes[name][1]
+
+    def sample(rounds: dict[int, Outcome], figure: str) -> Sample | None:
+        return Sample.of(figures(rounds, figure).values()) if rounds else None
+
+    return {
+        "door": name,
+        "request": door.description,
+        "CPU × plain call": cpu_ratio(outcomes, name, PLAIN),
+        "CPU µs": sample(busy, "cpu"),
+        "calls/s": sample(busy, "calls_per_second"),
+        "p50 µs, 1 connection": sample(alone, "p50"),
+        f"p99 µs, {SATURATED}": sample(busy, "p99"),
+        "foreign cores": sample(busy, "foreign"),
+    }
+
+
+def goals(outcomes: Outcomes, settings: Settings) -> list[Goal]:
+    """Goals of the doors that `--only` selects."""
+    selected = []
+    for name, door in DOORS.items():
+        if door.at_most is not None and settings.wants(name):
+            ratio = cpu_ratio(outcomes, name, door.beside)
+            title = f"CPU of {name}, of {door.beside}"
+            selected.append(Goal(title, ratio.median if ratio else None, "×", at_most=door.at_most))
+    return selected
+
+
+def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) -> Report:
+    """Report of the results so far."""
+    report = Report("doors")
+    report.rows = [row(outcomes, name, door) for name, door in DOORS.items() if outcomes[name][SATURATED]]
+    report.goals = goals(outcomes, settings)
+    report.failures = [f"{name}: {why}" for name, why in failures.items()]
+    if settings.quick:
+        report.notes.append("--quick: not for quoting")
+    return report
+
+
+def run(settings: Settings) -> Report:
+    """Measure. What cannot be measured is among the report's failures."""
+    if settings.realtime:
+        become_realtime()
+    outcomes: Outcomes = defaultdict(lambda: defaultdict(dict))
+    failures: dict[str, str] = {}
+    measure_all(settings, outcomes, failures)
+    return report_of(outcomes, failures, settings)
