@@ -20,6 +20,8 @@ from fairlead_mcp.oauth.grants import assertion_parameters, check_subject, order
 from fairlead_mcp.oauth.id_jag import require_assertion
 from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
 from fairlead_mcp.oauth.metadata import require_issuer
+from fairlead_mcp.oauth.refusal_advice import ASSERTION_STEP, REDEMPTION_STEP
+from fairlead_mcp.oauth.shared_task import SharedTask
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -58,6 +60,7 @@ class AssertionGrants(TokenGrants):
         # the server's metadata names its own authorization server, never the identity provider
         self._provider = IssuerClient(settings, credential, dataclasses.replace(access, server_url=""))
         self._target: _SecondStep | None = None
+        self._finding: SharedTask[_SecondStep] | None = None
 
     def check(self, subject: TokenSubject) -> None:
         check_subject(self._settings, subject, self._access.clock())
@@ -75,7 +78,7 @@ class AssertionGrants(TokenGrants):
             (subject.token,),
             subject.token,
             subject.expires_at,
-            asks_for_assertion=True,
+            step=ASSERTION_STEP,
         )
         try:
             assertion = (await self._provider.request(form)).access.value
@@ -89,6 +92,7 @@ class AssertionGrants(TokenGrants):
             subject.token,
             subject.expires_at,
             scopes,
+            REDEMPTION_STEP,
         )
         try:
             return (await target.client.request(form, request.resource_metadata)).access
@@ -110,15 +114,26 @@ class AssertionGrants(TokenGrants):
             self._target.client.doubt()
 
     async def aclose(self) -> None:
+        if self._finding is not None:
+            await self._finding.aclose()
         await self._provider.aclose()
         if self._target is not None:
             await self._target.client.aclose()
 
     async def _find(self, resource_metadata: str) -> _SecondStep:
-        """The authorization server of the MCP server. Raises GrantFailed."""
+        """The authorization server of the MCP server; concurrent callers share its discovery. Raises GrantFailed."""
+        target = self._target
+        if target is not None and self._access.monotonic() < target.until:
+            return target
+        finding = self._finding
+        if finding is None or not finding.running:
+            work = self._discover(resource_metadata)
+            finding = self._finding = SharedTask(work, f"discover issuer of {self._access.server_url}")
+        return await finding.result()
+
+    async def _discover(self, resource_metadata: str) -> _SecondStep:
+        """Find the authorization server in the settings, or in the metadata of the MCP server. Raises GrantFailed."""
         before = self._target
-        if before is not None and self._access.monotonic() < before.until:
-            return before
         metadata = await discover_resource(self._access, resource_metadata)
         issuer = self._own.issuer
         if metadata is not None and issuer:
