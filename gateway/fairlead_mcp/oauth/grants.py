@@ -76,7 +76,8 @@ def check_subject(settings: OAuthSettings, subject: TokenSubject, now: float) ->
 def session_token_type(settings: OAuthSettings) -> str:
     """Type of the provider's token that is exchanged for a caller who signed in at the gateway (RFC 8693 section 3).
 
-    With IdJag the ID token, which all such providers take (draft-ietf-oauth-identity-assertion-authz-grant section 4.3).
+    With IdJag the ID token, which all such providers take (draft-ietf-oauth-identity-assertion-authz-grant section
+    4.3).
     """
     return settings.subject_token_type or (ID_TOKEN_TYPE if settings.profile == ID_JAG else ACCESS_TOKEN_TYPE)
 
