@@ -66,7 +66,10 @@ const provider = new Provider(issuer, {
       getResourceServerInfo: (_, resource) => resourceServer(resource),
     },
   },
-  extraTokenClaims: (ctx, token) => (ctx.oidc.exchanging ? { act: { sub: token.clientId } } : undefined),
+  extraTokenClaims: (ctx, token) => ({
+    ...(ctx.oidc.exchanging ? { act: { sub: token.clientId } } : {}),
+    ...(token.accountId in settings.groups ? { groups: settings.groups[token.accountId] } : {}),
+  }),
 });
 
 // draft-ietf-oauth-identity-assertion-authz-grant section 4.3
