@@ -65,7 +65,7 @@ class TwoGateways:
             ask = calling(TOOL, {"item": "tea"}).with_headers(authorization=f"Bearer {token}")
             return text_of(await wire.ask(ask))
 
-    async def asked(self) -> list[tuple[str, str, str]]:
+    async def assertion_requests(self) -> list[tuple[str, str, str]]:
         """Person, subject token type and audience of each request for an assertion."""
         await self.provider.mark()
         return [(grant["person"], grant["type"], grant["audience"]) for grant in self.provider.granted()]
@@ -108,7 +108,9 @@ async def test_person_calls_through_two_gateways_and_the_policy_of_the_far_one_d
     async with two_gateways(tmp_path) as world, world.far.running(**TRUSTING):
         assert await world.call("alice") == BOUGHT
         assert await world.call("bob") == REFUSED
-        assert await world.asked() == [(person, ACCESS_TOKEN_TYPE, world.far.url) for person in ("alice", "bob")]
+        assert await world.assertion_requests() == [
+            (person, ACCESS_TOKEN_TYPE, world.far.url) for person in ("alice", "bob")
+        ]
 
 
 async def test_person_who_signed_in_at_the_near_gateway_calls_through_both(tmp_path: Path) -> None:
@@ -116,7 +118,9 @@ async def test_person_who_signed_in_at_the_near_gateway_calls_through_both(tmp_p
         alice, bob = (SdkClient(f"{world.near}/mcp", {"login": name, "password": "any"}) for name in ("alice", "bob"))
         assert json.loads(await alice.call(TOOL)) == {}
         assert await bob.call(TOOL) == REFUSED
-        assert await world.asked() == [(person, ID_TOKEN_TYPE, world.far.url) for person in ("alice", "bob")]
+        assert await world.assertion_requests() == [
+            (person, ID_TOKEN_TYPE, world.far.url) for person in ("alice", "bob")
+        ]
 
 
 async def test_server_names_its_authorization_server_to_a_client_without_a_secret(tmp_path: Path) -> None:
@@ -140,7 +144,7 @@ async def test_server_that_names_another_issuer_gets_nothing(tmp_path: Path) -> 
         assert (
             f"the server takes tokens of {world.far.url}, but the client is registered at https://other.example" in text
         )
-        assert await world.asked() == []
+        assert await world.assertion_requests() == []
 
 
 async def test_far_gateway_that_does_not_trust_the_provider_any_more_is_to_be_corrected(tmp_path: Path) -> None:
