@@ -62,7 +62,7 @@ class FarGateway:
             more_clients=[{"id": CLIENT, "redirectUris": ["https://near.example/cb"], "secretSha256": secret}],
             **server,
         )
-        settings = {"port": self.port, "shop": self.shop, "client_documents": client_documents}
+        settings: dict[str, Any] = {"port": self.port, "shop": self.shop, "client_documents": client_documents}
         async with gateway_of(folder, file, STAFF_ALONE, **settings):
             yield
 
