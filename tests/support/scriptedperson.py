@@ -1,5 +1,6 @@
-"""A person with a browser, for clients that open a page to sign in: follows redirects, logs in at Dex or Keycloak, and
-allows what is asked, until a page asks nothing more. Also a program that such clients take for the browser.
+"""A person with a browser, for clients that open a page to sign in: follows redirects, logs in at Dex, Keycloak or
+`oidc-provider`, and allows what is asked, until a page asks nothing more. Also a program that such clients take for the
+browser.
 
     text = await visit(url, login={"login": "ann@example.com", "password": "password"})
     environment = browser_environment(folder, login)      # for a client that is a process
@@ -25,7 +26,7 @@ from yarl import URL
 MAX_PAGES: Final = 12
 _FORM: Final = re.compile(r'<form[^>]*\bmethod="post"[^>]*>', re.IGNORECASE)
 _ACTION: Final = re.compile(r'\baction="([^"]*)"')
-_HIDDEN: Final = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
+_HIDDEN: Final = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)"\s*/?>')
 _ONWARD: Final = re.compile(r'<meta http-equiv="refresh" content="0; url=([^"]+)">')
 _NOWHERE: Final = URL()
 _PROGRAM: Final = """#!{python}

@@ -190,8 +190,10 @@ async def _code(session: aiohttp.ClientSession, url: str, person: str) -> str:
     raise AssertionError(f"the provider does not come to an end: {url}")
 
 
-def _clients() -> list[dict[str, Any]]:
-    """Client metadata (RFC 7591) of the gateway's clients and the people's."""
+def _clients(callbacks: Sequence[str]) -> list[dict[str, Any]]:
+    """Client metadata (RFC 7591) of the gateway's clients and the people's. With `callbacks` people sign in to CLIENT
+    too.
+    """
     own = {
         "grant_types": [TOKEN_EXCHANGE, "client_credentials"],
         "redirect_uris": [],
@@ -203,6 +205,9 @@ def _clients() -> list[dict[str, Any]]:
         if method == "private_key_jwt":
             credential = {"jwks": {"keys": [KEY.as_dict(private=False)]}, "token_endpoint_auth_signing_alg": "ES256"}
         clients.append({"client_id": client, "token_endpoint_auth_method": method, **own, **credential})
+    if callbacks:
+        grants = [*own["grant_types"], "authorization_code", "refresh_token"]
+        clients[0].update(grant_types=grants, redirect_uris=list(callbacks), response_types=["code"])
     people = {
         "client_id": DESK,
         "token_endpoint_auth_method": "none",
@@ -215,7 +220,9 @@ def _clients() -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _running(folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer: str = "") -> Iterator[TokenProvider]:
+def _running(
+    folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer: str = "", callbacks: Sequence[str] = ()
+) -> Iterator[TokenProvider]:
     """The process, still without settings."""
     required("node")
     required("npm")
@@ -223,7 +230,7 @@ def _running(folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer:
     port = port or free_port()
     base = f"http://{authority(address, port)}"
     file = folder / "provider.json"
-    told = {"issuer": issuer or base, "address": address, "port": port, "clients": _clients()}
+    told = {"issuer": issuer or base, "address": address, "port": port, "clients": _clients(callbacks)}
     file.write_text(json.dumps(told))
     with (folder / "provider.log").open("wb") as log:
         process = subprocess.Popen(["node", program / "provider.mjs", file], stdout=subprocess.PIPE, stderr=log)
@@ -267,7 +274,8 @@ async def oidc_provider(
 
     `resources`: servers for which there are tokens, with `scope`, for `lifetime` seconds. `grants`: which of them a
     person has consented to. `skew`: seconds that the provider's clock is ahead of this machine's. `process`: `address`,
-    `port` and `issuer` of a process of its own; by default a free port of 127.0.0.1, and its URL.
+    `port` and `issuer` of a process of its own; by default a free port of 127.0.0.1, and its URL. `callbacks` are
+    redirect URIs of CLIENT there, where the gateway signs people in.
     """
     with contextlib.ExitStack() as stack:
         if shared is None:

@@ -128,7 +128,9 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     standard parameter.
     """
     subject_token_type: str = ""
-    """Type URI of the caller's token (RFC 8693 section 3); empty: an access token."""
+    """Type URI of the caller's token (RFC 8693 section 3); empty: an access token, or with `IdJag` the ID token of a
+    caller who signed in at the gateway.
+    """
     authorization_url: str = ""
     """With `userConsent`: authorization endpoint; empty to discover it. Set together with `token_url`."""
     callback_port: int = 0

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Final, NamedTuple
-from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 
 from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
+from fairlead_authorization.protocol.basic_credentials import basic_credentials
 from fairlead_authorization.protocol.client_assertions import claims_of
 from fairlead_authorization.protocol.grants import (
     LoadedClient,
@@ -138,21 +136,10 @@ def names_client(loaded: LoadedRequest) -> bool:
 def _client_id(loaded: LoadedRequest) -> str:
     """The client that a request names; nothing is verified yet. Empty for none, or for more than one."""
     form = loaded.form
-    names = {form.get("client_id", ""), _basic_id((loaded.headers or {}).get("Authorization", ""))}
+    basic = basic_credentials((loaded.headers or {}).get("Authorization", ""))
+    names = {form.get("client_id", ""), basic.client_id if basic is not None else ""}
     if "client_assertion" in form:
         subject = claims_of(form["client_assertion"]).get("sub")
         names.add(subject if isinstance(subject, str) else "")
     named = names - {""}
     return named.pop() if len(named) == 1 else ""
-
-
-def _basic_id(authorization: str) -> str:
-    """Client in a header `Authorization: Basic` (RFC 6749 section 2.3.1); empty without one."""
-    kind, _, pair = authorization.partition(" ")
-    if kind.lower() != "basic":
-        return ""
-    try:
-        text = base64.b64decode(pair.strip(), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ""
-    return unquote_plus(text.partition(":")[0])

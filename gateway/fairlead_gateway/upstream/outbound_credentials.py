@@ -28,7 +28,7 @@ from fairlead_mcp.oauth.errors import (
     TOKEN_REFUSED,
     GrantFailed,
 )
-from fairlead_mcp.oauth.grants import subject_token_type
+from fairlead_mcp.oauth.grants import session_token_type
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
@@ -82,7 +82,7 @@ class ServerCredentials(CallCredentials):
         self._links = links
         self._observe = observe
         self._session_subject = session_subject
-        self._subject_type = subject_token_type(settings)
+        self._session_type = session_token_type(settings)
         self._destination = TokenDestination(settings, allowed)
         self._clock = clock
         self._monotonic = monotonic
@@ -186,7 +186,8 @@ class ServerCredentials(CallCredentials):
         try:
             async with asyncio.timeout(max(deadline - self._monotonic(), 0) if deadline < _FOREVER else None):
                 if self.exchanges and identity.session:
-                    subject = (await self._session_subject(identity, self._subject_type)).subject(subject.person)
+                    held = await self._session_subject(identity, self._session_type)
+                    subject = TokenSubject(subject.person, held.value, held.expires_at, self._session_type)
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )

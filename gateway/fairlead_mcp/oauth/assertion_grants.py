@@ -20,6 +20,7 @@ from fairlead_mcp.oauth.grants import assertion_parameters, check_subject, order
 from fairlead_mcp.oauth.id_jag import require_assertion
 from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
 from fairlead_mcp.oauth.metadata import require_issuer
+from fairlead_mcp.oauth.refusal_advice import ASSERTION_STEP, REDEMPTION_STEP
 from fairlead_mcp.oauth.shared_task import SharedTask
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
@@ -60,7 +61,6 @@ class AssertionGrants(TokenGrants):
         self._provider = IssuerClient(settings, credential, dataclasses.replace(access, server_url=""))
         self._target: _SecondStep | None = None
         self._finding: SharedTask[_SecondStep] | None = None
-        """Search for the target, of which all persons wait for one."""
 
     def check(self, subject: TokenSubject) -> None:
         check_subject(self._settings, subject, self._access.clock())
@@ -78,7 +78,7 @@ class AssertionGrants(TokenGrants):
             (subject.token,),
             subject.token,
             subject.expires_at,
-            asks_for_assertion=True,
+            step=ASSERTION_STEP,
         )
         try:
             assertion = (await self._provider.request(form)).access.value
@@ -92,6 +92,7 @@ class AssertionGrants(TokenGrants):
             subject.token,
             subject.expires_at,
             scopes,
+            REDEMPTION_STEP,
         )
         try:
             return (await target.client.request(form, request.resource_metadata)).access
@@ -120,16 +121,18 @@ class AssertionGrants(TokenGrants):
             await self._target.client.aclose()
 
     async def _find(self, resource_metadata: str) -> _SecondStep:
-        """The authorization server of the MCP server. Raises GrantFailed."""
-        if self._target is not None and self._access.monotonic() < self._target.until:
-            return self._target
-        if self._finding is None or not self._finding.running:
+        """The authorization server of the MCP server; concurrent callers share its discovery. Raises GrantFailed."""
+        target = self._target
+        if target is not None and self._access.monotonic() < target.until:
+            return target
+        finding = self._finding
+        if finding is None or not finding.running:
             work = self._discover(resource_metadata)
-            self._finding = SharedTask(work, f"discover the authorization server of {self._access.server_url}")
-        return await self._finding.result()
+            finding = self._finding = SharedTask(work, f"discover issuer of {self._access.server_url}")
+        return await finding.result()
 
     async def _discover(self, resource_metadata: str) -> _SecondStep:
-        """Find the authorization server of the MCP server, from now on. Raises GrantFailed."""
+        """Find the authorization server in the settings, or in the metadata of the MCP server. Raises GrantFailed."""
         before = self._target
         metadata = await discover_resource(self._access, resource_metadata)
         issuer = self._own.issuer

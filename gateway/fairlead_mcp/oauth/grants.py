@@ -73,9 +73,18 @@ def check_subject(settings: OAuthSettings, subject: TokenSubject, now: float) ->
         raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
 
 
-def subject_token_type(settings: OAuthSettings) -> str:
+def session_token_type(settings: OAuthSettings) -> str:
+    """Type of the provider's token that is exchanged for a caller who signed in at the gateway (RFC 8693 section 3).
+
+    With IdJag the ID token, which all such providers take (draft-ietf-oauth-identity-assertion-authz-grant section
+    4.3).
+    """
+    return settings.subject_token_type or (ID_TOKEN_TYPE if settings.profile == ID_JAG else ACCESS_TOKEN_TYPE)
+
+
+def subject_token_type(settings: OAuthSettings, subject: TokenSubject) -> str:
     """Type of the subject token (RFC 8693 section 3)."""
-    return settings.subject_token_type or ACCESS_TOKEN_TYPE
+    return subject.token_type or settings.subject_token_type or ACCESS_TOKEN_TYPE
 
 
 def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, ...]:
@@ -111,7 +120,7 @@ def grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[str
         return {
             "grant_type": _TOKEN_EXCHANGE_GRANT,
             "subject_token": subject.token,
-            "subject_token_type": subject_token_type(settings),
+            "subject_token_type": subject_token_type(settings, subject),
             **parameters,
         }
     return {"grant_type": "client_credentials", **parameters}
@@ -123,7 +132,7 @@ def assertion_parameters(settings: OAuthSettings, subject: TokenSubject, issuer:
         "grant_type": _TOKEN_EXCHANGE_GRANT,
         "requested_token_type": ID_JAG_TYPE,
         "subject_token": subject.token,
-        "subject_token_type": subject_token_type(settings),
+        "subject_token_type": subject_token_type(settings, subject),
         "audience": issuer,
         "resource": resource,
     }

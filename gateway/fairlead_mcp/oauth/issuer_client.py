@@ -34,8 +34,8 @@ class TokenForm(NamedTuple):
     """`exp` of the subject token, in seconds since the epoch, which no access token outlives."""
     known_scopes: tuple[str, ...] = ()
     """Scopes of the token where neither request nor answer names any."""
-    asks_for_assertion: bool = False
-    """Whether the answer has an assertion (ID-JAG) in place of an access token."""
+    step: str = ""
+    """Step of the profile IdJag: `refusal_advice.ASSERTION_STEP` or REDEMPTION_STEP; empty with all other grants."""
 
 
 class IssuerClient:
@@ -104,8 +104,7 @@ class IssuerClient:
             form.expires_at,
             secret_mask(secrets),
             endpoint.authentication_methods,
-            self._settings.grant,
-            asks_for_assertion=form.asks_for_assertion,
+            form.step or self._settings.grant,
         )
         now = self._access.clock()
         if self._authentication.signs and answer.status >= 400:

@@ -24,6 +24,11 @@ from fairlead_mcp.oauth.errors import (
     UNSUPPORTED_GRANT_TYPE,
 )
 
+ASSERTION_STEP: Final = "assertion"
+"""First request of the profile IdJag, at the identity provider."""
+REDEMPTION_STEP: Final = "redemption"
+"""Second request of the profile IdJag, at the authorization server of the MCP server."""
+
 
 class RefusalAdvice(NamedTuple):
     """Cause of a refusal, and a sentence that says what to do."""
@@ -116,8 +121,61 @@ _BY_CONSENT: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     }
 )
 """Remedies where persons sign in."""
+_ASSERTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
+    {
+        "invalid_target": RefusalAdvice(
+            INVALID_TARGET,
+            "let the provider give this client, and the person, assertions for the server's authorization server "
+            "(resourceClient.issuer)",
+        ),
+        "invalid_request": RefusalAdvice(
+            INVALID_REQUEST,
+            "the person's token is not accepted, or the provider issues no assertions (ID-JAG): sign in again, then "
+            "compare subjectTokenType, resource and parameters with the provider's documentation",
+        ),
+    }
+)
+"""Remedies for the request of an assertion."""
+_TRUST: Final = (
+    "the assertion is not accepted: let this authorization server trust the identity provider (issuer) and take its "
+    "assertions for the client in resourceClient"
+)
+_REDEMPTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
+    {
+        "invalid_client": RefusalAdvice(
+            INVALID_CLIENT,
+            "compare clientID, secretRef and clientAuthentication of resourceClient with the client's registration "
+            "there",
+        ),
+        "unauthorized_client": RefusalAdvice(
+            UNAUTHORIZED_CLIENT, "let the client in resourceClient exchange assertions (ID-JAG) there"
+        ),
+        "unsupported_grant_type": RefusalAdvice(
+            UNSUPPORTED_GRANT_TYPE,
+            "let this authorization server take assertions of the identity provider (ID-JAG), or correct "
+            "resourceClient.issuer",
+        ),
+        "invalid_grant": RefusalAdvice(INVALID_GRANT, _TRUST),
+        "invalid_token": RefusalAdvice(INVALID_GRANT, _TRUST),
+        "invalid_request": RefusalAdvice(INVALID_REQUEST, _TRUST),
+        "invalid_scope": RefusalAdvice(
+            INVALID_SCOPE,
+            "let the provider put these scopes into its assertions, and let the client in resourceClient have them, or "
+            "correct scopes",
+        ),
+        "invalid_target": RefusalAdvice(
+            INVALID_TARGET, "correct resource of the server: this authorization server issues no tokens for it"
+        ),
+    }
+)
+"""Remedies for the request with an assertion, where no new sign-in helps."""
 _BY_GRANT: Final[Mapping[str, Mapping[str, RefusalAdvice]]] = MappingProxyType(
-    {CLIENT_CREDENTIALS: _WITHOUT_PERSON, USER_CONSENT: _BY_CONSENT}
+    {
+        CLIENT_CREDENTIALS: _WITHOUT_PERSON,
+        USER_CONSENT: _BY_CONSENT,
+        ASSERTION_STEP: _ASSERTION,
+        REDEMPTION_STEP: _REDEMPTION,
+    }
 )
 """Remedies in place of those of `_BY_ERROR`."""
 _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
@@ -156,7 +214,7 @@ def advise(
     status: int, error: str, description: str, codes: Sequence[Any], *, grant: str = TOKEN_EXCHANGE
 ) -> RefusalAdvice:
     """Return the cause and remedy for an error answer. `error` is empty if the answer is not one of RFC 6749; `codes`
-    are Entra's `error_codes`; `grant` is that of the settings.
+    are Entra's `error_codes`; `grant` is that of the settings, or ASSERTION_STEP or REDEMPTION_STEP.
     """
     match = _ENTRA_CODE.search(description[:200])
     numbers = [code for code in codes[:8] if isinstance(code, int)] + ([int(match[1])] if match else [])
@@ -169,5 +227,5 @@ def advise(
     if status >= 500 or status == 429:
         return _BUSY
     if status == 401:
-        return _CLIENT
+        return remedies["invalid_client"]
     return remedies["invalid_request"] if error else _ELSEWHERE

@@ -16,6 +16,8 @@ class TokenSubject(msgspec.Struct, frozen=True):
     """The caller's own token, the subject token (RFC 8693 section 2.1); empty if there is none."""
     expires_at: float = float("inf")
     """`exp` of the subject token, in seconds since the epoch."""
+    token_type: str = ""
+    """Type of the subject token (RFC 8693 section 3); empty: that of the settings."""
 
     def __repr__(self) -> str:
         return f"TokenSubject(token={'[credential]' if self.token else ''!r}, expires_at={self.expires_at})"

@@ -20,7 +20,7 @@ from fairlead_mcp.masking import SHOWN, Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import BAD_ANSWER, SUBJECT_TOKEN_EXPIRED, GrantFailed
 from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, ID_JAG_TYPE, JWT_TYPE
-from fairlead_mcp.oauth.refusal_advice import RefusalAdvice, advise
+from fairlead_mcp.oauth.refusal_advice import ASSERTION_STEP, REDEMPTION_STEP, RefusalAdvice, advise
 from fairlead_mcp.oauth.scopes import bounded_scopes, split_scopes
 
 DEFAULT_LIFETIME: Final = 300.0
@@ -86,9 +86,9 @@ class TokenRequest(NamedTuple):
     authentication_methods: tuple[str, ...] = ()
     """Methods that the issuer's metadata names."""
     grant: str = TOKEN_EXCHANGE
-    """That of the settings."""
-    asks_for_assertion: bool = False
-    """Whether an assertion (ID-JAG) is expected, and no access token."""
+    """That of the settings, or with the profile IdJag ASSERTION_STEP, which expects an assertion in place of an access
+    token, or REDEMPTION_STEP.
+    """
 
 
 class IssuedToken(NamedTuple):
@@ -137,7 +137,7 @@ def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> I
 
 def _check_kind(members: _TokenMembers, request: TokenRequest) -> None:
     """Raise GrantFailed for another kind of token than the one that was asked for."""
-    if request.asks_for_assertion:
+    if request.grant == ASSERTION_STEP:
         if members.issued_token_type != ID_JAG_TYPE:
             kind = _quote(members.issued_token_type or "none", request)
             raise _bad(request, f"sent a token of the issued_token_type {kind} instead of an assertion (id-jag)")
@@ -228,5 +228,6 @@ def _quote(text: str, request: TokenRequest) -> str:
 
 
 def _bad(request: TokenRequest, what: str) -> GrantFailed:
-    message = f"the token endpoint {request.endpoint} {what}: check tokenURL and the authorization server"
+    setting = "resourceClient.issuer" if request.grant == REDEMPTION_STEP else "tokenURL"
+    message = f"the token endpoint {request.endpoint} {what}: check {setting} and the authorization server"
     return GrantFailed(message, cause=BAD_ANSWER)

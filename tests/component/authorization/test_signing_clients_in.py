@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import aiohttp
 import pytest
@@ -212,15 +214,17 @@ async def test_registration_refuses_what_the_settings_do_not_allow(tmp_path: Pat
         assert (await world.token({}, "/oauth/register"))[0] in (401, 404)
 
 
-@pytest.mark.parametrize("by_header", [True, False])
-async def test_client_with_a_secret_authenticates_by_either_method(tmp_path: Path, by_header: bool) -> None:
+@pytest.mark.parametrize("encoding", [quote_plus, quote, str, None])
+async def test_client_with_a_secret_authenticates_by_form_or_by_header_in_any_encoding(
+    tmp_path: Path, encoding: Callable[[str], str] | None
+) -> None:
     async with authorization_world(tmp_path) as world:
         attempt = Attempt(SECRET_ID)
         code = (await world.answered(attempt))["code"]
-        pair = base64.b64encode(f"{SECRET_ID}:{SECRET}".replace(" ", "%20").encode()).decode()
         fields = {"grant_type": "authorization_code", "code": code, "code_verifier": attempt.verifier}
         fields["redirect_uri"] = BACK
-        if by_header:
+        if encoding is not None:
+            pair = base64.b64encode(f"{SECRET_ID}:{encoding(SECRET)}".encode()).decode()
             status, tokens = await world.token(fields, authorization=f"Basic {pair}")
         else:
             status, tokens = await world.token({**fields, "client_id": SECRET_ID, "client_secret": SECRET})

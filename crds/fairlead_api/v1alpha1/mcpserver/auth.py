@@ -194,7 +194,8 @@ class TokenExchangeAuth(OAuthClient):
     resource_client: ResourceClient | None = None
     """With `profile: IdJag`: the client at the authorization server of the server."""
     subject_token_type: SubjectTokenType | None = None
-    """Type of the caller's token. Absent: an access token."""
+    """Type of the caller's token. Absent: an access token; with `IdJag`, for those who signed in at Fairlead, the
+    provider's ID token."""
     grants_per: Literal["Person", "Agent"] = "Person"
     """`Person`: all agents of a person share a token. `Agent`: each agent of a person has its own."""
 

@@ -1,29 +1,41 @@
-"""Tokens of a server by an assertion of the identity provider (ID-JAG): where the second step goes."""
+"""Assertions (ID-JAG): how the authorization server of an MCP server is found."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
-from fairlead_api.documents.oauth import ID_JAG, TOKEN_EXCHANGE, ResourceClientSettings
-from fairlead_mcp.oauth.errors import DISCOVERY, GrantFailed
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import ID_JAG, TOKEN_EXCHANGE, OAuthSettings, ResourceClientSettings
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
+from ports import free_port
 from rawserver import Reply, Request, raw_server
-from tokenendpoint import token_access
-from tokenworld import world
 
 
-async def nothing(request: Request, reply: Reply) -> None:
-    reply.send(404)
+async def test_persons_share_one_look_at_the_metadata_of_the_server() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(404)
 
-
-async def test_persons_share_the_search_for_the_authorization_server_of_a_server() -> None:
-    own = ResourceClientSettings(client_id="wiki", client_authentication="none")
-    async with world() as tools, raw_server(nothing) as server:
-        settings = tools.provider.settings(TOKEN_EXCHANGE, profile=ID_JAG, resource_client=own)
-        source = TokenSource(settings, tools.provider.credential(), token_access(server.url))
-        calls = [source.obtain(tools.person(f"person {number}")) for number in range(20)]
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert [answer.cause for answer in answers if isinstance(answer, GrantFailed)] == [DISCOVERY] * 20
-        looks = [request.path for request in server.seen]
-        assert sorted(looks) == sorted(set(looks)), "each place is asked once for all of them"
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    settings = OAuthSettings(
+        grant=TOKEN_EXCHANGE,
+        profile=ID_JAG,
+        client_id="gateway",
+        issuer=nowhere,
+        resource_client=ResourceClientSettings(client_id="gateway", issuer=nowhere),
+    )
+    credential = Credential(client_secret="one", resource_client_secret="another")
+    async with raw_server(handle) as server:
+        source = TokenSource(settings, credential, TokenAccess(server_url=server.url, resolve=resolve_by_dns))
+        persons = [TokenSubject(b"%d" % number, f"token of {number}", time.time() + 600) for number in range(8)]
+        outcomes = await asyncio.gather(*(source.obtain(person) for person in persons), return_exceptions=True)
         await source.aclose()
+    assert all(isinstance(outcome, McpError) and "step 1 of 2" in str(outcome) for outcome in outcomes)
+    assert [(request.verb, request.path) for request in server.seen] == [
+        ("GET", "/.well-known/oauth-protected-resource/mcp"),
+        ("GET", "/.well-known/oauth-protected-resource"),
+    ]

@@ -4,8 +4,8 @@
 //   node provider.mjs CONFIGURATION      a JSON file: issuer, address, port and clients
 //
 // Prints a line of JSON when it listens, and one for each token request: who asked for what, and the error it got.
-// POST /settings-of-test sets gateway, resources, grants and skew (`oidc_provider` in tokenproviders.py), and prints a
-// mark with its number.
+// POST /settings-of-test sets gateway, resources, grants, skew, groups by person, and ids of clients by audience of
+// assertions (`oidc_provider` in tokenproviders.py), and prints a mark with its number.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { randomUUID } from "node:crypto";
@@ -16,7 +16,7 @@ const EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
 const TYPES = "urn:ietf:params:oauth:token-type:";
 const configuration = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const { issuer, address, port } = configuration;
-let settings = { gateway: "", resources: {}, grants: {}, skew: 0 };
+let settings = { gateway: "", resources: {}, grants: {}, skew: 0, groups: {}, clients: {} };
 
 const Real = Date;
 globalThis.Date = class extends Real {
@@ -51,6 +51,7 @@ const provider = new Provider(issuer, {
     Grant: 600,
     IdToken: 600,
     Interaction: 600,
+    RefreshToken: 600,
     Session: 600,
   },
   clientAuthMethods: ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"],
@@ -65,7 +66,10 @@ const provider = new Provider(issuer, {
       getResourceServerInfo: (_, resource) => resourceServer(resource),
     },
   },
-  extraTokenClaims: (ctx, token) => (ctx.oidc.exchanging ? { act: { sub: token.clientId } } : undefined),
+  extraTokenClaims: (ctx, token) => ({
+    ...(ctx.oidc.exchanging ? { act: { sub: token.clientId } } : {}),
+    ...(token.accountId in settings.groups ? { groups: settings.groups[token.accountId] } : {}),
+  }),
 });
 
 // draft-ietf-oauth-identity-assertion-authz-grant section 4.3
@@ -73,7 +77,13 @@ const assertion = async (person, client, { audience, resource, scope }) => {
   if (typeof audience !== "string" || !(settings.grants[person] ?? []).includes(audience)) {
     throw new errors.InvalidTarget(`${person} may not go to this audience`);
   }
-  const claims = { client_id: client, resource, scope, email: `${person}@example.com` };
+  const claims = {
+    client_id: settings.clients[audience] ?? client,
+    resource,
+    scope,
+    email: `${person}@example.com`,
+    groups: settings.groups[person] ?? [],
+  };
   const signed = await new SignJWT(claims)
     .setProtectedHeader({ alg: "RS256", kid: "first", typ: "oauth-id-jag+jwt" })
     .setIssuer(issuer)
@@ -89,12 +99,14 @@ const assertion = async (person, client, { audience, resource, scope }) => {
 const exchange = async (ctx) => {
   const { params, client } = ctx.oidc;
   if (!params.subject_token || !params.subject_token_type) throw new errors.InvalidRequest("subject_token is missing");
-  if (![`${TYPES}access_token`, `${TYPES}jwt`].includes(params.subject_token_type)) {
+  const ofClient = params.subject_token_type === `${TYPES}id_token`; // others are access tokens of the gateway
+  if (!ofClient && ![`${TYPES}access_token`, `${TYPES}jwt`].includes(params.subject_token_type)) {
     throw new errors.InvalidRequest("subject_token_type is not supported");
   }
+  const audience = ofClient ? client.clientId : settings.gateway;
   let subject;
   try {
-    ({ payload: subject } = await jwtVerify(params.subject_token, keys, { issuer, audience: settings.gateway }));
+    ({ payload: subject } = await jwtVerify(params.subject_token, keys, { issuer, audience }));
   } catch {
     throw new errors.InvalidRequest("subject_token is not valid");
   }
@@ -135,8 +147,9 @@ provider.registerGrantType(
 
 const told = (ctx, error) => {
   const { params, client, person } = ctx.oidc ?? {};
-  const { grant_type, resource, audience, scope } = params ?? {};
-  say({ event: "grant", client: client?.clientId, person, grant_type, resource, audience, scope, error: error?.message });
+  const { grant_type, resource, audience, scope, subject_token_type: type } = params ?? {};
+  const wanted = { grant_type, type, resource, audience, scope };
+  say({ event: "grant", client: client?.clientId, person, ...wanted, error: error?.message });
 };
 provider.on("grant.success", (ctx) => told(ctx));
 provider.on("grant.error", (ctx, error) => told(ctx, error));

@@ -10,6 +10,7 @@ import pytest
 from fairlead_api.documents.oauth import (
     CLIENT_CREDENTIALS,
     ENTRA_ON_BEHALF_OF,
+    ID_JAG,
     STANDARD_PARAMETERS,
     TOKEN_EXCHANGE,
     USER_CONSENT,
@@ -17,12 +18,17 @@ from fairlead_api.documents.oauth import (
 )
 from fairlead_mcp.oauth.errors import CONFIGURATION, NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, GrantFailed
 from fairlead_mcp.oauth.grants import (
+    ACCESS_TOKEN_TYPE,
+    ID_TOKEN_TYPE,
+    JWT_TYPE,
+    assertion_parameters,
     check_settings,
     check_subject,
     code_parameters,
     grant_parameters,
     ordered_scopes,
     refresh_parameters,
+    session_token_type,
     token_form,
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
@@ -61,6 +67,17 @@ def test_token_exchange_has_the_subject_token_and_no_requested_token_type() -> N
     ]
     kind = "urn:ietf:params:oauth:token-type:id_token"
     assert ("subject_token_type", kind) in form(settings(subject_token_type=kind, parameters={"connector_id": "x"}))
+
+
+def test_token_of_a_sign_in_at_the_gateway_goes_by_its_own_type_and_a_callers_by_that_of_the_settings() -> None:
+    for profile, kind in ((ID_JAG, ID_TOKEN_TYPE), ("", ACCESS_TOKEN_TYPE)):
+        given = settings(profile=profile)
+        assert session_token_type(given) == kind
+        assert session_token_type(settings(profile=profile, subject_token_type=JWT_TYPE)) == JWT_TYPE
+        of_session = TokenSubject(b"alice", "subject.token", 1_000.0, session_token_type(given))
+        for subject, sent in ((of_session, kind), (ALICE, ACCESS_TOKEN_TYPE)):
+            assert grant_parameters(given, subject)["subject_token_type"] == sent
+            assert assertion_parameters(given, subject, "https://auth", URL)["subject_token_type"] == sent
 
 
 def test_entra_gets_an_assertion_on_behalf_of_the_person() -> None:

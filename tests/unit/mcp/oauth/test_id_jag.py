@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_mcp.oauth.errors import BAD_ANSWER, GrantFailed
 from fairlead_mcp.oauth.id_jag import require_assertion
+from fairlead_mcp.oauth.refusal_advice import ASSERTION_STEP
 from fairlead_mcp.oauth.token_answer import TokenRequest, read_token, secret_mask
 
 ISSUER = "https://auth.wiki.example.com"
@@ -47,7 +48,7 @@ def test_text_that_is_not_a_jwt_is_sent_nowhere(token: str) -> None:
 
 @pytest.mark.parametrize("kind", [None, "urn:ietf:params:oauth:token-type:access_token"])
 def test_an_answer_that_is_not_of_the_type_of_assertions_is_refused(kind: str | None) -> None:
-    request = TokenRequest("login:443", (), 2_000.0, secret_mask(()), asks_for_assertion=True)
+    request = TokenRequest("login:443", (), 2_000.0, secret_mask(()), grant=ASSERTION_STEP)
     body = {"access_token": jwt(), "token_type": "N_A", "issued_token_type": kind}
     with pytest.raises(GrantFailed, match="instead of an assertion") as failed:
         read_token(200, json.dumps(body).encode(), request, 1_000.0)

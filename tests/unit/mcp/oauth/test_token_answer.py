@@ -29,6 +29,7 @@ from fairlead_mcp.oauth.errors import (
     UNSUPPORTED_GRANT_TYPE,
     GrantFailed,
 )
+from fairlead_mcp.oauth.refusal_advice import ASSERTION_STEP, REDEMPTION_STEP
 from fairlead_mcp.oauth.token_answer import DEFAULT_LIFETIME, MAX_LIFETIME, TokenRequest, read_token, secret_mask
 
 NOW = 1_000.0
@@ -182,6 +183,36 @@ def test_client_credentials_tell_nobody_to_sign_in(error: str) -> None:
     assert "person" not in str(failed.value)
     assert "sign in" not in str(failed.value)
     assert "client's registration" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (401, "invalid_client", "clientAuthentication of resourceClient"),
+        (401, None, "clientAuthentication of resourceClient"),
+        (400, "unauthorized_client", "client in resourceClient"),
+        (400, "unsupported_grant_type", "take assertions of the identity provider"),
+        (400, "invalid_grant", "trust the identity provider"),
+        (400, "invalid_scope", "let the provider put these scopes into its assertions"),
+        (400, "invalid_target", "correct resource"),
+        (400, "of_its_own", "trust the identity provider"),
+    ],
+)
+def test_refused_assertion_tells_nobody_to_sign_in_or_to_correct_the_client_of_the_provider(
+    status: int, error: str | None, words: str
+) -> None:
+    body = json.dumps({"error": error} if error else {}).encode()
+    with pytest.raises(GrantFailed, match=words) as failed:
+        read_token(status, body, REQUEST._replace(grant=REDEMPTION_STEP), NOW)
+    assert failed.value.cause == failure(status, error=error).cause
+    assert "sign in" not in str(failed.value)
+    assert "compare clientID, secretRef and clientAuthentication with" not in str(failed.value)
+
+
+def test_provider_that_refuses_the_target_of_an_assertion_is_to_give_it() -> None:
+    with pytest.raises(GrantFailed, match="let the provider give this client") as failed:
+        read_token(400, b'{"error":"invalid_target"}', REQUEST._replace(grant=ASSERTION_STEP), NOW)
+    assert failed.value.cause == INVALID_TARGET
 
 
 @pytest.mark.parametrize(
