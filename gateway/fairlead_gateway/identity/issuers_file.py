@@ -92,7 +92,7 @@ class CredentialIssuers(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """Authorization server in front of `issuers`; None: clients get their tokens from the issuers themselves."""
 
 
-_PLACES: Final[dict[str, type[msgspec.Struct]]] = {
+_OBJECTS: Final[dict[str, type[msgspec.Struct]]] = {
     "the file": CredentialIssuers,
     "issuers": Issuer,
     "serviceAccounts": ServiceAccounts,
@@ -115,7 +115,7 @@ def load_credential_issuers(path: Path | None) -> CredentialIssuers:
     except msgspec.ValidationError as error:
         raise BadSetting(
             f"{path} must have the members issuers, scopes, serviceAccounts or authorizationServer: {error}"
-            f"{advice_for(error, _PLACES)}"
+            f"{advice_for(error, _OBJECTS)}"
         ) from error
     for issuer in credential_issuers.issuers:
         _check(path, issuer)
