@@ -127,6 +127,11 @@ def authorization_trust(
         return None
     assert tokens is not None, "the file has the issuers of the providers"
     issuer = _issuer(identity)
+    if identity.anonymous == "allow":
+        log.warning(
+            "FAIRLEAD_ANONYMOUS is allow, so authorizationServer asks no client to sign in: set it to deny unless "
+            "everybody who reaches the gateway may use it"
+        )
     if any(trusted.issuer.rstrip("/") == issuer for trusted in credential_issuers.issuers):
         raise BadSetting(
             f"{identity.file}: {issuer} is FAIRLEAD_PUBLIC_URL, and so the authorization server itself: remove it from "
@@ -298,6 +303,11 @@ def _issuer(identity: IdentitySettings) -> str:
             "FAIRLEAD_PUBLIC_URL to it, such as https://tools.example.com"
         )
     parts = urlsplit(url)
+    if parts.path.endswith("/mcp"):
+        raise BadSetting(
+            f"FAIRLEAD_PUBLIC_URL is {url!r}, and clients would have to use {url}/mcp: omit /mcp, as it is the URL of "
+            "the gateway, not of its MCP endpoint"
+        )
     if parts.query or parts.fragment:
         raise BadSetting(
             f"FAIRLEAD_PUBLIC_URL is {url!r}, which is the issuer of authorizationServer: remove query and fragment"
@@ -326,11 +336,22 @@ def _provider(
         name=issuer.name or hashlib.blake2b(issuer.issuer.encode(), digest_size=6).hexdigest(),
         issuer=issuer,
         client_id=settings.client_id,
-        client_secret=_read(settings.client_secret_file, file, "clientSecretFile").strip(),
+        client_secret=_secret(settings.client_secret_file, file),
         scopes=settings.scopes,
         prompt=settings.prompt,
         ca_bundle=_read(issuer.ca_file, file, "caFile") or None,
     )
+
+
+def _secret(path: Path | None, file: Path | None) -> str:
+    """The gateway's secret at a provider; empty without a file. Raises BadSetting."""
+    secret = _read(path, file, "clientSecretFile").strip()
+    if path is not None and not secret:
+        raise BadSetting(
+            f"{file}: clientSecretFile {path} is empty: write the secret of the gateway's client at the provider into "
+            "it, or omit clientSecretFile if that client is public"
+        )
+    return secret
 
 
 def _read(path: Path | None, file: Path | None, member: str) -> str:

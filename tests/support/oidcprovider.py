@@ -129,14 +129,15 @@ class OidcProvider(LocalIssuer):
     def _token(self, reply: Reply, request: Request) -> None:
         fields = dict(parse_qsl(request.body.decode()))
         self.exchanged.append(fields)
-        renewed = self.refreshes.pop(fields.get("refresh_token", ""), None)
+        is_client = self._is_client(request, fields)
+        renewed = self.refreshes.pop(fields.get("refresh_token", ""), None) if is_client else None
         grant = self.codes.pop(fields.get("code", ""), None)
         digest = hashlib.sha256(fields.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if len(self.exchanged) <= self.quotes:
             secrets = f"{request.headers['authorization']} {request.body.decode()[-80:]} {self.secret}"
             self._json(reply, 401, {"error": "invalid_client", "error_description": secrets})
-        elif not self._is_client(request, fields):
+        elif not is_client:
             self._json(reply, 401, {"error": "invalid_client"})
         elif renewed is not None:
             self._json(reply, 200, self._tokens(renewed))

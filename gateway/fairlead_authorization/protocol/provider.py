@@ -35,6 +35,7 @@ from fairlead_mcp.oauth.discovery import discover_issuer
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
     INTERACTION_REQUIRED,
+    INVALID_CLIENT,
     INVALID_GRANT,
     INVALID_REQUEST,
     PROVIDER_ERROR,
@@ -71,6 +72,10 @@ _UNRENEWED: Final = (
     "%s gave no refresh token, so sign-ins end after unrenewedHours of authorizationServer: allow refresh tokens there "
     "for the client %s; if it gives them only after its own consent page, set prompt: consent in providers; or leave "
     "offline_access out of scopes"
+)
+_REJECTED: Final = (
+    "%s rejects the client %s (invalid_client), so nobody can sign in there and no sign-in is renewed: compare "
+    "clientId and clientSecretFile (chart: clientSecret) of authorizationServer with the client's registration there"
 )
 _OPTIONAL: Final = frozenset({"profile", "email", "groups", OFFLINE_ACCESS})
 """Scopes by default, which not every provider knows."""
@@ -148,6 +153,8 @@ class OpenIdProvider:
         """Monotonic seconds of the next discovery."""
         self._turn = asyncio.Lock()
         self._warned = False
+        self._rejected = False
+        """Whether the provider has rejected the gateway as its client, which was logged."""
 
     async def begin(self) -> ProviderSignIn:
         """Prepare the sign-in of a person. Raises ProviderAway."""
@@ -176,6 +183,7 @@ class OpenIdProvider:
             if error.cause in _AWAY:
                 raise ProviderAway(self._sentence(error)) from error
             raise SignInFailed(self._sentence(error)) from error
+        self._rejected = False
         claims = await self._verify(issued.id_token)
         fault = id_token_fault(claims, self.client.client_id, request.nonce)
         if fault is not None:
@@ -200,6 +208,7 @@ class OpenIdProvider:
             if error.cause in _GONE:
                 raise PersonGone(self._sentence(error)) from error
             raise ProviderAway(self._sentence(error)) from error
+        self._rejected = False
         renewed = ProviderGrant(issued.refresh_token or refresh_token, issued.refresh_expires_at)
         try:
             async with asyncio.timeout(KEYS_SECONDS):
@@ -319,7 +328,14 @@ class OpenIdProvider:
         return before
 
     def _sentence(self, error: GrantFailed) -> str:
-        return error.impersonal
+        if error.cause != INVALID_CLIENT:
+            return error.impersonal
+        if not self._rejected:
+            self._rejected = True
+            log.warning(_REJECTED, self.client.issuer.issuer, self.client.client_id)
+        return (
+            f"{self.client.shown} rejects the gateway as its client (invalid_client): tell the gateway's administrator"
+        )
 
 
 def _tokens_of(issued: IssuedToken) -> dict[str, SubjectToken]:

@@ -63,7 +63,7 @@ def _matching(server: str, names: list[str]) -> list[str]:
 
 
 def _row(account: Any, *, everybody: bool) -> list[str]:
-    person = [printable(account["holder"] or account["person"])] if everybody else []
+    person = [printable(account["person"])] if everybody else []  # as sign-out --person takes it
     return [
         account["server"],
         *person,

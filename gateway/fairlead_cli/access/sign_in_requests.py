@@ -60,7 +60,11 @@ def run_sign_out(
     for account in ended["accounts"]:
         print(sentence(account))
     if not ended["signIns"] and not ended["accounts"]:
-        print("no client is signed in")
+        print("no client is signed in" if person is None else _nobody(person))
+
+
+def _nobody(person: str) -> str:
+    return f"no client of {printable(person)} is signed in: `fairlead sign-ins --everybody` lists persons and clients"
 
 
 def _sign_ins(client: ManagementClient, *, everybody: bool) -> list[Any]:
@@ -91,7 +95,7 @@ def _name_of(sign_in: Any) -> str:
 
 
 def _row(sign_in: Any, *, everybody: bool) -> list[str]:
-    person = [printable(sign_in["holder"] or sign_in["person"])] if everybody else []
+    person = [printable(sign_in["person"])] if everybody else []  # as --person takes it
     return [
         sign_in["id"],
         *person,

@@ -12,21 +12,25 @@ KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
 """Environment variable with a key, which the commands of `fairlead` read too."""
 
 
-def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
+def client_lines(url: str, *, wants_key: bool = False, signs_in: bool = False) -> list[tuple[str, str]]:
     """Names of clients, each with the command or configuration that connects it. With `wants_key`, the gateway needs a
     credential, which each client takes from KEY_VARIABLE. The Inspector is left out then, because its releases for
-    Node.js 20 cannot send a credential.
+    Node.js 20 cannot send a credential. With `signs_in`, people sign clients in by the URL alone, and only the
+    commands of `fairlead` need a key.
     """
-    entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if wants_key else None)
+    in_file = wants_key and not signs_in
+    entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if in_file else None)
     word = shlex.quote(url)  # quoted, because zsh treats the brackets of an IPv6 address as a pattern
-    header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if wants_key else ""
-    key = ("Key", f"export {KEY_VARIABLE}=… first; `fairlead keys create NAME` makes a key")
+    header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if in_file else ""
+    first = "for fairlead" if signs_in else "first"
+    key = ("Key", f"export {KEY_VARIABLE}=… {first}; `fairlead keys create NAME` makes a key")
     inspector = ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list")
     return [
-        *([key] if wants_key else []),
+        *([key] if in_file else []),
         ("Claude Code", f"claude mcp add --transport http fairlead {word}{header}"),
         ("Cursor", f"~/.cursor/mcp.json: {json.dumps({'mcpServers': {'fairlead': entry}})}"),
         *([] if wants_key else [inspector]),
+        *([key] if wants_key and signs_in else []),
         ("Fairlead", "fairlead tools" if url.endswith(":8080/mcp") else f"fairlead tools --url {word}"),
     ]
 

@@ -423,6 +423,7 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
     client_files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
     metrics = f"http://{authority(host, gateway.metrics_port)}/metrics"
     wants_key = not gateway.endpoint.identities.answers_anybody
+    signs_in = wants_key and gateway.authorization is not None
     return Addresses(
         f"{root}/mcp",
         metrics,
@@ -431,6 +432,7 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
         client_files_command=client_files,
         console=console,
         wants_key=wants_key,
+        sign_in=gateway.settings.identity.public_url.rstrip("/") + "/mcp" if signs_in else "",
     )
 
 

@@ -52,6 +52,8 @@ class Addresses:
     """URL of the console for browsers of this machine, including its token; empty if the console is disabled."""
     wants_key: bool = False
     """Whether clients need a credential."""
+    sign_in: str = ""
+    """URL of the MCP endpoint at which people sign clients in; empty if they cannot."""
 
 
 class Display(Protocol):
@@ -331,7 +333,8 @@ class JsonChanges(_Changes):
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     console = ((CONSOLE, addresses.console),) if addresses.console else ()
     files = (("Your servers", addresses.client_files_command),) if addresses.client_files_command else ()
-    clients = client_lines(addresses.mcp, wants_key=addresses.wants_key)
+    url, signs_in = addresses.sign_in or addresses.mcp, bool(addresses.sign_in)
+    clients = client_lines(url, wants_key=addresses.wants_key, signs_in=signs_in)
     return (
         *console,
         *clients,

@@ -118,6 +118,8 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         for issuer in issuers:
             if sum(name in issuer for name in used) > 1:
                 yield f"providers has the issuer {issuer[-1]} twice: leave one of them out"
+        if any("none" in provider.prompt.split() for provider in self.providers):
+            yield "prompt is none, with which the provider shows no page to sign in: omit it, or set consent"
         yield from self._mistakes_of_clients()
         if self.workloads == "allow" and not service_accounts:
             yield "workloads is allow, and ServiceAccounts are not accepted: set serviceAccounts, or omit workloads"

@@ -10,7 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.identity.authorization_server import AuthorizationServer
+from fairlead_gateway.identity.authorization_server import (
+    AuthorizationServer,
+    ClientRegistrationSettings,
+    ConfiguredClient,
+    OidcProviderClient,
+)
+from fairlead_gateway.identity.misspelt_members import advice_for
 from fairlead_gateway.yaml_files import read_yaml
 from fairlead_mcp.addresses import is_loopback
 
@@ -86,6 +92,18 @@ class CredentialIssuers(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """Authorization server in front of `issuers`; None: clients get their tokens from the issuers themselves."""
 
 
+_OBJECTS: Final[dict[str, type[msgspec.Struct]]] = {
+    "the file": CredentialIssuers,
+    "issuers": Issuer,
+    "serviceAccounts": ServiceAccounts,
+    "authorizationServer": AuthorizationServer,
+    "authorizationServer.providers": OidcProviderClient,
+    "authorizationServer.clients": ConfiguredClient,
+    "authorizationServer.registration": ClientRegistrationSettings,
+}
+"""Structs of the objects of the file."""
+
+
 def load_credential_issuers(path: Path | None) -> CredentialIssuers:
     """Read the YAML file; without a path there are no issuers. Raises BadSetting, whose message names the file."""
     if path is None:
@@ -97,6 +115,7 @@ def load_credential_issuers(path: Path | None) -> CredentialIssuers:
     except msgspec.ValidationError as error:
         raise BadSetting(
             f"{path} must have the members issuers, scopes, serviceAccounts or authorizationServer: {error}"
+            f"{advice_for(error, _OBJECTS)}"
         ) from error
     for issuer in credential_issuers.issuers:
         _check(path, issuer)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from authorizationworld import gateway_of, identity_file
+from authorizationworld import authorization_world, gateway_of, identity_file
 from fairlead_api.bad_setting import BadSetting
 from oidcprovider import CLIENT
 
@@ -24,6 +24,8 @@ ISSUERS = [{"issuer": "https://login.example.com", "name": "corp"}]
         ({"public_url": "https://login.example.com/"}, {}, {}, "remove it from issuers"),
         ({}, {"issuer": "http://login.example.com", "allowHttp": True}, {}, "except on this machine or cluster"),
         ({}, {}, {"clientSecretFile": "/nowhere/secret"}, "/nowhere/secret cannot be read"),
+        ({}, {}, {"clientSecretFile": "/dev/null"}, "/dev/null is empty: write the secret"),
+        ({"public_url": "https://tools.example.com/mcp"}, {}, {}, "omit /mcp"),
         ({}, {}, {"issuer": "partner"}, "add it there, or correct the name"),
     ],
 )
@@ -36,3 +38,11 @@ async def test_settings_without_which_nobody_could_sign_in_are_refused(
         async with gateway_of(tmp_path, file, **settings):
             pass
     assert advice in str(refused.value)
+
+
+async def test_a_gateway_that_lets_anybody_in_warns_that_no_client_is_asked_to_sign_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with authorization_world(tmp_path, anonymous="allow"):
+        pass
+    assert "authorizationServer asks no client to sign in: set it to deny" in caplog.text

@@ -217,3 +217,16 @@ async def test_the_page_ends_one_client_or_all_of_a_person(tmp_path: Path) -> No
     assert f"of {world.provider.url} ben" in everybodys.body.decode()
     assert "All clients of the person are signed out" in none_left.body.decode()
     assert "End the sign-in" not in none_left.body.decode()
+
+
+async def test_the_person_that_the_list_shows_can_be_signed_out(tmp_path: Path) -> None:
+    async with authorization_world(tmp_path, admin_groups=("admins",)) as world:
+        await sign_in_of(world, "ben", OTHER)
+        as_boss = ("--url", f"{world.base}/mcp", "--token", token_of(world, "boss", "admins"))
+        _, table, _ = await wide_fairlead("sign-ins", "--everybody", *as_boss)
+        stranger = await fairlead("sign-out", "--person", "ben", *as_boss)
+        ben = person_of(world, "ben")
+        code, text, _ = await fairlead("sign-out", "--person", ben, *as_boss)
+        assert ben in table
+        assert stranger[1].startswith("no client of ben is signed in: `fairlead sign-ins --everybody` lists")
+        assert (code, text) == (0, f"{OTHER_ID}: signed out\n")

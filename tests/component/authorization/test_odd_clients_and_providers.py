@@ -15,6 +15,8 @@ from joserfc.jwk import RSAKey
 
 from authorizationworld import (
     CLIENT_ID,
+    OTHER_BACK,
+    OTHER_ID,
     SECRET_ID,
     Attempt,
     AuthorizationWorld,
@@ -232,3 +234,19 @@ async def test_head_of_a_public_document_is_that_of_the_document(tmp_path: Path,
             assert str(len(await answer.read())) == length
         async with session.head(f"{world.base}/oauth/token") as answer:
             assert answer.status == 405
+
+
+async def test_a_wrong_secret_of_the_gateway_is_logged_and_ends_no_session(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with authorization_world(tmp_path) as world:
+        tokens = await world.sign_in()
+        right, world.provider.secret = world.provider.secret, "another"
+        page = await world.come_back(await world.authorize(Attempt(OTHER_ID, OTHER_BACK)))
+        away = await world.refresh(tokens)
+        world.provider.secret = right
+        assert (await world.refresh(tokens))[0] == 200
+    assert "rejects the gateway as its client (invalid_client): tell the gateway" in page.text
+    assert (page.status, away[0], away[1]["error"]) == (400, 503, "temporarily_unavailable")
+    (logged,) = [record.getMessage() for record in caplog.records if "rejects the client" in record.getMessage()]
+    assert "compare clientId and clientSecretFile (chart: clientSecret) of authorizationServer" in logged

@@ -243,6 +243,20 @@ def test_the_lines_of_a_gateway_with_keys_take_the_key_from_a_variable() -> None
     assert entry["headers"] == {"Authorization": f"Bearer ${{env:{KEY_VARIABLE}}}"}
 
 
+def test_the_lines_of_a_gateway_at_which_people_sign_in_have_the_url_alone() -> None:
+    url = "https://tools.example.com/mcp"
+    lines = dict(client_lines(url, wants_key=True, signs_in=True))
+    assert lines["Claude Code"] == f"claude mcp add --transport http fairlead {url}"
+    assert json.loads(lines["Cursor"].partition(": ")[2]) == {"mcpServers": {"fairlead": {"url": url}}}
+    assert list(lines)[-2:] == ["Key", "Fairlead"], "the key is for fairlead alone"
+
+
+def test_lines_have_the_public_url_where_people_sign_in(capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = Addresses(URL, "", wants_key=True, sign_in="https://tools.example.com/mcp")
+    PlainLines().show_addresses(addresses)
+    assert "fairlead https://tools.example.com/mcp" in capsys.readouterr().out
+
+
 def test_the_lines_to_paste_name_the_address() -> None:
     lines = dict(client_lines("http://127.0.0.1:9/mcp"))
     assert lines["Claude Code"] == "claude mcp add --transport http fairlead http://127.0.0.1:9/mcp"

@@ -57,7 +57,15 @@ def test_all_that_can_be_set_is_read(tmp_path: Path) -> None:
     ("change", "says"),
     [
         ({"providers": []}, "length >= 1"),
-        ({"provider": []}, "unknown field"),
+        ({"provider": []}, "`provider` - at `$.authorizationServer`; did you mean providers?"),
+        ({"tokens": 60}, "unknown field `tokens`"),
+        ({"providers": [{"issuer": "corp", "clientID": "fairlead"}]}, "providers[0]`; did you mean clientId?"),
+        ({"providers": [{**PROVIDER, "clientSecret": "x"}]}, "did you mean clientSecretFile?"),
+        (
+            {"providers": [{**PROVIDER, "clientHosts": ["claude.ai"]}]},
+            "; clientHosts is a member of authorizationServer: move it there",
+        ),
+        ({"providers": [{**PROVIDER, "prompt": "none"}]}, "shows no page to sign in: omit it, or set consent"),
         ({"tokenSeconds": 3_600}, "<= 600"),
         ({"unrenewedHours": 24}, "<= 12"),
         (

@@ -1,0 +1,27 @@
+"""Advice for members of `FAIRLEAD_IDENTITY` that do not exist: a similar one, or where the member belongs. No I/O."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+_UNKNOWN: Final = re.compile("unknown field `([^`]+)`")
+_SIMILAR: Final = 0.6
+
+
+def advice_for(error: msgspec.ValidationError, objects: Mapping[str, type[msgspec.Struct]]) -> str:
+    """Advice about an unknown member, as the end of a sentence; empty for other errors. `objects` has the struct of
+    each object of the file by its path there, such as `authorizationServer.providers`.
+    """
+    unknown = _UNKNOWN.search(str(error))
+    if unknown is None:
+        return ""
+    members = {field.encode_name: path for path, struct in objects.items() for field in msgspec.structs.fields(struct)}
+    if (path := members.get(unknown[1])) is not None:
+        return f"; {unknown[1]} is a member of {path}: move it there"
+    near = difflib.get_close_matches(unknown[1], members, n=1, cutoff=_SIMILAR)
+    return f"; did you mean {near[0]}?" if near else ""
