@@ -45,7 +45,7 @@ RICH_SCHEMA: Final[dict[str, Any]] = {
 
 
 class History(EventStore):
-    """Events of streams, for clients that reconnect with `Last-Event-ID`."""
+    """Events of streams, for clients that come back with `Last-Event-ID`."""
 
     def __init__(self) -> None:
         self._events: list[tuple[str, types.JSONRPCMessage | None]] = []
@@ -131,7 +131,7 @@ def confirm_delete(filename: str = "", path: str = "") -> str:
     return f"{filename or path} is kept"
 
 
-# Progress and log messages
+# On the way
 
 
 @server.tool(description="Logs three times.")
@@ -158,7 +158,7 @@ async def test_tool_with_progress(ctx: Context) -> str:
 
 @server.tool(description="Ends its stream before its answer.")
 async def test_reconnection(ctx: Context) -> str:
-    await asyncio.sleep(0.1)  # sends the stream's first event before the stream ends
+    await asyncio.sleep(0.1)  # the stream's first event goes out before its end
     await ctx.close_sse_stream()
     await asyncio.sleep(0.1)
     return "Reconnection test completed"

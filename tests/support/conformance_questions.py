@@ -18,7 +18,7 @@ Asking = types.InputRequiredResult
 
 
 def elicit(message: str, **properties: str) -> types.ElicitRequest:
-    """A question to the user, as part of a call's result."""
+    """A question to the user, for the result of a call."""
     schema = {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in properties.items()},
@@ -39,7 +39,7 @@ def list_roots() -> types.ListRootsRequest:
 
 
 def answers(ctx: Context, *names: str) -> list[Any] | None:
-    """The client's responses with these names; None unless all are present in the right form."""
+    """The client's responses of these names, or None unless all have come in the right shape."""
     given = ctx.input_responses or {}
     responses = [given.get(name) for name in names]
     return None if any(response is None for response in responses) else responses
@@ -55,7 +55,7 @@ def content_of(result: Any) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-# Questions during a call, legacy
+# Questions in mid-call, legacy
 
 
 @server.tool(description="Asks the client's model.")
@@ -119,7 +119,7 @@ async def test_elicitation_sep1330_enums(ctx: Context) -> str:
     return f"Elicitation completed: action={result.action}, content={content}"
 
 
-# Questions in results, modern
+# Questions as results, modern
 
 
 def hello(ctx: Context) -> str | Asking:

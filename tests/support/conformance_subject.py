@@ -16,5 +16,5 @@ from conformance_offers import History, server
 
 if __name__ == "__main__":
     app = server.streamable_http_app(event_store=History(), retry_interval=100)
-    # httptools keeps whitespace at the end of header values, which the suite checks
+    # httptools leaves white space at the end of header values, which the suite looks at
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), http="h11", log_level="warning")

@@ -36,7 +36,7 @@ def question(message: str, **properties: str) -> types.ElicitRequest:
 
 
 def answered(ctx: Context, key: str, member: str) -> Any:
-    """Member of the client's answer to a question; None if there is no answer."""
+    """Member of the answer that the client gave to a question; None where it gave none."""
     response = (ctx.input_responses or {}).get(key)
     content = getattr(response, "content", None)
     if isinstance(content, dict):
@@ -45,7 +45,7 @@ def answered(ctx: Context, key: str, member: str) -> Any:
 
 
 class Tasks(TasksExtension):  # type: ignore[misc]  # its library is not there where types are checked
-    """FastMCP creates a task before it asks. For one tool, the suite requires the question before the task."""
+    """FastMCP creates a task before it asks; of one tool the suite wants to be asked before there is a task."""
 
     async def intercept_tool_call(self, params: Any, context: Context, call_next: Any) -> Any:
         if params.name == "test_tool_with_task":
