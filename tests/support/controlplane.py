@@ -7,12 +7,14 @@ deletion, EndpointSlices and the rest of the built-in controllers. Tests reach i
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
 import ssl
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -43,6 +45,9 @@ _NAMESPACED = (
     "/api/v1/namespaces/{}/secrets",
     "/api/v1/namespaces/{}/serviceaccounts",
 )
+
+# All that an API server keeps in etcd, `/registry/` and what follows, as etcd's JSON takes a range of keys.
+_ETCD_BEGIN, _ETCD_END = (base64.b64encode(key).decode() for key in (b"/registry/", b"/registry0"))
 
 
 class NoControlPlane(Exception):
@@ -75,7 +80,7 @@ class ControlPlane:
         self.audit = AuditLog(folder) if audit else None
         self._pki = Pki(folder / "pki")
         self._port = free_port()
-        etcd_port = free_port()
+        self._etcd_port = etcd_port = free_port()
         peer_port = free_port()
         self.server = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self.kubeconfig_for("admin", ["system:masters"])
@@ -250,13 +255,24 @@ class ControlPlane:
 
     def remove_namespace(self, name: str) -> None:
         """Delete a namespace and its objects at once, without the namespace controller."""
-        for path in _NAMESPACED:
+        for path in self._collections_of(name):
             self.request("DELETE", f"{path.format(name)}?gracePeriodSeconds=0&propagationPolicy=Background")
         self.request("DELETE", f"/api/v1/namespaces/{name}")
         status, namespace = self.request("GET", f"/api/v1/namespaces/{name}")
         if status == 200:
             namespace["spec"]["finalizers"] = []
             self.request("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
+
+
+    def _collections_of(self, namespace: str) -> list[str]:
+        """Those of `_NAMESPACED` that have an object: to ask etcd for all keys costs less than one empty deletion."""
+        span = {"key": _ETCD_BEGIN, "range_end": _ETCD_END, "keys_only": True}
+        with closing(http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=10)) as etcd:
+            etcd.request("POST", "/v3/kv/range", json.dumps(span))
+            kept = json.loads(etcd.getresponse().read()).get("kvs", ())
+        keys = [base64.b64decode(each["key"]).decode().split("/") for each in kept]
+        kinds = {part for key in keys if namespace in key for part in key[: key.index(namespace)]}
+        return [path for path in _NAMESPACED if path.rpartition("/")[2] in kinds]
 
 
 class PlaneFactory(Protocol):
