@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import tomllib
 from collections import Counter
@@ -107,6 +108,7 @@ def run_imports(node: ast.AST) -> Iterator[ast.AST]:
         yield from run_imports(child)
 
 
+@functools.cache
 def running_imports() -> dict[str, set[str]]:
     """Each module of ours with those that it imports where it runs."""
     graph: dict[str, set[str]] = {}
