@@ -15,6 +15,7 @@ part of the identity file. Settings that the chart sets by itself are left out.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import json
 import re
@@ -351,6 +352,7 @@ def _is_group(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, EnvironmentSettings)
 
 
+@functools.cache
 def _docstrings(struct: type) -> dict[str, str]:
     """Docstrings under the fields of a class, each in one line."""
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
