@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
 from fairlead_app.activation import Activation
 from fairlead_app.authentication import Trust
@@ -127,18 +128,7 @@ def compose(
     )
     tools = tool_services(shared, path, models)
     rest = rest_context(shared, path, tools, outbox, sources, sign_ins)
-    snapshots = SnapshotStore(
-        catalog.source,
-        activation.swap,
-        initial=InitialCatalog(
-            own=local_catalog,
-            rules=DENY_ALL if catalog.closed else Rules(),
-            cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
-        ),
-        environment=installation.environment,
-        replaced=activation.free_replaced,
-        heap=shared.heap,
-    )
+    snapshots = _snapshot_store(shared, catalog, local_catalog, activation)
     authorization = _authorization(shared, servers, rest.guard, runtime)
     parts = GatewayParts(
         shared=shared,
@@ -161,6 +151,25 @@ def compose(
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
     return Gateway(parts, lifecycle, listener, operations, metrics)
+
+
+def _snapshot_store(
+    shared: SharedParts, catalog: CatalogFeed, own: Mapping[str, Document], activation: Activation
+) -> SnapshotStore:
+    """Create the store of snapshots, which begins with the `own` documents of the gateway."""
+    installation = shared.settings.installation
+    return SnapshotStore(
+        catalog.source,
+        activation.swap,
+        initial=InitialCatalog(
+            own=own,
+            rules=DENY_ALL if catalog.closed else Rules(),
+            cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
+        ),
+        environment=installation.environment,
+        replaced=activation.free_replaced,
+        heap=shared.heap,
+    )
 
 
 def _authorization(
