@@ -21,6 +21,7 @@ from fairlead_app.configuration import check_paths
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.gateway_metrics import gateway_metrics
+from fairlead_app.grant_upkeep import grant_upkeep
 from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.listening import client_listener, operations_listener
 from fairlead_app.model_endpoints import model_endpoints
@@ -36,6 +37,7 @@ from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Sourc
 from fairlead_gateway.core.identity import Identity, SubjectToken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.upstream.registry import Registry
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
 from fairlead_web.guard import RequestGuard
@@ -118,14 +120,7 @@ def compose(
     )
     path = call_path(shared, registry, router_tools, sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
-    sources = AdminSources(
-        moves=activation.moves,
-        tokens=registry,
-        revoker=registry,
-        children=servers.children,
-        outputs=servers.outputs,
-        pins=catalog.pins,
-    )
+    sources = _admin_sources(servers, catalog, activation, registry)
     tools = tool_services(shared, path, models)
     rest = rest_context(shared, path, tools, outbox, sources, sign_ins)
     snapshots = _snapshot_store(shared, catalog, local_catalog, activation)
@@ -141,6 +136,7 @@ def compose(
         rest=rest,
         sign_ins=sign_ins,
         listings=listings,
+        upkeep=grant_upkeep(shared, registry, rest.administration.accounts, lambda: path.endpoint.selection.snapshot),
         models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
         authorization=authorization,
     )
@@ -151,6 +147,19 @@ def compose(
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
     return Gateway(parts, lifecycle, listener, operations, metrics)
+
+
+def _admin_sources(
+    servers: ServerAccess, catalog: CatalogFeed, activation: Activation, registry: Registry
+) -> AdminSources:
+    return AdminSources(
+        moves=activation.moves,
+        tokens=registry,
+        revoker=registry,
+        children=servers.children,
+        outputs=servers.outputs,
+        pins=catalog.pins,
+    )
 
 
 def _snapshot_store(
