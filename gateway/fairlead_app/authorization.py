@@ -27,12 +27,15 @@ from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.http.dial import Resolve
 
 if TYPE_CHECKING:
+    from fairlead_authorization.clients.directory import Clients
     from fairlead_authorization.clients.fetching import Fetch
+    from fairlead_authorization.clients.registration import Registrations
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
     from fairlead_authorization.protocol.provider import IdentityProviderClient
     from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
     from fairlead_authorization.sessions.session_ends import SessionEnds
+    from fairlead_authorization.sessions.session_record import SessionTimes
     from fairlead_authorization.sessions.signing_keys import SigningKeys
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.subject_tokens import SubjectTokens
@@ -218,11 +221,6 @@ def authorization_service(
     addresses alone. Raises BadSetting.
     """
     # imported here, as only gateways with an authorization server need Authlib
-    from fairlead_authorization.clients.configured import configured_clients
-    from fairlead_authorization.clients.directory import Clients
-    from fairlead_authorization.clients.document_clients import DocumentClients
-    from fairlead_authorization.clients.fetching import DocumentFetcher
-    from fairlead_authorization.clients.registration import Registrations
     from fairlead_authorization.protocol.application import AuthorizationApi
     from fairlead_authorization.protocol.browser_state import BrowserStates
     from fairlead_authorization.protocol.client_assertions import UsedAssertions
@@ -230,33 +228,16 @@ def authorization_service(
     from fairlead_authorization.protocol.parts import AuthorizationParts
     from fairlead_authorization.protocol.provider import OpenIdProvider
     from fairlead_authorization.sessions.access_tokens import AccessTokens
-    from fairlead_authorization.sessions.session_record import SessionTimes
     from fairlead_authorization.sessions.spent_assertions import SpentAssertions
     from fairlead_authorization.sessions.stored_sessions import StoredSessions
     from fairlead_authorization.sessions.subject_tokens import SubjectTokens
-    from fairlead_mcp.egress import public_only
-    from fairlead_mcp.oauth.token_access import TokenAccess, load_tls
+    from fairlead_mcp.oauth.token_access import TokenAccess
 
     server = trust.server
-    if server.registration is not None and not session_key:
-        log.warning(
-            "FAIRLEAD_SESSION_KEY is not set: clients that register themselves have to register again after a restart"
-        )
-    registrations = None if server.registration is None else Registrations(server.registration, session_key)
-    fetcher = documents or DocumentFetcher(public_only(resolve), lambda: load_tls(None), clock)
-    agents = server.agent_names
-    clients = Clients(
-        configured_clients(server.clients, agents),
-        registrations,
-        DocumentClients(fetcher, server.client_hosts, agents, clock),
-    )
+    registrations = _registrations(server, session_key)
+    clients = _clients(server, registrations, documents, resolve=resolve, clock=clock)
     access = TokenAccess("", resolve, monotonic=clock)
-    times = SessionTimes(
-        grace=float(server.grace_seconds),
-        renewed=server.session_hours * _HOUR,
-        unrenewed=server.unrenewed_hours * _HOUR,
-    )
-    sessions = StoredSessions(store, own.keys, own.ends, times, clock=clock)
+    sessions = StoredSessions(store, own.keys, own.ends, _session_times(server), clock=clock)
     spent = SpentAssertions(store, time.time)
     parts = AuthorizationParts(
         issuer=trust.issuer,
@@ -283,6 +264,54 @@ def authorization_service(
     api = AuthorizationApi(parts, guard)
     closing = (subjects.aclose, sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
     return AuthorizationService(parts, api, own, store, subjects, closing)
+
+
+def _session_times(server: AuthorizationServer) -> SessionTimes:
+    from fairlead_authorization.sessions.session_record import SessionTimes
+
+    return SessionTimes(
+        grace=float(server.grace_seconds),
+        renewed=server.session_hours * _HOUR,
+        unrenewed=server.unrenewed_hours * _HOUR,
+    )
+
+
+def _registrations(server: AuthorizationServer, session_key: bytes) -> Registrations | None:
+    """Registration of clients by themselves; None where it is off."""
+    from fairlead_authorization.clients.registration import Registrations
+
+    if server.registration is None:
+        return None
+    if not session_key:
+        log.warning(
+            "FAIRLEAD_SESSION_KEY is not set: clients that register themselves have to register again after a restart"
+        )
+    return Registrations(server.registration, session_key)
+
+
+def _clients(
+    server: AuthorizationServer,
+    registrations: Registrations | None,
+    documents: Fetch | None,
+    *,
+    resolve: Resolve,
+    clock: Callable[[], float],
+) -> Clients:
+    """Clients of the settings, those that registered themselves, and those with a document at their URL."""
+    from fairlead_authorization.clients.configured import configured_clients
+    from fairlead_authorization.clients.directory import Clients
+    from fairlead_authorization.clients.document_clients import DocumentClients
+    from fairlead_authorization.clients.fetching import DocumentFetcher
+    from fairlead_mcp.egress import public_only
+    from fairlead_mcp.oauth.token_access import load_tls
+
+    fetch = documents or DocumentFetcher(public_only(resolve), lambda: load_tls(None), clock)
+    agents = server.agent_names
+    return Clients(
+        configured_clients(server.clients, agents),
+        registrations,
+        DocumentClients(fetch, server.client_hosts, agents, clock),
+    )
 
 
 def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:

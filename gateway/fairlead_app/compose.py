@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
 from fairlead_app.activation import Activation
 from fairlead_app.authentication import Trust
@@ -20,6 +21,7 @@ from fairlead_app.configuration import check_paths
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.gateway_metrics import gateway_metrics
+from fairlead_app.grant_upkeep import grant_upkeep
 from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.listening import client_listener, operations_listener
 from fairlead_app.model_endpoints import model_endpoints
@@ -35,6 +37,7 @@ from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Sourc
 from fairlead_gateway.core.identity import Identity, SubjectToken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.upstream.registry import Registry
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
 from fairlead_web.guard import RequestGuard
@@ -117,28 +120,10 @@ def compose(
     )
     path = call_path(shared, registry, router_tools, sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
-    sources = AdminSources(
-        moves=activation.moves,
-        tokens=registry,
-        revoker=registry,
-        children=servers.children,
-        outputs=servers.outputs,
-        pins=catalog.pins,
-    )
+    sources = _admin_sources(servers, catalog, activation, registry)
     tools = tool_services(shared, path, models)
     rest = rest_context(shared, path, tools, outbox, sources, sign_ins)
-    snapshots = SnapshotStore(
-        catalog.source,
-        activation.swap,
-        initial=InitialCatalog(
-            own=local_catalog,
-            rules=DENY_ALL if catalog.closed else Rules(),
-            cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
-        ),
-        environment=installation.environment,
-        replaced=activation.free_replaced,
-        heap=shared.heap,
-    )
+    snapshots = _snapshot_store(shared, catalog, local_catalog, activation)
     authorization = _authorization(shared, servers, rest.guard, runtime)
     parts = GatewayParts(
         shared=shared,
@@ -151,6 +136,7 @@ def compose(
         rest=rest,
         sign_ins=sign_ins,
         listings=listings,
+        upkeep=grant_upkeep(shared, registry, rest.administration.accounts, lambda: path.endpoint.selection.snapshot),
         models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
         authorization=authorization,
     )
@@ -161,6 +147,38 @@ def compose(
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
     return Gateway(parts, lifecycle, listener, operations, metrics)
+
+
+def _admin_sources(
+    servers: ServerAccess, catalog: CatalogFeed, activation: Activation, registry: Registry
+) -> AdminSources:
+    return AdminSources(
+        moves=activation.moves,
+        tokens=registry,
+        revoker=registry,
+        children=servers.children,
+        outputs=servers.outputs,
+        pins=catalog.pins,
+    )
+
+
+def _snapshot_store(
+    shared: SharedParts, catalog: CatalogFeed, own: Mapping[str, Document], activation: Activation
+) -> SnapshotStore:
+    """Create the store of snapshots, which begins with the `own` documents of the gateway."""
+    installation = shared.settings.installation
+    return SnapshotStore(
+        catalog.source,
+        activation.swap,
+        initial=InitialCatalog(
+            own=own,
+            rules=DENY_ALL if catalog.closed else Rules(),
+            cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
+        ),
+        environment=installation.environment,
+        replaced=activation.free_replaced,
+        heap=shared.heap,
+    )
 
 
 def _authorization(

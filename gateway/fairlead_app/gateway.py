@@ -12,9 +12,6 @@ from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
-from fairlead_gateway.grants.ended_grants import EndedGrants
-from fairlead_gateway.grants.gone_servers import GoneServers
-from fairlead_gateway.grants.unused_grants import UnusedGrants
 from fairlead_web.guard import Readiness
 
 CATALOG_SECONDS: Final = 5.0
@@ -49,14 +46,7 @@ class Gateway:
         """Latency report that the operator fetches."""
         self.metrics = metrics
         """Registry of all metrics at /metrics."""
-        self._ended_grants = None if shared.grants is None else EndedGrants(shared.grants, parts.registry)
-        self.gone_servers: GoneServers | None = None
-        if shared.grants is not None and shared.settings.upstream.grants.store != "none":
-            # only of a shared store: a folder has grants for servers of other projects too
-            wanting = parts.registry.consents
-            self.gone_servers = GoneServers(shared.grants, wanting, lambda: self.snapshot.servers, shared.clock)
-        accounts = parts.rest.administration.accounts
-        self._unused_grants = None if accounts is None else UnusedGrants(accounts)
+        self.upkeep = parts.upkeep
         self.sign_ins = parts.sign_ins
         """Sign-ins of persons at servers."""
         self._listings = parts.listings
@@ -102,12 +92,7 @@ class Gateway:
         self.governance.start(self.metrics)
         await self.endpoint.identities.start()
         await self.snapshots.start()
-        if self._ended_grants is not None:
-            self._ended_grants.start()
-        if self.gone_servers is not None:
-            self.gone_servers.start()
-        if self._unused_grants is not None:
-            self._unused_grants.start()
+        self.upkeep.start()
         self.sign_ins.start()
         self._listings.start()
         if self.authorization is not None:
@@ -149,12 +134,7 @@ class Gateway:
         await self._listings.aclose()
         await self.sign_ins.aclose()
         await self.registry.aclose(0)
-        if self._unused_grants is not None:
-            await self._unused_grants.aclose()
-        if self.gone_servers is not None:
-            await self.gone_servers.aclose()
-        if self._ended_grants is not None:
-            await self._ended_grants.aclose()
+        await self.upkeep.aclose()
         if self.grants is not None:
             await self.grants.aclose()
         await self.governance.stop()

@@ -6,6 +6,7 @@ import msgspec
 
 from fairlead_app.authorization import AuthorizationService
 from fairlead_app.call_path import McpPath
+from fairlead_app.grant_upkeep import GrantUpkeep
 from fairlead_app.model_endpoints import ModelEndpoints
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.source import SnapshotStore
@@ -35,6 +36,7 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     """User sign-ins to servers."""
     listings: GrantedListings
     """Lists that are read with grants of users."""
+    upkeep: GrantUpkeep
     models: ModelEndpoints
     authorization: AuthorizationService | None
     """Authorization server in front of the providers; None if it is not configured."""

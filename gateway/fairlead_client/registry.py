@@ -42,7 +42,7 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.cache import Conversions
 from fairlead_search.bm25_index import Bm25Index
-from fairlead_search.record import record
+from fairlead_search.indexed_tool import record
 from fairlead_tools.batch import run_all
 from fairlead_tools.handlers.calls import THREADS
 from fairlead_tools.refusal import UPSTREAM_ERROR

@@ -13,25 +13,16 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import quote_plus, urlencode
 
-import aiohttp
 import msgspec
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_console.oidc_answers import SignInFault, refusal, shorten
 from fairlead_console.oidc_transactions import COOKIE_PATH, SignInTransaction
 from fairlead_gateway.identity.console_client import ConsoleClient
-from fairlead_gateway.identity.discovery import (
-    FETCH_SECONDS,
-    IssuerAway,
-    IssuerMetadata,
-    body_of,
-    certificates_of,
-    decode,
-    discover,
-    failure_of,
-)
+from fairlead_gateway.identity.discovery import IssuerMetadata, decode, discover, issuer_http
 from fairlead_gateway.identity.issuers_file import is_private
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.oauth.errors import DISCOVERY, GrantFailed
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +31,6 @@ FRESH_SECONDS: Final = 300.0
 """Seconds for which metadata is cached."""
 COOL_DOWN_SECONDS: Final = 3.0
 """Seconds after a failed request for metadata during which no other request for metadata is sent."""
-MAX_ANSWER: Final = 64 << 10
-"""Maximum size of the response with tokens in bytes."""
 MAX_EXCHANGES: Final = 8
 """Maximum number of authorization codes that are exchanged at the same time."""
 MAX_WAITING: Final = 64
@@ -108,7 +97,7 @@ class OidcProvider:
             self._metadata = None
             try:
                 self._metadata = await self._discover()
-            except IssuerAway as error:
+            except (GrantFailed, ValueError) as error:  # of an endpoint that is not a URL
                 log.warning("Signing in to the console with %s is not possible: %s", self.client.issuer.issuer, error)
                 raise self._unavailable() from error
             finally:
@@ -165,26 +154,27 @@ class OidcProvider:
         }
         if self.client.resource:
             fields["resource"] = self.client.resource
-        headers = self._authenticate(metadata, fields)
+        authorization = self._authenticate(metadata, fields)
         try:
-            status, data = await self._post(metadata.token_endpoint, fields, headers)
-            if status == 200:
-                return decode(data, metadata.token_endpoint, TokenAnswer)
-        except IssuerAway as error:
+            async with issuer_http(self.client.issuer, metadata.token_endpoint) as http:
+                answer = await http.post(urlencode(fields).encode(), authorization)
+            if answer.status == 200:
+                return decode(answer.body, metadata.token_endpoint, TokenAnswer)
+        except GrantFailed as error:
             log.warning("A sign-in to the console failed at %s: %s", self.client.issuer.issuer, error)
             raise self._unavailable() from error
-        raise self._fault(status, data)
+        raise self._fault(answer.status, answer.body)
 
-    def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> Mapping[str, str]:
-        """Return headers that authenticate the client (RFC 6749 section 2.3.1), or add fields that do."""
+    def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> bytes:
+        """Return the header line that authenticates the client (RFC 6749 section 2.3.1), or add fields that do."""
         client, methods = self.client, metadata.token_endpoint_auth_methods_supported
         if not client.client_secret:
             fields["client_id"] = client.client_id
-            return {}
+            return b""
         if "client_secret_basic" not in methods and "client_secret_post" in methods:
             fields |= {"client_id": client.client_id, "client_secret": client.client_secret}
-            return {}
-        return {"authorization": _basic(client)}
+            return b""
+        return f"Authorization: {_basic(client)}\r\n".encode()
 
     def _fault(self, status: int, data: bytes) -> SignInFault:
         provider = self.client.provider
@@ -207,52 +197,25 @@ class OidcProvider:
         )
 
     async def _discover(self) -> ProviderMetadata:
-        """Fetch and check the provider's metadata. Raises IssuerAway."""
-        try:
-            verify = certificates_of(self.client.issuer)
-            async with _session() as session:
-                url, metadata = await discover(session, self.client.issuer, verify, ProviderMetadata)
-        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise IssuerAway(f"the provider's metadata cannot be fetched: {failure_of(error)}") from error
+        """Fetch and check the provider's metadata. Raises GrantFailed, and ValueError for an endpoint that is not a
+        URL.
+        """
+        url, metadata = await discover(self.client.issuer, ProviderMetadata)
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.end_session_endpoint):
             is_plain = endpoint.isascii() and endpoint.isprintable() and " " not in endpoint
             if endpoint and not (is_plain and is_private(endpoint, self.client.issuer)):
-                raise IssuerAway(f"{url} has the endpoint {endpoint[:200]!r}, which must be a valid https URL")
+                message = f"{url} has the endpoint {endpoint[:200]!r}, which must be a valid https URL"
+                raise GrantFailed(message, cause=DISCOVERY)
         if "S256" not in metadata.code_challenge_methods_supported:
-            raise IssuerAway(f"{url} does not have S256 (PKCE) in code_challenge_methods_supported")
+            message = f"{url} does not have S256 (PKCE) in code_challenge_methods_supported"
+            raise GrantFailed(message, cause=DISCOVERY)
         return metadata
-
-    async def _post(self, url: str, fields: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Post a form and return status and body. Raises IssuerAway."""
-        try:
-            verify = certificates_of(self.client.issuer)
-            async with (
-                _session() as session,
-                asyncio.timeout(FETCH_SECONDS),
-                session.post(
-                    url,
-                    data=fields,
-                    headers={"accept": "application/json", **headers},
-                    ssl=verify,
-                    allow_redirects=False,
-                ) as answer,
-            ):
-                return answer.status, await body_of(answer, url, MAX_ANSWER)
-        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise IssuerAway(f"tokens cannot be fetched: {failure_of(error)}") from error
 
 
 def _basic(client: ConsoleClient) -> str:
     """Make the value of `Authorization` that authenticates the client (RFC 6749 section 2.3.1)."""
     pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
-
-
-def _session() -> aiohttp.ClientSession:
-    """Make a session for one request, without compression, so that limits of bytes apply to the received bytes."""
-    return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False, headers={"accept-encoding": "identity"}
-    )
 
 
 def _with_query(url: str, fields: Mapping[str, str]) -> str:

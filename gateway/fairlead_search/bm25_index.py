@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_search.record import IndexedTool
+from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.term_scores import DictScores, TermScores, TermTable
 from fairlead_search.text import query_terms
 

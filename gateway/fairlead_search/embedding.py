@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from fairlead_search.index_cache import NewTool
-from fairlead_search.record import vector_key
+from fairlead_search.indexed_tool import vector_key
 
 NEEDED: Final = ("numpy", "onnxruntime", "tokenizers", "fairlead_search_model")
 """Modules that the built-in encoder needs."""

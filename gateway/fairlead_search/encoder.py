@@ -15,8 +15,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from fairlead_search.indexed_tool import BUILT_IN_DIMENSIONS
 from fairlead_search.query_vectors import QueryVectors
-from fairlead_search.record import BUILT_IN_DIMENSIONS
 from fairlead_search.text import CJK
 
 PACKAGE: Final = "fairlead_search_model"

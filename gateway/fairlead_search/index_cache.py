@@ -19,8 +19,8 @@ from msgspec import Raw
 from fairlead_search.backends import Backends
 from fairlead_search.bm25_index import Hit
 from fairlead_search.index_interfaces import BackendFault, SearchIndex, ToolVector
+from fairlead_search.indexed_tool import IndexedTool, record
 from fairlead_search.query_vectors import QueryVectors
-from fairlead_search.record import IndexedTool, record
 
 if TYPE_CHECKING:  # needs numpy, which is loaded only for vectors
     from fairlead_search.vectors import Matrix

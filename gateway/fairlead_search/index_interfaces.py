@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from fairlead_search.bm25_index import Bm25Index, Hit
-from fairlead_search.record import IndexedTool
+from fairlead_search.indexed_tool import IndexedTool
 
 if TYPE_CHECKING:  # these need numpy, which is loaded only for vectors
     from fairlead_search.hybrid_ranking import VectorView

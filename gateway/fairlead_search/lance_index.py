@@ -13,8 +13,8 @@ from fairlead_search.bm25_index import Bm25Index, Hit
 from fairlead_search.fusion import DEPTH, fuse
 from fairlead_search.hybrid_ranking import MIN_COVERED
 from fairlead_search.index_interfaces import ToolVector
+from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.lance_vectors import LOCK_SECONDS, MAX_ROWS, LanceVectors
-from fairlead_search.record import IndexedTool
 from fairlead_search.vectors import Matrix
 
 

@@ -128,6 +128,7 @@ NOT_RUN = {
     "docs/configure/openapi.md": "a document of the reader's own; tests/component/up/test_openapi_up.py serves one",
     "docs/try/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
     "docs/performance/gateway.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
+    "docs/performance/sign-ins.md": "benchmarks of minutes; tests/unit/hack/test_bench_sign_ins.py runs their parts",
     "docs/performance/doors.md": "a benchmark of minutes; tests/unit/hack/test_bench_doors.py runs its parts",
     "docs/performance/operator.md": "benchmarks of minutes; tests/unit/hack/test_bench_operator.py runs their parts",
     "docs/contribute/compiled-code.md": "a compilation of minutes; CI runs `hack/test --compiled`",

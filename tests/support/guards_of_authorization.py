@@ -147,8 +147,8 @@ AUTHORIZATION = (
         f"{_PROTOCOL}.client_assertions",
         (
             (
-                "    return is_own and in_time and len(audience) == 1 and audience[0] in audiences\n",
-                "    return is_own and in_time\n",
+                "    is_for_us = len(audience) == 1 and audience[0] in audiences\n",
+                "    is_for_us = True\n",
             ),
         ),
         f"{_TEST}::test_assertion_for_another_server_or_time_does_not_authenticate",

@@ -45,7 +45,7 @@ class ProviderCallback:
             raise PageProblem(NOT_BEGUN, 403)
         client = await find_client(parts, state.client_id)
         if not matches(state.redirect_uri, client.redirect_uris):
-            raise PageProblem("The program has changed its addresses meanwhile: start again from it.")
+            raise PageProblem("The program has changed its redirect URIs meanwhile: sign in again from there.")
         end = parts.states.end_cookie(state.id)
         try:
             request_at_provider = ProviderSignIn(state.authorization, state.nonce)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from joserfc import jwt
@@ -34,27 +34,30 @@ def claims_of(assertion: str) -> dict[str, Any]:
     return dict(json_of(parts[1]) or {}) if readable else {}
 
 
-def is_signed_by(client: RegisteredClient, assertion: str, audiences: tuple[str, ...], now: float) -> bool:
-    """Whether one of the client's keys has signed the assertion for this server, and it has not expired. `audiences`
-    are the issuer and the URL of the endpoint; `now` is in seconds since the epoch.
+def verified_claims(
+    client: RegisteredClient, assertion: str, audiences: tuple[str, ...], now: float
+) -> Mapping[str, Any] | None:
+    """Claims of an assertion that one of the client's keys has signed for this server, and that has not expired; None
+    for any other. `audiences` are the issuer and the URL of the endpoint; `now` is in seconds since the epoch.
     """
     if not client.keys or len(assertion) > MAX_ASSERTION:
-        return False
+        return None
     registry = JWSRegistry(strict_check_header=False)
     registry.max_header_length = registry.max_payload_length = MAX_ASSERTION
     try:
         keys = KeySet.import_key_set({"keys": [dict(key) for key in client.keys]})
         claims = jwt.decode(assertion, keys, algorithms=list(ASSERTION_ALGORITHMS), registry=registry).claims
     except (JoseError, ValueError, TypeError, RecursionError):
-        return False
+        return None
     named = claims.get("aud")
     audience = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     ends, begins = time_of(claims.get("exp")), time_of(claims.get("nbf", 0))
     if ends is None or begins is None:
-        return False
+        return None
     in_time = now - LEEWAY_SECONDS < ends < now + MAX_SECONDS and begins <= now + LEEWAY_SECONDS
     is_own = claims.get("iss") == claims.get("sub") == client.id
-    return is_own and in_time and len(audience) == 1 and audience[0] in audiences
+    is_for_us = len(audience) == 1 and audience[0] in audiences
+    return claims if is_own and in_time and is_for_us else None
 
 
 class UsedAssertions:
@@ -69,11 +72,10 @@ class UsedAssertions:
         self._spent = spent
         self._hosts = hosts
 
-    async def take(self, client: RegisteredClient, assertion: str) -> bool:
-        """Take an assertion that the client has signed; False if it has no `jti` or was taken before. Raises
+    async def take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
+        """Take the assertion with these verified claims; False if it has no `jti` or was taken before. Raises
         SessionsAway.
         """
-        claims = claims_of(assertion)
         name, ends = claims.get("jti"), time_of(claims.get("exp"))
         if not isinstance(name, str) or not 0 < len(name) <= MAX_JTI or ends is None:
             return False

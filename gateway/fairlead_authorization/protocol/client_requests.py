@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
@@ -79,15 +79,16 @@ class ClientRequests:
         except OAuth2Error as error:
             message = f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE) from error
-        if loaded.auth_method == "private_key_jwt" and not await self._take(client, loaded):
+        claims = loaded.assertion_claims
+        if claims is not None and not await self._take(client, claims):
             message = "the client assertion was used before, or has no jti: make a new one for each request"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE)
         return AuthenticatedRequest(loaded_client, loaded)
 
-    async def _take(self, client: RegisteredClient, loaded: LoadedRequest) -> bool:
-        """Whether the assertion with which a client authenticates was not used before. Raises OAuthRefusal."""
+    async def _take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
+        """Whether the assertion by which a client has authenticated was not used before. Raises OAuthRefusal."""
         try:
-            return await self._parts.used.take(client, loaded.form["client_assertion"])
+            return await self._parts.used.take(client, claims)
         except SessionsAway as error:
             raise away(error) from error
 

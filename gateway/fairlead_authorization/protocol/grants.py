@@ -26,7 +26,7 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import matches
 from fairlead_authorization.protocol.basic_credentials import basic_credentials
-from fairlead_authorization.protocol.client_assertions import is_signed_by
+from fairlead_authorization.protocol.client_assertions import verified_claims
 from fairlead_authorization.protocol.metadata import AUTHENTICATION_METHODS
 from fairlead_authorization.protocol.parameters import Parameters
 from fairlead_authorization.sessions.session import ClientSession
@@ -47,6 +47,8 @@ class LoadedRequest(OAuth2Request):
         super().__init__(method, _URI, headers=dict(headers))
         self.values = dict(parameters.values)
         self.payload = BasicOAuth2Payload(self.values)
+        self.assertion_claims: Mapping[str, Any] | None = None
+        """Verified claims of the client's assertion; None without a valid one."""
 
     @property
     def form(self) -> dict[str, str]:
@@ -226,9 +228,10 @@ def _assertion_check(
         if form.get("client_assertion_type") != ASSERTION_TYPE or "client_assertion" not in form:
             return None
         client = query_client(form.get("client_id", ""))
-        if client is None or not is_signed_by(client.client, form["client_assertion"], audiences, now):
+        if client is None:
             return None
-        return client
+        request.assertion_claims = verified_claims(client.client, form["client_assertion"], audiences, now)
+        return client if request.assertion_claims is not None else None
 
     return check
 

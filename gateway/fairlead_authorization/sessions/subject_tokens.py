@@ -24,12 +24,14 @@ from fairlead_authorization.sessions.session import (
 )
 from fairlead_gateway.core.identity import Identity, SubjectToken
 from fairlead_mcp.oauth.errors import (
+    CLOSED,
     GRANT_STORE,
     NO_SUBJECT_TOKEN,
     PROVIDER_ERROR,
     SUBJECT_TOKEN_EXPIRED,
     GrantFailed,
 )
+from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 from fairlead_mcp.oauth.token_cache import SKEW_PART, SKEW_SECONDS
 
 MAX_SESSIONS: Final = 2_048
@@ -62,15 +64,14 @@ class SubjectTokens:
         self._ended = ended
         self._now = now
         self._answers: OrderedDict[_Key, _LastAnswer] = OrderedDict()
-        self._flights: dict[_Key, asyncio.Task[_LastAnswer]] = {}
+        self._flights: dict[_Key, SharedTask[_LastAnswer]] = {}
 
     async def get(self, identity: Identity, token_type: str) -> SubjectToken:
         """As `SessionSubject`."""
         key = (identity.person, identity.session)
         answer = self._answers.get(key)
         if answer is None or not self._is_fresh(answer, token_type):
-            # goes on without waiters, or the provider's new refresh token might be lost
-            answer = await asyncio.shield(self._flights.get(key) or self._begin(key))
+            answer = await self._renewed(key)
         if answer.failure is not None:
             raise answer.failure.again()
         token = answer.tokens.get(token_type)
@@ -84,10 +85,7 @@ class SubjectTokens:
 
     async def aclose(self) -> None:
         """Wait for requests in progress, and forget all tokens."""
-        if self._flights:
-            _, late = await asyncio.wait([*self._flights.values()], timeout=CLAIM_SECONDS)
-            for task in late:
-                task.cancel()
+        await asyncio.gather(*[flight.aclose(CLAIM_SECONDS) for flight in self._flights.values()])
         self._answers.clear()
 
     # Internals
@@ -102,11 +100,22 @@ class SubjectTokens:
             return False
         return now < token.expires_at - min(SKEW_SECONDS, SKEW_PART * (token.expires_at - answer.at))
 
-    def _begin(self, key: _Key) -> asyncio.Task[_LastAnswer]:
-        task = asyncio.get_running_loop().create_task(self._ask(key), name="subject token")
-        self._flights[key] = task
-        task.add_done_callback(lambda _: self._flights.pop(key))
-        return task
+    async def _renewed(self, key: _Key) -> _LastAnswer:
+        """The provider's next answer, for which concurrent callers wait together. Raises GrantFailed at the end."""
+        flight = self._flights.get(key)
+        if flight is None or not flight.running:
+            # completes without waiters, or the provider's new refresh token might be lost
+            flight = self._flights[key] = SharedTask(self._request(key), "subject token", completes=True)
+        try:
+            return await flight.result()
+        except TaskStopped:
+            raise GrantFailed("the gateway is stopping: try again", cause=CLOSED) from None
+
+    async def _request(self, key: _Key) -> _LastAnswer:
+        try:
+            return await self._ask(key)
+        finally:
+            self._flights.pop(key, None)
 
     async def _ask(self, key: _Key) -> _LastAnswer:
         """Ask the provider, and keep what it answers."""

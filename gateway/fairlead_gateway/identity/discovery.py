@@ -1,23 +1,31 @@
-"""Fetches the metadata of issuers, with a timeout and a size limit and without following redirects."""
+"""Requests to issuers whose tokens the gateway accepts, with the bounds and errors of all requests of grants
+(`fairlead_mcp.oauth.token_http`). The gateway's own settings name these issuers, so no egress rules apply.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
-import aiohttp
 import msgspec
 
 from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_mcp.http.target import InvalidTarget, Target
+from fairlead_mcp.oauth.discovery import find_metadata
+from fairlead_mcp.oauth.errors import BAD_ANSWER, CONFIGURATION, DISCOVERY, ISSUER_MISMATCH, GrantFailed
+from fairlead_mcp.oauth.metadata import well_known_urls
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_http import TokenHttp
 
-FETCH_SECONDS: Final = 5.0
 MAX_BYTES: Final = 512 << 10
-
-
-class IssuerAway(Exception):
-    """The issuer cannot be reached, or its response is not valid. The message is one sentence."""
+"""Limit on a document: key sets may have the certificates of each key."""
+ANY_JSON: Final = b"application/json, */*;q=0.1"
+"""`Accept` of all documents: a key set may be `application/jwk-set+json` (RFC 7517 section 8.5)."""
 
 
 class IssuerMetadata(msgspec.Struct, frozen=True):
@@ -30,63 +38,63 @@ Document = TypeVar("Document")
 Metadata = TypeVar("Metadata", bound=IssuerMetadata)
 
 
-def certificates_of(issuer: Issuer) -> ssl.SSLContext | bool:
-    """TLS context that verifies the issuer's certificate; True for the system's CAs. Raises OSError, ssl.SSLError."""
-    return ssl.create_default_context(cafile=issuer.ca_file) if issuer.ca_file else True
+@contextlib.asynccontextmanager
+async def issuer_http(issuer: Issuer, url: str) -> AsyncIterator[TokenHttp]:
+    """Sender of requests to `url` of an issuer. Raises GrantFailed."""
+    target = issuer_target(url)
+    http = TokenHttp(target, TokenAccess("", resolve_by_dns), await _tls(issuer) if target.tls else None, "issuer")
+    try:
+        yield http
+    finally:
+        await http.aclose()
 
 
-def failure_of(error: Exception) -> str:
-    """Describe for a message why a request failed."""
-    return "no response in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-
-
-async def body_of(response: aiohttp.ClientResponse, url: str, limit: int = MAX_BYTES) -> bytes:
-    """Read the body of a response. Raises IssuerAway if it has more than `limit` bytes."""
-    data = bytearray()
-    async for piece in response.content.iter_any():
-        data += piece
-        if len(data) > limit:
-            raise IssuerAway(f"{url} returned more than {limit} bytes")
-    return bytes(data)
+def issuer_target(url: str) -> Target:
+    """Parse a URL. Raises GrantFailed."""
+    try:
+        return Target.from_url(url)
+    except InvalidTarget as error:
+        raise GrantFailed(str(error), cause=DISCOVERY) from error
 
 
 def decode(data: bytes, url: str, kind: type[Document]) -> Document:
-    """Decode a JSON document from `url`. Raises IssuerAway."""
+    """Decode a JSON document from `url`. Raises GrantFailed."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise IssuerAway(f"{url} returned an unexpected document: {error}") from None
+        raise GrantFailed(f"{url} returned an unexpected document: {error}", cause=BAD_ANSWER) from None
 
 
-async def fetch(
-    session: aiohttp.ClientSession, url: str, verify: ssl.SSLContext | bool, kind: type[Document]
-) -> Document:
-    """Fetch and decode a JSON document. Raises IssuerAway, TimeoutError, OSError and aiohttp.ClientError."""
-    # asyncio's timeout, since aiohttp's `total` loses a cancellation that arrives as the time is up
-    async with asyncio.timeout(FETCH_SECONDS), session.get(url, ssl=verify, allow_redirects=False) as response:
-        if response.status != 200:
-            raise IssuerAway(f"{url} returned status {response.status}")
-        return decode(await body_of(response, url), url, kind)
+async def fetch(issuer: Issuer, url: str, kind: type[Document]) -> Document:
+    """Fetch and decode a JSON document. Raises GrantFailed."""
+    async with issuer_http(issuer, url) as http:
+        answer = await http.get(issuer_target(url).path, accept=ANY_JSON, max_bytes=MAX_BYTES)
+    if answer.status != 200:
+        raise GrantFailed(f"{url} returned status {answer.status}", cause=BAD_ANSWER)
+    return decode(answer.body, url, kind)
 
 
-async def discover(
-    session: aiohttp.ClientSession, issuer: Issuer, verify: ssl.SSLContext | bool, kind: type[Metadata]
-) -> tuple[str, Metadata]:
-    """Find the issuer's metadata; returns its URL and content. OpenID Connect Discovery 1.0 (section 4) is tried before
-    RFC 8414 (section 3). Raises the errors of `fetch`.
-    """
-    parts = urlsplit(issuer.issuer)
-    path = parts.path.rstrip("/")
-    paths = (path + "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server" + path)
-    failure: IssuerAway | None = None
-    for metadata_path in paths:
-        url = urlunsplit((parts.scheme, parts.netloc, metadata_path, "", ""))
-        try:
-            document = await fetch(session, url, verify, kind)
-        except IssuerAway as error:
-            failure = failure or error
-            continue
-        if document.issuer != issuer.issuer:
-            raise IssuerAway(f"{url} is the metadata of another issuer, {document.issuer[:200]!r}")
-        return url, document
-    raise failure or IssuerAway(f"no metadata of {issuer.issuer} was found")
+async def discover(issuer: Issuer, kind: type[Metadata]) -> tuple[str, Metadata]:
+    """Find the issuer's metadata; returns its URL and content. Raises GrantFailed."""
+    # OpenID's places first, as only their documents are sure to say where sessions end
+    urls = tuple(reversed(well_known_urls(issuer.issuer)))
+    async with issuer_http(issuer, issuer.issuer) as http:
+        get = partial(http.get, accept=ANY_JSON, max_bytes=MAX_BYTES)
+        return await find_metadata(get, issuer.issuer, urls, partial(_read, issuer, kind), "jwksUri")
+
+
+def _read(issuer: Issuer, kind: type[Metadata], body: bytes, url: str) -> tuple[str, Metadata]:
+    """Read metadata from a document at `url`. Raises GrantFailed."""
+    document = decode(body, url, kind)
+    if document.issuer != issuer.issuer:
+        message = f"{url} is the metadata of another issuer, {document.issuer[:200]!r}"
+        raise GrantFailed(message, cause=ISSUER_MISMATCH)
+    return url, document
+
+
+async def _tls(issuer: Issuer) -> ssl.SSLContext:
+    """TLS context that verifies the issuer's certificate, by default by the system's CAs. Raises GrantFailed."""
+    try:
+        return await asyncio.to_thread(ssl.create_default_context, cafile=issuer.ca_file)
+    except (OSError, ValueError) as error:
+        raise GrantFailed(f"caFile {issuer.ca_file} cannot be read: {error}", cause=CONFIGURATION) from error

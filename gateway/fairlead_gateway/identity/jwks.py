@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 
-from fairlead_gateway.identity.discovery import (
-    IssuerAway,
-    IssuerMetadata,
-    certificates_of,
-    discover,
-    failure_of,
-    fetch,
-)
+from fairlead_gateway.identity.discovery import IssuerMetadata, discover, fetch
 from fairlead_gateway.identity.issuers_file import Issuer, is_private
+from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, GrantFailed
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +89,7 @@ class IssuerKeys:
         self._asked_at = self._clock()
         try:
             keys = await self._fetch()
-        except IssuerAway as error:
+        except (GrantFailed, ValueError) as error:  # of a jwks_uri that is not a URL
             self._failed = True
             consequence = "its last keys stay in use" if self.has_keys else "its tokens cannot be verified"
             log.warning("Keys of issuer %s cannot be fetched: %s; %s", self.issuer.issuer, error, consequence)
@@ -108,24 +100,19 @@ class IssuerKeys:
             self._withdrawn(gone)
 
     async def _fetch(self) -> dict[str, Key]:
-        timeout = aiohttp.ClientTimeout(total=None)  # `fetch` sets a timeout for each request
-        try:
-            verify = certificates_of(self.issuer)
-            async with aiohttp.ClientSession(timeout=timeout) as session:
-                uri = self.issuer.jwks_uri or await self._discover(session, verify)
-                return self._usable_keys(await fetch(session, uri, verify, _KeySet), uri)
-        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise IssuerAway(failure_of(error)) from error
+        uri = self.issuer.jwks_uri or await self._discover()
+        return self._usable_keys(await fetch(self.issuer, uri, _KeySet), uri)
 
-    async def _discover(self, session: aiohttp.ClientSession, verify: ssl.SSLContext | bool) -> str:
-        url, metadata = await discover(session, self.issuer, verify, _KeysMetadata)
+    async def _discover(self) -> str:
+        url, metadata = await discover(self.issuer, _KeysMetadata)
         if not is_private(metadata.jwks_uri, self.issuer):
-            raise IssuerAway(f"the jwks_uri in {url} must be an https URL, but is {metadata.jwks_uri[:200]!r}")
+            message = f"the jwks_uri in {url} must be an https URL, but is {metadata.jwks_uri[:200]!r}"
+            raise GrantFailed(message, cause=DISCOVERY)
         return metadata.jwks_uri
 
     def _usable_keys(self, key_set: _KeySet, uri: str) -> dict[str, Key]:
         """Public signature keys by id. Symmetric keys are ignored, as everybody who verifies with them can also sign.
-        Raises IssuerAway if no key is usable.
+        Raises GrantFailed if no key is usable.
         """
         keys: dict[str, Key] = {}
         for number, data in enumerate(key_set.keys[:MAX_KEYS]):
@@ -141,5 +128,5 @@ class IssuerKeys:
                 continue
             keys[str(data.get("kid", f"#{number}"))] = key
         if not keys:
-            raise IssuerAway(f"{uri} has no usable public key for signatures")
+            raise GrantFailed(f"{uri} has no usable public key for signatures", cause=BAD_ANSWER)
         return keys

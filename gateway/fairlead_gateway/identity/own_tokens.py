@@ -148,8 +148,11 @@ class OwnTokens:
 
     async def session_of(self, token: str) -> SessionOfToken | None:
         """The session of a token that is valid; None without one."""
-        identity = self.check(token) or await self.look_up(token)
         claims = self._signed_claims(token)
+        if claims is None:
+            await self._keys.refetch()
+            claims = self._signed_claims(token)
+        identity = self._judge(claims) if isinstance(claims, dict) else claims
         if not isinstance(identity, Identity) or not isinstance(claims, dict):
             return None
         session, client_id = claims.get(SESSION_CLAIM), claims.get(CLIENT_CLAIM)

@@ -7,8 +7,10 @@ settings name no issuer, it is the one that the server names, which gets no secr
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
+from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, PROVIDER_ERROR, TIMEOUT, UNREACHABLE, GrantFailed
@@ -30,6 +32,7 @@ from fairlead_mcp.oauth.token_http import JSON, open_http
 _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _NO_METADATA: Final = frozenset({BAD_ANSWER, PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
 """Causes for which a server counts as one without metadata."""
+Metadata = TypeVar("Metadata")
 
 
 async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str, *, consent: bool = False) -> None:
@@ -96,27 +99,44 @@ async def discover_issuer(
     """Read an issuer's metadata at its well-known places. `named_by_server`: whether a server named the issuer, and not
     the settings. Raises GrantFailed.
     """
-    failure: GrantFailed | None = None
-    status = 0
     urls = server_metadata_urls(issuer)
     http = await open_http(Target.from_url(issuer), access, ca_bundle, "issuer")
+
+    def read(body: bytes, url: str) -> AuthorizationServerMetadata:
+        return read_server_metadata(body, issuer, url, named_by_server=named_by_server)
+
     try:
-        for url in urls:
-            answer = await http.get(Target.from_url(url).path)
-            if answer.status == 200:
-                try:
-                    return read_server_metadata(answer.body, issuer, url, named_by_server=named_by_server)
-                except GrantFailed as error:  # another place may have the issuer's own metadata
-                    failure = failure or error
-            elif answer.status >= 500:
-                status = answer.status
+        return await find_metadata(http.get, issuer, urls, read, "tokenURL")
     finally:
         await http.aclose()
+
+
+async def find_metadata(
+    get: Callable[[bytes], Awaitable[Answer]],
+    issuer: str,
+    urls: Sequence[str],
+    read: Callable[[bytes, str], Metadata],
+    setting: str,
+) -> Metadata:
+    """Read an issuer's metadata from the first of `urls` whose document `read` accepts, which raises GrantFailed for
+    any other. `get` requests a path, `setting` is the one that makes discovery unnecessary. Raises GrantFailed.
+    """
+    failure: GrantFailed | None = None
+    status = 0
+    for url in urls:
+        answer = await get(Target.from_url(url).path)
+        if answer.status == 200:
+            try:
+                return read(answer.body, url)
+            except GrantFailed as error:  # another place may have the issuer's own metadata
+                failure = failure or error
+        elif answer.status >= 500:
+            status = answer.status
     if failure is not None:
         raise failure
     if status:
         raise GrantFailed(f"the issuer {issuer} failed with status {status}: try again later", cause=PROVIDER_ERROR)
     raise GrantFailed(
-        f"the issuer {issuer} publishes no metadata at {', '.join(urls)}: correct the issuer, or set tokenURL",
+        f"the issuer {issuer} publishes no metadata at {', '.join(urls)}: correct the issuer, or set {setting}",
         cause=DISCOVERY,
     )

@@ -163,10 +163,18 @@ def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) ->
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def server_metadata_urls(issuer: str) -> tuple[str, ...]:
+def well_known_urls(issuer: str) -> tuple[str, ...]:
     """Return the URLs of an issuer's metadata: path-inserted of RFC 8414 section 3.1 and of OpenID Connect, then
-    path-appended (OpenID Connect Discovery 1.0 section 4). Raises GrantFailed for an unusable issuer.
+    path-appended (OpenID Connect Discovery 1.0 section 4).
     """
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    inserted = (f"{origin}{_SERVER_METADATA}{path}", f"{origin}{_OPENID_METADATA}{path}")
+    return (*inserted, f"{origin}{path}{_OPENID_METADATA}") if path else inserted
+
+
+def server_metadata_urls(issuer: str) -> tuple[str, ...]:
+    """Return the `well_known_urls` of an issuer, or raise GrantFailed for an unusable one."""
     try:
         parts = urlsplit(issuer)
         Target.from_url(issuer)
@@ -177,9 +185,7 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
     if parts.query or parts.fragment:
         raise GrantFailed(f"the issuer {_excerpt(issuer)!r} must not have a query or fragment", cause=DISCOVERY)
     require_confidential(issuer, "issuer")
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    inserted = (f"{origin}{_SERVER_METADATA}{path}", f"{origin}{_OPENID_METADATA}{path}")
-    return (*inserted, f"{origin}{path}{_OPENID_METADATA}") if path else inserted
+    return well_known_urls(issuer)
 
 
 def read_server_metadata(

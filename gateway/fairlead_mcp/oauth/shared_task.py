@@ -1,4 +1,4 @@
-"""Task whose result several callers wait for, and which is cancelled when the last of them is."""
+"""Task whose result several callers wait for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ class TaskStopped(Exception):
 
 
 class SharedTask(Generic[T]):
-    """Runs `work` at once. A waiter's cancellation does not end the work for the others."""
+    """Runs `work` at once. A waiter's cancellation does not end the work for the others; that of the last waiter does,
+    unless the work `completes` without waiters, as it may change what cannot be asked for again.
+    """
 
-    def __init__(self, work: Coroutine[Any, Any, T], name: str) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T], name: str, *, completes: bool = False) -> None:
+        self._completes = completes
         self._task = asyncio.get_running_loop().create_task(work, name=name)
         self._task.add_done_callback(_retrieve)
         self._waiters = 0
@@ -38,14 +41,16 @@ class SharedTask(Generic[T]):
             await asyncio.wait([self._task])
         finally:
             self._waiters -= 1
-            if not self._waiters:
+            if not self._waiters and not self._completes:
                 self._stop()
         if self._task.cancelled():
             raise TaskStopped
         return self._task.result()
 
-    async def aclose(self) -> None:
-        """Cancel the work and wait for its end."""
+    async def aclose(self, seconds: float = 0.0) -> None:
+        """Wait for the end of the work, and cancel it after `seconds`."""
+        if seconds:
+            await asyncio.wait([self._task], timeout=seconds)
         self._stop()
         await asyncio.wait([self._task])
 

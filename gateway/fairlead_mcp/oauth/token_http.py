@@ -31,9 +31,7 @@ CONNECT_SECONDS: Final = 4.5
 """Time limit of the lookup of a name, and of connecting."""
 CONNECTIONS: Final = 16
 """Limit on the connections to one host."""
-_HEAD: Final = (
-    b"%b %b HTTP/1.1\r\nHost: %b\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: fairlead\r\n"
-)
+_HEAD: Final = b"%b %b HTTP/1.1\r\nHost: %b\r\nAccept: %b\r\nAccept-Encoding: identity\r\nUser-Agent: fairlead\r\n"
 FORM: Final = b"application/x-www-form-urlencoded"
 JSON: Final = b"application/json"
 TOKEN_ENDPOINT: Final = "token endpoint"  # noqa: S105  # the name of an endpoint, not a secret
@@ -57,9 +55,11 @@ class TokenHttp:
             clock=access.monotonic,
         )
 
-    async def get(self, path: bytes) -> Answer:
-        """Return the answer to a GET, whatever its status: a redirect is not followed. Raises GrantFailed."""
-        return await self._exchange(_HEAD % (b"GET", path, self._target.authority) + b"\r\n")
+    async def get(self, path: bytes, *, accept: bytes = JSON, max_bytes: int = MAX_BODY_BYTES) -> Answer:
+        """Return the answer to a GET, whatever its status: a redirect is not followed. Raises GrantFailed, also for a
+        body of more than `max_bytes`.
+        """
+        return await self._exchange(_HEAD % (b"GET", path, self._target.authority, accept) + b"\r\n", max_bytes)
 
     async def post(self, body: bytes, authorization: bytes = b"", *, kind: bytes = FORM) -> Answer:
         """Return the answer to a form, or to a body of another `kind` (media type), at the target's own path.
@@ -67,9 +67,9 @@ class TokenHttp:
 
         Raises GrantFailed.
         """
-        head = _HEAD % (b"POST", self._target.path, self._target.authority)
+        head = _HEAD % (b"POST", self._target.path, self._target.authority, JSON)
         request = with_body(b"%bContent-Type: %b\r\n%b" % (head, kind, authorization), body)
-        answer = await self._exchange(request)
+        answer = await self._exchange(request, MAX_BODY_BYTES)
         if 300 <= answer.status < 400:
             location = plain_address(answer.headers.get(b"location", b"").decode("latin-1"))
             advice = (
@@ -85,15 +85,15 @@ class TokenHttp:
     async def aclose(self) -> None:
         await self._pool.aclose()
 
-    async def _exchange(self, request: bytes) -> Answer:
+    async def _exchange(self, request: bytes, max_bytes: int) -> Answer:
         deadline = self._clock() + REQUEST_SECONDS
         try:
             try:
-                answer = await self._pool.exchange(request, deadline=deadline, max_bytes=MAX_BODY_BYTES)
+                answer = await self._pool.exchange(request, deadline=deadline, max_bytes=max_bytes)
             except ConnectionLost as error:
                 if not error.keep_alive_race:
                     raise
-                answer = await self._pool.exchange(request, deadline=deadline, max_bytes=MAX_BODY_BYTES)
+                answer = await self._pool.exchange(request, deadline=deadline, max_bytes=max_bytes)
         except McpError as error:
             raise self._failure(error) from error
         if answer.streamed:

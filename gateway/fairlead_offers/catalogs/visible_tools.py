@@ -33,7 +33,7 @@ from fairlead_offers.catalogs.latency import LatencyDocument, latency_of
 from fairlead_offers.conversion.jobs import decode_definition
 from fairlead_offers.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
 from fairlead_offers.workers.heavy_work import with_pauses
-from fairlead_search.record import catalog_hash
+from fairlead_search.indexed_tool import catalog_hash
 from fairlead_tools.names import tool_id
 
 MAX_CACHED_VIEWS: Final = 64

@@ -31,7 +31,7 @@ from fairlead_search.embedding import (
 )
 from fairlead_search.index_cache import NewTool
 from fairlead_search.index_interfaces import ToolVector
-from fairlead_search.record import BUILT_IN, BUILT_IN_DIMENSIONS
+from fairlead_search.indexed_tool import BUILT_IN, BUILT_IN_DIMENSIONS
 
 BATCH: Final = 32
 """Number of tools whose vectors are made and sent to the search index together."""

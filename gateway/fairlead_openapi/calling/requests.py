@@ -157,7 +157,10 @@ def _segment(operation: Operation, segment: str, given: dict[str, tuple[Operatio
     pieces.append(quote(segment[end:], safe=_PATH))
     made = "".join(pieces)
     if _is_dots(unquote(made)):
-        raise ArgumentsRefused(f"The path {operation.path} with these arguments has the segment {unquote(made)!r}")
+        raise ArgumentsRefused(
+            f"The arguments make {unquote(made)!r} a segment of the path {operation.path}, which leads to "
+            "another path: give other values"
+        )
     return made
 
 

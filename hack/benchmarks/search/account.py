@@ -33,7 +33,7 @@ from fairlead_formats.tokens.sizes import Sizes
 from fairlead_gateway.core.meta_tools import DEFINITIONS
 from fairlead_offers.plan.exposed_tools import INSTRUCTIONS_TOKENS
 from fairlead_search.bm25_index import Bm25Index
-from fairlead_search.record import record
+from fairlead_search.indexed_tool import record
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report
 from search.labelled import own

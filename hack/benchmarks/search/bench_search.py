@@ -23,7 +23,7 @@ from typing import Any, Final
 from fairlead_search.bm25_index import Bm25Index
 from fairlead_search.embedding import NEEDED_ON_DISK, missing_modules
 from fairlead_search.index_interfaces import MemoryBackend, SearchBackend
-from fairlead_search.record import IndexedTool, record
+from fairlead_search.indexed_tool import IndexedTool, record
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report, Sample, Settings, in_rounds
 from search import compression

@@ -11,7 +11,7 @@ import numpy as np
 from fairlead_search.embedding import VectorText, embed
 from fairlead_search.encoder import encoder, understands
 from fairlead_search.index_interfaces import SearchBackend, ToolVector
-from fairlead_search.record import IndexedTool
+from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.vectors import encode
 from search.labelled import DEPTH
 

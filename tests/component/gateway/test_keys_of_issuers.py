@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
+import pytest
+
+from certificates import Authority
 from fairlead_app.authentication import Trust
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import Tokens
+from fairlead_gateway.identity.refusal import AWAY
 from fairlead_gateway.identity.request_authentication import Identities
 from fixed_authenticator import Names
 from gatewayworld import Clock, Wire, modern, running
-from issuers import HERE, issuing, secured, status
+from issuers import HERE, JWKS, LocalIssuer, issuing, secured, status
+from rawserver import Reply, Request, raw_server
 from waiting import until_async
 
 
@@ -74,6 +80,55 @@ async def test_an_issuer_that_is_away_locks_out_only_whom_it_would_have_to_vouch
             await until_async("the keys fetched", taken, seconds=30)
             issuer.away = True
             assert await status(gateway, issuer.token(aud=HERE, sub="another")) == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/realms/a/.well-known/openid-configuration",
+        "/.well-known/openid-configuration/realms/a",
+        "/.well-known/oauth-authorization-server/realms/a",
+    ],
+)
+async def test_keys_are_found_by_metadata_at_each_well_known_path(path: str) -> None:
+    keys = LocalIssuer()
+    accepted = set()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        accepted.add(request.headers["accept"])
+        if request.path == path:
+            reply.send(200, json.dumps({"issuer": keys.url, "jwks_uri": keys.url + JWKS}).encode())
+        elif request.path == "/realms/a" + JWKS:
+            padding = {"x5c": ["A" * 200_000]}
+            members = [{**key.as_dict(private=False), **padding} for key in keys.keys]
+            reply.send(200, json.dumps({"keys": members}).encode(), kind="application/jwk-set+json")
+        else:
+            reply.send(404)
+
+    async with raw_server(handle) as server:
+        keys.url = f"{server.url.rsplit('/', 1)[0]}/realms/a"
+        tokens = Tokens([Issuer(issuer=keys.url)], address=HERE, now=time.time, clock=time.monotonic)
+        assert isinstance(await tokens.look_up(keys.token(aud=HERE)), Identity)
+        assert accepted == {"application/json, */*;q=0.1"}
+
+
+async def test_keys_come_over_tls_by_the_certificates_of_ca_file_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority, keys, ca_file = Authority(), LocalIssuer(), tmp_path / "ca.pem"
+    async with raw_server(keys.handle, tls=authority.server_context(tmp_path)) as server:
+        keys.url = f"https://127.0.0.1:{server.port}"
+
+        async def verdict(file: Path | None) -> Verdict:
+            tokens = Tokens([Issuer(issuer=keys.url, ca_file=file)], address=HERE, now=time.time, clock=time.monotonic)
+            return await tokens.look_up(keys.token(aud=HERE))
+
+        assert await verdict(None) is AWAY
+        assert f"the issuer 127.0.0.1:{server.port} cannot be reached: TLS with" in caplog.text
+        assert await verdict(ca_file) is AWAY
+        assert f"caFile {ca_file} cannot be read" in caplog.text
+        ca_file.write_text(authority.bundle)
+        assert isinstance(await verdict(ca_file), Identity)
 
 
 async def test_a_slow_issuer_holds_nobody_else_up(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-
 import msgspec
 import pytest
 
@@ -24,9 +21,9 @@ def stranger(number: int = 0) -> RegisteredClient:
     return msgspec.structs.replace(CLIENT, id=f"https://host{number}.example/client")
 
 
-def assertion(name: object = "1", ends: float = NOW + 60) -> str:
-    claims = json.dumps({"jti": name, "exp": ends}).encode()
-    return f"e30.{base64.urlsafe_b64encode(claims).rstrip(b'=').decode()}.x"
+def assertion(name: object = "1", ends: float = NOW + 60) -> dict[str, object]:
+    """Claims of an assertion."""
+    return {"jti": name, "exp": ends}
 
 
 class Replicas:

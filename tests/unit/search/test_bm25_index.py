@@ -9,7 +9,7 @@ from msgspec import Raw
 from examples import examples
 from fairlead_search.bm25_index import Bm25Index, Hit
 from fairlead_search.index_cache import IndexedCatalogs, NewTool, SearchRequest, interleave
-from fairlead_search.record import MAX_PARAMETERS, IndexedTool, catalog_hash, record
+from fairlead_search.indexed_tool import MAX_PARAMETERS, IndexedTool, catalog_hash, record
 
 DELETE = IndexedTool("1", "delete_directory", "files", "Delete a directory with all that is in it.")
 LIST = IndexedTool("2", "list_directory", "files", "List what is in a directory.")

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fairlead_search.fusion import fuse
 from fairlead_search.index_cache import HYBRID, WORDS
-from fairlead_search.record import record, vector_key
+from fairlead_search.indexed_tool import record, vector_key
 from search.labelled import own
 from vectorplaces import MEMORY, PLACES, VectorPlace, made, tool
 

@@ -15,7 +15,7 @@ import pytest
 from fairlead_search.backends import RETRY_SECONDS
 from fairlead_search.index_cache import HYBRID, IndexedCatalogs, StoredRequest
 from fairlead_search.index_interfaces import BackendFault
-from fairlead_search.record import IndexedTool
+from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.vectors import decode, encode
 from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool

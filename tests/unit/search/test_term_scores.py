@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead_search import bm25_index as index_module
 from fairlead_search.bm25_index import MANY, Bm25Index, scores_of
-from fairlead_search.record import IndexedTool
+from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.term_scores import DictScores, TermTable
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")

@@ -17,6 +17,7 @@ from fairlead_mcp.oauth.grants import ID_TOKEN_TYPE
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, VersionedGrant
 from sessionworld import Replica, SessionWorld, key_of
+from waiting import eventually
 
 
 class Store(MemoryGrants):
@@ -64,6 +65,19 @@ async def test_burst_of_calls_at_two_replicas_and_a_refresh_use_each_refresh_tok
     assert len(set(await asyncio.gather(*calls))) == 2
     await second.refresh((await refresh).refresh_token)
     assert world.provider.requests == 4
+
+
+async def test_renewal_goes_on_when_its_caller_gives_up(world: SessionWorld) -> None:
+    replica = world.replica()
+    session = (await replica.signed_in()).session
+    world.provider.held = asyncio.Event()
+    call = asyncio.ensure_future(replica.subject_token(session))
+    await eventually(lambda: world.provider.requests)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    world.provider.held.set()
+    assert await replica.subject_token(session) == "access of ada 1"
+    assert world.provider.requests == 1
 
 
 async def test_session_of_another_person_gives_no_token(world: SessionWorld) -> None:

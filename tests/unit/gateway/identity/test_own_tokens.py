@@ -23,7 +23,7 @@ from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.grants.reviewed_changes import ReviewedChanges
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import Tokens
-from fairlead_gateway.identity.own_tokens import ENDED, MAX_ENDED, MAX_SECONDS, SKEW_SECONDS, OwnTokens
+from fairlead_gateway.identity.own_tokens import ENDED, MAX_ENDED, MAX_SECONDS, SKEW_SECONDS, OwnTokens, SessionOfToken
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.token_identity import service_account_identity
@@ -226,6 +226,17 @@ async def test_a_token_by_a_key_that_another_replica_made_is_looked_up() -> None
     own = OwnTokens(HERE, SigningKeys(store, clock, clock), [PROVIDER], now=clock)
     assert own.check(token) is None
     assert isinstance(await own.look_up(token), Identity)
+
+
+async def test_the_session_of_a_token_is_that_of_a_valid_one_alone() -> None:
+    store, clock = MemoryGrants(), HandClock(NOW)
+    token = (await AccessTokens(HERE, SigningKeys(store, clock, clock), now=clock).issue(SESSION)).value
+    own = OwnTokens(HERE, SigningKeys(store, clock, clock), [PROVIDER], now=clock)
+    assert await own.session_of(token) == SessionOfToken(key_of("ada/x"), SESSION.id, SESSION.client_id)
+    head, claims, _ = token.split(".")
+    assert await own.session_of(f"{head}.{claims}.AAAA") is None
+    clock.now += MAX_SECONDS
+    assert await own.session_of(token) is None
 
 
 async def test_tokens_of_the_gateway_are_not_kept_to_be_exchanged_elsewhere(door: Door) -> None:

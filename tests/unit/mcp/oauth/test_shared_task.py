@@ -79,3 +79,34 @@ async def test_closed_work_tells_its_waiters() -> None:
     with pytest.raises(TaskStopped):
         await waiting
     assert work.cancelled
+
+
+async def test_work_that_completes_is_not_ended_with_its_last_waiter() -> None:
+    work = Work()
+    shared = SharedTask(work.run(), "work", completes=True)
+    (waiting,) = await waiters(shared, 1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert shared.running
+    work.may_end.set()
+    assert await shared.result() == 7
+    assert not work.cancelled
+
+
+async def test_close_waits_for_work_that_ends_in_time() -> None:
+    work = Work()
+    shared = SharedTask(work.run(), "work", completes=True)
+    closing = asyncio.ensure_future(shared.aclose(20))
+    asyncio.get_running_loop().call_later(10, work.may_end.set)
+    await closing
+    assert await shared.result() == 7
+
+
+async def test_close_cancels_work_that_takes_longer() -> None:
+    work = Work()
+    shared = SharedTask(work.run(), "work", completes=True)
+    (waiting,) = await waiters(shared, 1)
+    await shared.aclose(20)
+    assert work.cancelled
+    with pytest.raises(TaskStopped):
+        await waiting
