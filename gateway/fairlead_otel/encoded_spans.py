@@ -17,7 +17,7 @@ _SAMPLED: Final = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(Trac
 
 
 class EncodedSpan(ReadableSpan):
-    """A finished span in the queue of a span processor: a field of the message ScopeSpans, as `encode_span` returns it."""
+    """A finished span in the queue of a span processor, as `encode_span` returned it."""
 
     context = _SAMPLED  # processors look for its flag
 

@@ -24,7 +24,7 @@ _INT64: Final = (1 << 64) - 1
 
 
 def text_attribute(key: str, value: str) -> bytes:
-    """Field `attributes` of a span with one text. What is no valid Unicode is replaced."""
+    """Field `attributes` of a span with one text. Lone surrogates are replaced."""
     text = value.encode(errors="replace")
     return _field(b"\x4a", _field(b"\n", key.encode()) + _field(b"\x12", _field(b"\n", text)))
 
@@ -35,7 +35,7 @@ def number_attribute(key: str, value: int) -> bytes:
 
 
 def name_field(name: str) -> bytes:
-    """Field `name` of a span. What is no valid Unicode is replaced."""
+    """Field `name` of a span. Lone surrogates are replaced."""
     return _field(b"\x2a", name.encode(errors="replace"))
 
 

@@ -53,7 +53,7 @@ def test_an_integer_of_64_bits_is_read_as_it_was(number: int) -> None:
     assert (attribute.key, attribute.value.int_value) == ("tokens", number)
 
 
-def test_a_text_that_is_no_unicode_is_exported_with_a_replacement() -> None:
+def test_a_lone_surrogate_is_exported_as_a_question_mark() -> None:
     assert attributes(read(encode_span(TRACE_ID, SPAN_ID, (1, 2), text_attribute("k", "a\ud800b")))) == {"k": "a?b"}
 
 
