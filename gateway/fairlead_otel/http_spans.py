@@ -7,9 +7,11 @@ environment says. The SDK encodes a stand-in for a batch of encoded spans, whose
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Final
 
 import requests
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -18,6 +20,9 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from requests.adapters import HTTPAdapter
 
 from fairlead_otel.encoded_spans import SpanBatches
+
+_CREDENTIALS: Final = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER"
+_TRACES_CREDENTIALS: Final = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER"
 
 
 class _ReplacedBodies(HTTPAdapter):
@@ -39,7 +44,7 @@ class HttpSpanExporter(OTLPSpanExporter):
     def __init__(self, batches: SpanBatches) -> None:
         self._batches = batches
         self._bodies = _ReplacedBodies()
-        session = requests.Session()
+        session = _session(os.environ)
         for scheme in ("http://", "https://"):
             session.mount(scheme, self._bodies)
         super().__init__(session=session)
@@ -47,6 +52,16 @@ class HttpSpanExporter(OTLPSpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self._bodies.body = self._batches.encode(spans)
         return super().export(spans if self._bodies.body is None else (self._batches.stand_in,))
+
+
+def _session(environ: Mapping[str, str]) -> requests.Session:
+    """Session of the credential provider that the environment names, or a plain one. The SDK finds the provider in the
+    same way, but only if it is passed no session.
+    """
+    name = environ.get(_CREDENTIALS) or environ.get(_TRACES_CREDENTIALS)
+    providers = entry_points(group="opentelemetry_otlp_credential_provider", name=name) if name else ()
+    session = next((provider.load()() for provider in providers), None)
+    return session if isinstance(session, requests.Session) else requests.Session()
 
 
 def _compress(body: bytes, encoding: str) -> bytes:

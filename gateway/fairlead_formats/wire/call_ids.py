@@ -137,7 +137,7 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
                 yield from ((ident, "toolu", LONGEST_IN_CONVERSE) for ident in _text(item, "toolUseId"))
             elif member in ("functionCall", "function_call"):
                 yield from ((ident, "call", _ANY_LENGTH) for ident in _text(item, "id"))
-            elif isinstance(item, _CONTAINERS):  # a union would be made anew for each member
+            elif isinstance(item, _CONTAINERS):  # a tuple, because a union is made again for each member
                 yield from _ids(item)
 
 

@@ -232,8 +232,8 @@ class SubjectCatalogs:
         return self._views.get(catalog, tier)
 
     def compiled(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
-        """What `visible` has returned for a subject who may see the same tools; None if it was not called yet. Never
-        blocks.
+        """Visible tools that `visible` has returned for a subject who may see the same tools; None without a call of
+        it. Never blocks.
         """
         return self._views.peek(catalog, tier)
 

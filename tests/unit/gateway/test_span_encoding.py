@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,27 @@ def test_encoded_spans_reach_a_collector_by_http_in_the_configured_compression(
         assert exporter.export(spans) is SpanExportResult.SUCCESS
         assert [span.name for span in receiver.spans] == ["first", "second"]
         assert [each["service.name"] for each in receiver.resources] == ["gateway"]
+
+
+def test_a_credential_provider_of_the_environment_authorizes_encoded_spans(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "signing.py").write_text(
+        "import requests\n\n\ndef session():\n    made = requests.Session()\n"
+        "    made.headers['authorization'] = 'Bearer abc'\n    return made\n"
+    )
+    metadata = tmp_path / "signing-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: signing\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[opentelemetry_otlp_credential_provider]\nsigning = signing:session\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "signing")
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{receiver.url}/v1/traces")
+        span = EncodedSpan(encode_span(TRACE_ID, SPAN_ID, (1, 2), name_field("add")))
+        assert HttpSpanExporter(BATCHES).export([span]) is SpanExportResult.SUCCESS
+        assert [each["authorization"] for each in receiver.headers] == ["Bearer abc"]
+        assert [each.name for each in receiver.spans] == ["add"]
 
 
 def test_spans_of_the_sdk_are_exported_beside_encoded_ones() -> None:

@@ -115,7 +115,7 @@ def test_an_event_without_an_id_stays_as_it_is_when_ids_are_known() -> None:
     assert ids.replace(call) == replaced
 
 
-def test_generated_ids_have_different_characters_at_every_place() -> None:
+def test_generated_ids_have_every_character_in_every_position() -> None:
     random_parts = [new_id().partition("-")[2] for _ in range(2000)]
     assert {len(part) for part in random_parts} == {22}
-    assert all(len({part[place] for part in random_parts}) == 62 for place in range(22))
+    assert all(len({part[index] for part in random_parts}) == 62 for index in range(22))
