@@ -39,7 +39,7 @@ MAX_TEXT: Final = 1024
 """Maximum number of characters of a value that a client chose. It limits memory, because spans are buffered until they
 are exported."""
 MAX_DESCRIBED: Final = 4096
-"""Maximum number of tools and prompts, and of callers, whose encoded attributes are kept."""
+"""Maximum number of tools and prompts, and of callers, whose encoded attributes are kept, of MAX_TEXT bytes each."""
 _SAMPLED: Final = 1
 _RANDOM: Final = 2
 """Flag of a trace whose id is random (W3C Trace Context Level 2)."""
@@ -279,7 +279,9 @@ K = TypeVar("K")
 
 
 def _keep(described: dict[K, bytes], key: K, encoded: bytes) -> None:
-    """Remember encoded attributes, in place of all others if there are too many."""
+    """Remember encoded attributes unless they are long, in place of all others if there are too many."""
+    if len(encoded) > MAX_TEXT:
+        return
     if len(described) >= MAX_DESCRIBED:
         described.clear()
     described[key] = encoded
