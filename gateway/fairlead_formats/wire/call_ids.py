@@ -31,7 +31,7 @@ _PREFIXES: Final = ("call", "toolu")
 _STORED, _NOT_STORED = "fl", "fx"
 _FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_STORED}|{_NOT_STORED})-[A-Za-z0-9]{{{_RANDOM}}}"
 _MADE: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
-_WITH_PROVIDERS: Final = re.compile(rf'(?<!\\)"({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
+_WITH_PROVIDERS: Final = re.compile(rf'"(?<!\\")({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
 _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_STORED, _NOT_STORED))
 LONGEST_IN_CONVERSE: Final = 64
 """Maximum number of characters of an id in Bedrock's Converse."""
