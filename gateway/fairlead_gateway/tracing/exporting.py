@@ -42,17 +42,17 @@ MAX_DESCRIBED: Final = 4096
 """Maximum number of tools and prompts, and of callers, whose encoded attributes are kept, of MAX_TEXT bytes each."""
 _SAMPLED: Final = 1
 _RANDOM: Final = 2
-"""Flag of a trace whose id is random (W3C Trace Context Level 2)."""
-_FLAGS: Final = (b"00", b"01", b"02", b"03")
+"""Flag of a trace whose id is random (W3C Trace Context Level 2). Spans have no other flags than these two."""
 
 
 class OpenSpan:
     """A span that has begun; `flags` are the trace flags of its context."""
 
-    __slots__ = ("_began_ns", "_parent_id", "_remote", "_span_id", "_state", "_trace_id", "flags")
+    __slots__ = ("_began_ns", "_hex", "_parent_id", "_remote", "_span_id", "_state", "_trace_id", "flags")
 
     def __init__(self, trace_id: bytes, parent_id: bytes, state: bytes, flags: int, *, remote: bool) -> None:
         self._trace_id = trace_id
+        self._hex: SpanIds | None = None
         self._parent_id = parent_id
         self._state = state
         self.flags = flags
@@ -66,13 +66,14 @@ class OpenSpan:
     @property
     def ids(self) -> SpanIds | None:
         """Ids of the span; None if its trace is not sampled."""
-        return SpanIds(self._trace_id.hex(), self._span_id.hex()) if self.flags & _SAMPLED else None
+        if self._hex is None and self.flags & _SAMPLED:
+            self._hex = SpanIds(self._trace_id.hex(), self._span_id.hex())
+        return self._hex
 
     @property
     def trace(self) -> Trace:
         """Trace context of which this span is the parent."""
-        ids = b"00-%b-%b-%b" % (self._trace_id.hex().encode(), self._span_id.hex().encode(), _FLAGS[self.flags])
-        return Trace(ids, self._state)
+        return Trace(f"00-{self._trace_id.hex()}-{self._span_id.hex()}-0{self.flags}".encode(), self._state)
 
     def encode(self, fields: bytes) -> bytes:
         """The span, which ends now, as `encode_span` returns it. `fields` are its name, kind, attributes and status."""
