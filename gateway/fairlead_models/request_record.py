@@ -104,7 +104,10 @@ def token_usage(usage: _Usage) -> TokenUsage:
 
 def estimate_tokens(body: bytes) -> int:
     """Estimate the tokens of a request: one per four bytes, and BLOB_TOKENS for each base64 file."""
-    blobs = [text for text in body.split(b'"') if len(text) >= BLOB_BYTES and b" " not in text and text.isascii()]
+    texts = body.split(b'"')
+    if max(map(len, texts)) < BLOB_BYTES:
+        return (len(body) + 3) // 4
+    blobs = [text for text in texts if len(text) >= BLOB_BYTES and b" " not in text and text.isascii()]
     return (len(body) - sum(map(len, blobs)) + 3) // 4 + BLOB_TOKENS * len(blobs)
 
 

@@ -21,6 +21,8 @@ HTTP: Final[Protocol] = "http/protobuf"
 GRPC: Final[Protocol] = "grpc"
 OTLP: Final = "otlp"
 NONE: Final = "none"
+SCOPE: Final = "fairlead"
+"""Name of the instrumentation scope of spans and log records."""
 
 
 class UnusableVariable(ValueError):

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.metrics.export import MetricExporter
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from fairlead_otel.environment import GRPC, Protocol
+from fairlead_otel.encoded_spans import SpanBatches
+from fairlead_otel.environment import GRPC, SCOPE, Protocol
+from fairlead_tools.version import VERSION
 
 
-def span_exporter(protocol: Protocol) -> SpanExporter:
-    """Create an exporter of traces. Raises ImportError if the package for the protocol is not installed."""
+def span_exporter(protocol: Protocol, resource: Resource) -> SpanExporter:
+    """Create an exporter of traces, which takes `EncodedSpan`s of the resource too. Raises ImportError if the package
+    for the protocol is not installed.
+    """
+    batches = SpanBatches(resource, SCOPE, VERSION)
     if protocol == GRPC:
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+        from fairlead_otel.grpc_spans import GrpcSpanExporter
 
-        return GrpcExporter()
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        return GrpcSpanExporter(batches)
+    from fairlead_otel.http_spans import HttpSpanExporter
 
-    return OTLPSpanExporter()
+    return HttpSpanExporter(batches)
 
 
 def log_exporter(protocol: Protocol) -> LogRecordExporter:

@@ -11,12 +11,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opentelemetry.sdk._logs import LoggerProvider, ReadWriteLogRecord
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from fairlead_otel.deliveries import (
@@ -29,10 +29,12 @@ from fairlead_otel.deliveries import (
     body_size,
     quiet_exporters,
 )
-from fairlead_otel.environment import Protocol, Signal, endpoint
+from fairlead_otel.encoded_spans import EncodedSpan
+from fairlead_otel.environment import SCOPE, Protocol, Signal, endpoint
 from fairlead_otel.events import EmitEvent
 from fairlead_otel.exporters import log_exporter, metric_exporter, span_exporter
 from fairlead_otel.log_records import OtlpEvents, OtlpLogHandler
+from fairlead_otel.sampling import Sampling, sampling_of
 from fairlead_tools.version import VERSION
 
 if TYPE_CHECKING:
@@ -47,8 +49,6 @@ _BATCH: Final = 512
 request."""
 INTERVAL_S: Final = 60.0
 """Default of OTEL_METRIC_EXPORT_INTERVAL, which is in milliseconds: seconds between two readings of the metrics."""
-SCOPE: Final = "fairlead"
-"""Name of the instrumentation scope."""
 AUDIT_SCOPE: Final = "fairlead.audit"
 """Name of the instrumentation scope of the audit log."""
 
@@ -64,6 +64,10 @@ class _BoundedSpans(BatchSpanProcessor):
         if span.context and span.context.trace_flags.sampled and self._deliveries.admit():
             super().on_end(span)
 
+    def put(self, field: bytes) -> None:
+        """Queue a span that `encode_span` returned."""
+        self.on_end(EncodedSpan(field))
+
 
 class _BoundedLogs(BatchLogRecordProcessor):
     """Log processor with a bounded queue; if the queue is full, new records are dropped."""
@@ -77,6 +81,16 @@ class _BoundedLogs(BatchLogRecordProcessor):
             super().on_emit(log_record)
 
 
+class SpanPipeline(NamedTuple):
+    """Pipeline of spans that are encoded at their end."""
+
+    put: Callable[[bytes], None]
+    """Queues a sampled span that `encode_span` returned; never blocks."""
+    sampling: Sampling
+    max_characters: int | None
+    """Maximum number of characters of an attribute (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT); None: any number."""
+
+
 class Pipelines:
     """Pipelines of one process; they have to be closed by `close`."""
 
@@ -88,6 +102,8 @@ class Pipelines:
         self.deliveries: list[Deliveries] = []
         self.tracer_provider: TracerProvider | None = None
         """Provider of tracers; None if traces are not exported."""
+        self.spans: SpanPipeline | None = None
+        """Pipeline of encoded spans, with the same queue; None if traces are not exported."""
         self.logger_provider: LoggerProvider | None = None
         """Provider of loggers; None if logs are not exported."""
         self.metrics: CountedMetrics | None = None
@@ -109,9 +125,11 @@ class Pipelines:
     def _open_traces(self, protocol: Protocol, environ: Mapping[str, str], reasons: ExporterReasons) -> None:
         capacity, batch = _limits(environ, "OTEL_BSP")
         deliveries = self._deliveries("traces", environ, capacity)
-        exporter = CountedSpans(span_exporter(protocol), deliveries, reasons)
+        exporter = CountedSpans(span_exporter(protocol, self.resource), deliveries, reasons)
         self.tracer_provider = TracerProvider(resource=self.resource, shutdown_on_exit=False)
-        self.tracer_provider.add_span_processor(_BoundedSpans(exporter, deliveries, capacity, batch))
+        processor = _BoundedSpans(exporter, deliveries, capacity, batch)
+        self.tracer_provider.add_span_processor(processor)
+        self.spans = SpanPipeline(processor.put, sampling_of(environ), SpanLimits().max_span_attribute_length)
         self._closings.append((self.tracer_provider.shutdown, exporter.shutdown))
 
     def _open_logs(self, delivered: DeliveredSignal, protocol: Protocol) -> LoggerProvider:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import threading
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -43,6 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
+        elif self.headers.get("content-encoding") == "deflate":
+            body = zlib.decompress(body)
         self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.status == 200:
             self._keep(body)

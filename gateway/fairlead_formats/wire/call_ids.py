@@ -24,11 +24,14 @@ from fairlead_formats.wire.raw_json import decode_object
 _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
 """Number of random characters in a generated id. Each is one of 62, which makes 131 bits."""
+_IDS: Final = len(_ALPHABET) ** _RANDOM
+"""Number of different random parts."""
+_CONTAINERS: Final = (dict, list)
 _PREFIXES: Final = ("call", "toolu")
 _STORED, _NOT_STORED = "fl", "fx"
 _FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_STORED}|{_NOT_STORED})-[A-Za-z0-9]{{{_RANDOM}}}"
 _MADE: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
-_WITH_PROVIDERS: Final = re.compile(rf'(?<!\\)"({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
+_WITH_PROVIDERS: Final = re.compile(rf'"(?<!\\")({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
 _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_STORED, _NOT_STORED))
 LONGEST_IN_CONVERSE: Final = 64
 """Maximum number of characters of an id in Bedrock's Converse."""
@@ -87,14 +90,15 @@ class ProviderCallIds:
 
     def replace(self, data: bytes) -> bytes:
         """An answer, or the data of one stream event, with generated ids. Unreadable data is returned unchanged."""
-        if not self._generated_ids and not any(hint in data for hint in _HINTS):
-            return data
-        for ident, prefix, longest in _ids(decode_object(data)):
-            if ident and ident not in self._generated_ids:
-                self._generated_ids[ident] = self._generate_id(ident, prefix, longest)
+        if any(hint in data for hint in _HINTS):
+            for ident, prefix, longest in _ids(decode_object(data)):
+                if ident and ident not in self._generated_ids:
+                    self._generated_ids[ident] = self._generate_id(ident, prefix, longest)
         for ident, generated in self._generated_ids.items():
-            quoted_id = re.escape(_encode(ident))
-            data = re.sub(rb'("(?:id|call_id|toolUseId)"\s*:\s*)' + quoted_id, _replacement(generated), data)
+            quoted_id = _encode(ident)
+            if quoted_id in data:  # events of text, most of a stream, have none
+                member = rb'("(?:id|call_id|toolUseId)"\s*:\s*)' + re.escape(quoted_id)
+                data = re.sub(member, _replacement(generated), data)
         return data
 
     def _generate_id(self, ident: str, prefix: str, longest: int) -> str:
@@ -112,9 +116,11 @@ def _replacement(generated: str) -> Any:
 
 def new_id(prefix: str = "call", *, keepable: bool = True) -> str:
     """A generated id. `keepable`: whether the call's turn may be stored."""
-    return (
-        f"{prefix}_{_STORED if keepable else _NOT_STORED}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
-    )
+    number, characters = secrets.randbelow(_IDS), ""
+    for _ in range(_RANDOM):
+        number, index = divmod(number, len(_ALPHABET))
+        characters += _ALPHABET[index]
+    return f"{prefix}_{_STORED if keepable else _NOT_STORED}-{characters}"
 
 
 def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
@@ -122,7 +128,7 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
     if isinstance(value, list):
         for item in value:
             yield from _ids(item)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         yield from _block_id(value)
         for member, item in value.items():
             if member == "tool_calls" and isinstance(item, list):
@@ -131,7 +137,7 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
                 yield from ((ident, "toolu", LONGEST_IN_CONVERSE) for ident in _text(item, "toolUseId"))
             elif member in ("functionCall", "function_call"):
                 yield from ((ident, "call", _ANY_LENGTH) for ident in _text(item, "id"))
-            elif isinstance(item, list | Mapping):
+            elif isinstance(item, _CONTAINERS):  # a tuple, because a union is made again for each member
                 yield from _ids(item)
 
 
@@ -145,5 +151,5 @@ def _block_id(value: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
 
 
 def _text(value: Any, member: str) -> Iterator[str]:
-    if isinstance(value, Mapping) and isinstance(value.get(member), str):
+    if isinstance(value, dict) and isinstance(value.get(member), str):
         yield value[member]

@@ -45,13 +45,24 @@ class BufferedTransport(asyncio.Transport):
         """Whether `write_eof` of the transport below follows as soon as the buffer is empty."""
 
     def write(self, data: Buffer) -> None:
-        self._add(data)
-        self._flush()
+        if self._buffer or self._below_paused or self._closing or not 0 < len(data) <= PIECE:
+            self._add(data)
+            self._flush()
+        else:
+            self._below.write(data)
+            self._notify()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        # each write to the transport below is a TLS record, which costs more than a copy
+        parts: list[Buffer] = []
+        size = 0
         for data in list_of_data:
-            self._add(data)
-        self._flush()
+            if size + len(data) > PIECE:
+                self.write(b"".join(parts))
+                parts, size = [], 0
+            parts.append(data)
+            size += len(data)
+        self.write(b"".join(parts) if len(parts) > 1 else parts[0] if parts else b"")
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         if high is not None:

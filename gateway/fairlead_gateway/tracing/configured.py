@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def spans_of(pipelines: Pipelines | None) -> OtelSpans | None:
     """Create the source of spans; None if no traces are exported."""
-    if pipelines is None or pipelines.tracer_provider is None:
+    if pipelines is None or pipelines.spans is None:
         return None
     from fairlead_gateway.tracing.exporting import OtelSpans
 
-    return OtelSpans(pipelines.tracer_provider)
+    return OtelSpans(pipelines.spans)

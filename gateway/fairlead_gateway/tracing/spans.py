@@ -12,7 +12,6 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.request import Exchange, McpRequest
-from fairlead_mcp import jsonrpc
 
 
 class SpanIds(msgspec.Struct, frozen=True):
@@ -30,8 +29,10 @@ class CallSpan(Protocol):
         """Ids of the span; None if its trace is not sampled."""
         ...
 
-    def attempt(self, params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes]:
-        """Start the span of an attempt. Returns params and header lines that contain the trace context of this span."""
+    def attempt(self, params: bytes) -> tuple[bytes, bytes]:
+        """Start the span of an attempt. Returns the encoded params and header lines, with the trace context of this
+        span.
+        """
         ...
 
     def end_attempt(self, error_type: str = "") -> None:

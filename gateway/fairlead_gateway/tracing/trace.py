@@ -19,6 +19,8 @@ from fairlead_mcp import jsonrpc
 TRACEPARENT: Final = b"traceparent"
 TRACESTATE: Final = b"tracestate"
 _IN_META: Final = b'"traceparent"'
+_META: Final = b'"_meta"'
+_EMPTY_BYTES: Final = len(b"{}")
 _PARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _STATE: Final = re.compile(rb"[\x20-\x7e]{1,512}")
 
@@ -94,6 +96,14 @@ def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
     else:
         members.pop("tracestate", None)
     return {**params, "_meta": Raw(jsonrpc.encode(members))}
+
+
+def add_trace(params: bytes, trace: Trace) -> bytes:
+    """Encoded params with the trace context in their `_meta`."""
+    if params.find(_META) >= 0 or len(params) <= _EMPTY_BYTES:
+        return jsonrpc.encode(with_trace(jsonrpc.decode_object(params), trace))
+    state = b',"tracestate":%b' % jsonrpc.encode(trace.state.decode()) if trace.state else b""
+    return b'%b,"_meta":{"traceparent":"%b"%b}}' % (params[:-1], trace.parent, state)
 
 
 def carry(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:

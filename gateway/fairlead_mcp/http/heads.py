@@ -14,7 +14,7 @@ from typing import Any, Final
 MAX_BYTES: Final = 8 << 10
 """Limit for the length of a cached head."""
 _END: Final = b"\r\n\r\n"
-_LENGTH: Final = re.compile(rb"(?<=\r\n)content-length:[ \t]*([0-9]{1,7})(?=\r\n)", re.IGNORECASE)
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})(?=\r\n)", re.IGNORECASE)
 _NEVER: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|upgrade|expect|trailer)[ \t]*:", re.IGNORECASE)
 """Matches headers that change how a message is framed or its connection is used; a head with one is not cached."""
 _LENGTH_NAME: Final = re.compile(rb"\r\ncontent-length", re.IGNORECASE)

@@ -163,7 +163,7 @@ Cached = TypeVar("Cached", bound=HasView)
 
 class ViewCache(Generic[Cached]):
     """Cache of values that are made from views of the served snapshot, with least-recently-used eviction. Only the
-    worker thread may use it.
+    worker thread may use it, except for `peek`.
     """
 
     def __init__(self, make: Callable[[View, Snapshot], Cached], max_values: int) -> None:
@@ -172,18 +172,36 @@ class ViewCache(Generic[Cached]):
         self._max_values = max_values
         self._snapshot: Snapshot | None = None
         self._items: OrderedDict[int, Cached] = OrderedDict()
+        self._by_subject: dict[tuple[int, str | None], tuple[SubjectCatalog, Cached]] = {}
+        """Values by the `id` of a subject's views and the tier, with the catalog that has these views."""
+
+    def peek(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
+        """Return the value that `get` has returned for a subject who may see the same tools; None without one. Never
+        blocks, and any thread may call it.
+        """
+        seen, value = self._by_subject.get((id(catalog.views), tier), (None, None))
+        is_same = seen is not None and seen.views is catalog.views and seen.snapshot is catalog.snapshot
+        return value if is_same else None
 
     def get(self, catalog: SubjectCatalog, tier: str | None) -> Cached:
         """Return the value for a tier's view; None stands for the default tier. Raises Problem."""
-        view = catalog.view(tier)
+        value = self._get(catalog, catalog.view(tier))
+        if len(self._by_subject) >= self._max_values:
+            self._by_subject.clear()
+        self._by_subject[id(catalog.views), tier] = catalog, value
+        return value
+
+    def _get(self, catalog: SubjectCatalog, view: View) -> Cached:
         if self._snapshot is not catalog.snapshot:
             self._snapshot = catalog.snapshot
             self._items = OrderedDict()
+            self._by_subject.clear()
         item = self._items.get(id(view))  # no other view can get this id, because the cached value keeps the view alive
         if item is None:
             item = self._items[id(view)] = self._make(view, catalog.snapshot)
             if len(self._items) > self._max_values:
                 self._items.popitem(last=False)
+                self._by_subject.clear()
         else:
             self._items.move_to_end(id(view))
         return item
@@ -212,6 +230,12 @@ class SubjectCatalogs:
         Problem.
         """
         return self._views.get(catalog, tier)
+
+    def compiled(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
+        """Visible tools that `visible` has returned for a subject who may see the same tools; None without a call of
+        it. Never blocks.
+        """
+        return self._views.peek(catalog, tier)
 
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]

@@ -114,6 +114,11 @@ class VisibleTool:
         return self._decoded
 
     @property
+    def is_decoded(self) -> bool:
+        """Whether `decoded` and `other_names` are made already."""
+        return self._other_names is not None
+
+    @property
     def other_names(self) -> dict[str, str]:
         """Original names of the schema's properties, by the names that replace them in formats that do not accept the
         original names. Usually empty.

@@ -26,12 +26,13 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.catalogs.visible_tools import GATEWAY, READER
+from fairlead_offers.catalogs.visible_tools import GATEWAY, READER, VisibleTools
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS
 from fairlead_offers.run.requested_calls import Planned, PlannedCalls, planned_calls, result_for, run_calls
 from fairlead_offers.services import ToolServices
+from fairlead_offers.workers.heavy_work import SMALL
 
 _PORTABLE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Pattern of tool names that every provider accepts."""
@@ -51,17 +52,18 @@ class OfferContext(msgspec.Struct, frozen=True):
 def plan_offered_calls(
     services: ToolServices,
     catalog: SubjectCatalog,
+    visible: VisibleTools,
     context: OfferContext,
     calls: Sequence[ModelCall],
     *,
     approved: bool,
 ) -> PlannedCalls:
     """Match calls to the offered tools. Calls that policies reserve for the client are refused, unless the client has
-    `approved` them. Raises Problem.
+    `approved` them.
     """
     offer = context.offer
     inner_calls = [_inner(call) if _executes(offer, call) else call for call in calls]
-    matched = planned_calls(services.catalogs, catalog, context.wishes.tier, context.format_name, inner_calls)
+    matched = planned_calls(catalog, visible, context.format_name, inner_calls)
     view = None if approved else matched.visible.view
     planned = []
     for call, plan in zip(calls, matched.calls, strict=True):
@@ -232,11 +234,7 @@ async def run_offered(
     Calls beyond the limit `max_calls` in the wishes are refused; `already_run` earlier calls count towards the limit.
     `approved`: whether the client has approved the calls that policies reserve for it.
     """
-    planned = await services.work.do(
-        lambda: plan_offered_calls(
-            services, services.catalogs.seen_by(origin.identity), context, calls, approved=approved
-        )
-    )
+    planned = await _plan(services, origin.identity, context, calls, approved=approved)
     planned = PlannedCalls(planned.visible, _limit_calls(planned.calls, context.wishes.max_calls, already_run))
     with services.caller.holding(origin) as holding:
         outcomes = await run_calls(services, origin, planned, holding, at_once=AT_ONCE)
@@ -251,10 +249,45 @@ async def all_repeatable(
     services: ToolServices, identity: Identity, context: OfferContext, calls: Sequence[ModelCall]
 ) -> bool:
     """Whether all these calls may be repeated without harm. Raises Problem."""
-    planned = await services.work.do(
-        lambda: plan_offered_calls(services, services.catalogs.seen_by(identity), context, calls, approved=False)
-    )
+    planned = await _plan(services, identity, context, calls, approved=False)
     return all(map(_repeatable, planned.calls))
+
+
+async def _plan(
+    services: ToolServices,
+    identity: Identity,
+    context: OfferContext,
+    calls: Sequence[ModelCall],
+    *,
+    approved: bool,
+) -> PlannedCalls:
+    """Match calls to the offered tools under the current policies: at once if that takes microseconds, otherwise in the
+    thread. Raises Problem.
+    """
+    catalogs, tier = services.catalogs, context.wishes.tier
+    catalog = catalogs.seen_by(identity)
+    visible = catalogs.compiled(catalog, tier)
+    if visible is not None and _is_quick(context.offer, visible, calls):
+        return plan_offered_calls(services, catalog, visible, context, calls, approved=approved)
+
+    def plan() -> PlannedCalls:
+        catalog = catalogs.seen_by(identity)
+        return plan_offered_calls(services, catalog, catalogs.visible(catalog, tier), context, calls, approved=approved)
+
+    return await services.work.do(plan)
+
+
+def _is_quick(offer: ToolOffer, visible: VisibleTools, calls: Sequence[ModelCall]) -> bool:
+    """Whether calls can be matched in the event loop: they have few arguments, and their tools are listed in the offer
+    and were called before. A search for a similar name, or the first decoding of a definition, may take milliseconds.
+    """
+    size = 0
+    for call in calls:
+        entry = visible.by_name.get(visible.names.original(call.name) or call.name)
+        if entry is None or not entry.is_decoded or call.wire_name not in offer.names:
+            return False
+        size += 0 if isinstance(call.arguments, InvalidCall) else len(encode(call.arguments))
+    return size <= SMALL
 
 
 def _repeatable(plan: Planned) -> bool:

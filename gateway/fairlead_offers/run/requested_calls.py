@@ -166,12 +166,11 @@ def plan_requested_calls(
 
 
 def planned_calls(
-    catalogs: SubjectCatalogs, catalog: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
+    catalog: SubjectCatalog, visible: VisibleTools, format_name: str, calls: Sequence[ModelCall]
 ) -> PlannedCalls:
-    """Match parsed calls to their tools, when the caller has no tools. Raises Problem."""
-    request = ToolCallsBody(format_name, tier=tier)
-    visible = catalogs.visible(catalog, tier)
-    caller_tools = parse_caller_tools([], format_name, visible)
+    """Match parsed calls to the visible tools, when the caller has no tools."""
+    request = ToolCallsBody(format_name)
+    caller_tools = CallerTools(names=visible.names)
     return PlannedCalls(visible, [_plan(request, catalog, visible, call, caller_tools) for call in calls])
 
 

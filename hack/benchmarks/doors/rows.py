@@ -270,6 +270,7 @@ DOORS: Final[dict[str, Door]] = {
     **{each.model: model_request(each) for each in CONVERSATIONS},
     "realtime-frame": Door("`/v1/realtime`, a frame of 40 ms each way", realtime("frame")),
     "realtime-call": Door("`/v1/realtime`, an answer with a call of a tool", realtime("call")),
+    "mcp-proxied": Door("`/mcp` behind a reverse proxy, a call", plain_call(lambda targets: targets.proxied)),
     NGINX_TLS: Door("nginx with TLS", plain_call(lambda targets: targets.nginx_tls, tool="echo")),
     "tls": Door("`/mcp` with TLS, a call", plain_call(lambda targets: targets.tls), at_most=2, beside=NGINX_TLS),
 }

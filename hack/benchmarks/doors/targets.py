@@ -249,8 +249,8 @@ class Targets:
         file.write_text(Authority().issued())
         return file
 
-    def _nginx(self, name: str, backend: int, core: int, *, tls: bool) -> Target:
-        """nginx that takes TLS off (`tls`), or puts it on."""
+    def _nginx(self, name: str, backend: int, core: int, *, tls: bool = False, scheme: str = "http") -> Target:
+        """nginx that takes TLS off (`tls`), or puts it on (`scheme`)."""
         if (program := shutil.which("nginx") or shutil.which("/usr/sbin/nginx")) is None:
             raise Unmeasurable("nginx is not installed (Debian: nginx-light)")
         port = free_port()
@@ -259,7 +259,7 @@ class Targets:
             "CERTIFICATE": f"ssl_certificate {self.certificate}; ssl_certificate_key {self.certificate};"
             if tls
             else "",
-            "SCHEME": "http" if tls else "https",
+            "SCHEME": scheme,
             "BACKEND": str(backend),
             "NUMBER": "0",
         }
@@ -275,8 +275,16 @@ class Targets:
 
     def behind_tls(self, name: str, hop: Target) -> Target:
         """`hop` as a client that speaks no TLS reaches it: nginx on the load's core puts TLS on, and is not counted."""
-        front = self._nginx(f"{name}-client", hop.port, self.rest, tls=False)
+        front = self._nginx(f"{name}-client", hop.port, self.rest, scheme="https")
         return Target(name, front.port, hop.pid, prefixed=hop.prefixed)
+
+    @cached_property
+    def proxied(self) -> Target:
+        """The gateway of the plain call as a client of a reverse proxy reaches it: nginx on the load's core, which is
+        not counted. A connection to the gateway has requests of all clients.
+        """
+        front = self._nginx("proxy", self.plain.port, self.rest)
+        return Target("proxied", front.port, self.plain.pid, prefixed=self.plain.prefixed)
 
     @cached_property
     def tls(self) -> Target:

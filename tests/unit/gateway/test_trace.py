@@ -7,7 +7,8 @@ import json
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.tracing.trace import Trace, TracePlace, read_trace, trace_place, with_trace
+from fairlead_gateway.tracing.trace import Trace, TracePlace, add_trace, read_trace, trace_place, with_trace
+from fairlead_mcp import jsonrpc
 
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
@@ -54,3 +55,18 @@ def test_a_trace_is_written_as_lines_of_a_head_and_into_the_meta_of_params() -> 
     assert json.loads(bytes(with_trace(params, Trace(PARENT))["_meta"])) == {"k": [1], "traceparent": PARENT.decode()}
     meta = json.loads(bytes(with_trace({}, Trace(PARENT, b"q=1"))["_meta"]))
     assert meta == {"traceparent": PARENT.decode(), "tracestate": "q=1"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        b"{}",
+        b'{"name":"add"}',
+        b'{"name":"add","arguments":{"_meta":{"traceparent":"x"}}}',
+        b'{"name":"add","_meta":{"progressToken":1,"traceparent":"x","tracestate":"y=1"},"arguments":{}}',
+    ],
+)
+@pytest.mark.parametrize("state", [b"", b'a=1,b="2"'])
+def test_a_trace_is_added_to_encoded_params_as_to_decoded_ones(params: bytes, state: bytes) -> None:
+    trace = Trace(PARENT, state)
+    assert add_trace(params, trace) == jsonrpc.encode(with_trace(jsonrpc.decode_object(params), trace))

@@ -430,8 +430,8 @@ class Attempts(ResponseSink):
     def _send(self, request: UpstreamRequest) -> None:
         route = self.route
         if self.span is not None:
-            params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
-            request = request.with_trace(jsonrpc.encode(params), lines)  # each attempt has a span of its own
+            params, lines = self.span.attempt(request.params)
+            request = request.with_trace(params, lines)  # each attempt has a span of its own
         if self._credential is not None:
             request.authorize(self._credential)
         self._begin_attempt(self.context.clock())

@@ -102,3 +102,20 @@ def test_an_id_that_the_client_sends_itself_is_given_to_no_other_call() -> None:
     first, second = (each["id"] for each in json.loads(with_provider_ids(body)))
     assert first == "call_0"
     assert is_made_here(second)
+
+
+def test_an_event_without_an_id_stays_as_it_is_when_ids_are_known() -> None:
+    ids = ProviderCallIds()
+    call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"call_1"}]}}]}'
+    replaced = ids.replace(call)
+    assert b'"call_1"' not in replaced
+    assert b"-call_1" in replaced
+    text = b'{"choices":[{"delta":{"content":"call_1"}}]}'
+    assert ids.replace(text) == text
+    assert ids.replace(call) == replaced
+
+
+def test_generated_ids_have_every_character_in_every_position() -> None:
+    random_parts = [new_id().partition("-")[2] for _ in range(2000)]
+    assert {len(part) for part in random_parts} == {22}
+    assert all(len({part[index] for part in random_parts}) == 62 for index in range(22))
