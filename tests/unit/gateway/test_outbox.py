@@ -1,4 +1,5 @@
-"""Reports that wait in a gateway for an operator: told once, bounded, and never lost to a cursor of another life."""
+"""Reports that wait in a gateway for an operator: delivered once, bounded, and not skipped by a cursor of an earlier
+process."""
 
 from __future__ import annotations
 

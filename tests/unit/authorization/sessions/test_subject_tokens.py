@@ -1,4 +1,4 @@
-"""Tokens of the provider for calls of persons with a session."""
+"""The provider's tokens for calls of users who have a session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sessionworld import Replica, SessionWorld, key_of
 
 
 class Store(MemoryGrants):
-    """A store that can be away."""
+    """A store that can be unreachable."""
 
     away = False
 
