@@ -1,4 +1,5 @@
-"""Servers that list to people only, in virtual time: the tool `sign_in`, and listings that gateways hand over."""
+"""Servers that list only for signed-in users, in virtual time: the tool `sign_in`, and listings that gateways
+report."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def listing(*tools: Any, **members: Any) -> RawListing:
 
 @dataclass
 class Bench:
-    """One server, `team/demo`, that refuses the operator, and the operators that tests run over it."""
+    """One server, `team/demo`, that refuses the operator, and operators that tests run with it."""
 
     platform: MemoryPlatform = field(default_factory=lambda: MemoryPlatform(resolved=consenting()))
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
@@ -96,7 +97,7 @@ class Bench:
             await asyncio.gather(task, return_exceptions=True)
 
     async def refuse(self, why: str) -> None:
-        """Report, as a gateway does, why the lists that it read are not handed over."""
+        """Report, as a gateway does, why it does not send the lists that it read."""
         at = NOW.timestamp() + asyncio.get_running_loop().time()
         granted = GrantedListing(KEY.namespace, KEY.name, "uid-of-demo", URL, at, Raw(b"null"), why)
         assert self.controller is not None
