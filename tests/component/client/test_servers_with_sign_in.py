@@ -1,4 +1,4 @@
-"""Servers that want each person to sign in, in a registry, which cannot do so."""
+"""Servers that require each user to sign in, which a registry does not support."""
 
 from __future__ import annotations
 
