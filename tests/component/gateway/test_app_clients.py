@@ -1,4 +1,4 @@
-"""Apps of the SDK's server, used by the TypeScript SDK's client as hosts do."""
+"""Apps of the SDK's server with the TypeScript SDK's client, which acts as hosts do."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_ma
 
 
 async def test_a_server_gets_the_tokens_that_are_for_it_alone(shared_provider: TokenProvider, tmp_path: Path) -> None:
-    """The same user calls two servers with the same provider."""
+    """One user calls two servers with the same provider."""
     ports = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}/mcp" for port in ports]
     async with contextlib.AsyncExitStack() as stack:

@@ -391,7 +391,7 @@ async def test_scores_ranks_histograms_and_predictions_know_no_hidden_tool(tmp_p
 
 
 async def test_a_gateway_on_a_cluster_shows_nothing_before_it_knows_the_rules(tmp_path: Path) -> None:
-    """The same holds after a restart. If somebody deletes the rules, the last ones stay in force."""
+    """It also shows nothing after a restart. If somebody deletes the rules, the last ones stay in force."""
     async with raw_server(handle) as server, running(tmp_path, tavern(server.url), closed=True) as gateway:
         empty = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
         assert empty == []

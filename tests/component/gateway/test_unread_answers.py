@@ -249,7 +249,7 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
             buffers = gateway.endpoint.buffers
             async with contextlib.AsyncExitStack() as unread:
                 wires: list[Wire] = []
-                # a number of bytes is no criterion, because the kernel buffers more and more
+                # the number of bytes cannot be the criterion, because the kernel buffers more and more
                 while not buffers.refused["agent"]:
                     wires += await unread.enter_async_context(crowd(gateway, request, 1, address=SECOND))
                     await eventually(partial(refused_or_answered, gateway, len(wires)))

@@ -14,7 +14,7 @@ from llmworld import ANTHROPIC, llm_world, theirs
 from toolservers import tool
 
 OTHERS = {name: members for name, members in PROVIDERS.items() if name != "openai-responses"}
-"""Providers for chat clients. OpenAI's provider is called by its Chat Completions API."""
+"""Providers for chat clients. OpenAI's provider gets requests at its Chat Completions API."""
 
 
 def _object(**properties: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Accounts that persons have at servers: `/v1/accounts`, `fairlead accounts` and `fairlead logout`."""
+"""Accounts of users at servers: `/v1/accounts`, `fairlead accounts` and `fairlead logout`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def grant_of(holder: str, **changes: Any) -> StoredGrant:
 
 @contextlib.asynccontextmanager
 async def gateway_with_keys(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
-    """A gateway with the keys of Ann, who is an administrator, and Ben, and with accounts of both."""
+    """A gateway with keys and accounts of Ann, an administrator, and Ben."""
     (folder / "keys.json").write_bytes(encode_keys([ANN_RECORD, BEN_RECORD]))
     settings: dict[str, Any] = {"api_keys": folder / "keys.json", "admin_groups": ("admins",)}
     settings |= {"grants_directory": folder / "grants", **changes}
@@ -60,7 +60,7 @@ async def gateway_with_keys(folder: Path, **changes: Any) -> AsyncIterator[Gatew
 
 @contextlib.asynccontextmanager
 async def laptop(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
-    """A gateway without authentication for its own machine, as `fairlead up` runs it."""
+    """A gateway that serves its own machine without authentication, like `fairlead up`."""
     settings: dict[str, Any] = {"environment": "local", "grants_directory": folder / "grants", **changes}
     async with running(folder, DOCUMENT, **settings) as gateway:
         assert gateway.grants is not None
