@@ -28,7 +28,7 @@ async def longest_turn() -> float:
     providers of these tests run in the same loop.
     """
     gc.collect()
-    gc.freeze()  # frees objects of earlier tests, which a gateway does not have
+    gc.freeze()  # excludes objects of earlier tests, which a gateway does not have
     until = time.monotonic() + SECONDS
     longest = 0.0
     before = time.thread_time()

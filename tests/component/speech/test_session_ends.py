@@ -19,7 +19,7 @@ from speechworld import speech_world
 from waiting import eventually
 
 SPENT = "30 were used since midnight UTC"
-"""Settings with a daily limit below the 30 tokens of a scripted model's response."""
+"""Part of the close reason of a session whose agent has used up its daily tokens, by a response of 30 tokens."""
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 

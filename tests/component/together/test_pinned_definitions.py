@@ -226,7 +226,7 @@ async def _in_force(gateway: Reachable) -> bool:
 
 @dataclass(frozen=True)
 class _Printed:
-    """Waits for the gateway's URL in the output of a process."""
+    """Gateway of a process, at the port that the process has printed."""
 
     port: int
 

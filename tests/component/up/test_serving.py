@@ -151,7 +151,7 @@ async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_pa
         failed = next(event for event in up.events if event.get("state") == "failed")
         assert "token [credential]" in failed["message"], "the value reached it, and is taken out of what it prints"
         assert "SECRET" not in failed["message"], "a server gets what its entry names, and not all that we have"
-        documents = list((state / "documents").glob("[!.]*"))  # replaces the file atomically
+        documents = list((state / "documents").glob("[!.]*"))  # without temporary files of writes in progress
         assert documents
         assert not any("s3cret" in file.read_text() for file in documents)
         files = list((state / "credentials").glob("[!.]*"))
