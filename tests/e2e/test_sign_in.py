@@ -1,6 +1,6 @@
-"""Persons sign in at a server on a cluster and call it as themselves, from clients of each kind, at every replica.
+"""Users sign in at a server on a cluster and call it as themselves, from clients of each kind, at every replica.
 
-The gateway takes the tokens of one provider; the server those of another, at which the persons consent. Both providers
+The gateway takes the tokens of one provider; the server those of another, at which the users consent. Both providers
 and the server run on this machine; a Service of the namespace stands for each. Grants are in the chart's 16 Secrets.
 """
 

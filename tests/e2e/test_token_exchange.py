@@ -1,4 +1,4 @@
-"""Two persons call one server as themselves on a cluster, by token exchange at a provider outside of its pods.
+"""Two users call one server as themselves on a cluster, by token exchange at a provider outside of its pods.
 
 Provider and server run on this machine; a Service of the namespace stands for each, so that both have a name there.
 """

@@ -1,4 +1,4 @@
-"""An authorization server at which persons consent, and a server that takes its tokens alone: real HTTP on 127.0.0.1.
+"""An authorization server at which users consent, and a server that takes its tokens alone: real HTTP on 127.0.0.1.
 
     async with consent_world() as world:
         grant, token = await world.sign_in("alice")

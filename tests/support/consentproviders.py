@@ -1,4 +1,4 @@
-"""The npm package `oidc-provider`, at which persons consent in a browser, as a process on 127.0.0.1.
+"""The npm package `oidc-provider`, at which users consent in a browser, as a process on 127.0.0.1.
 
     async with consent_provider(folder, {url: "tools:call"}) as provider:
         answer = await provider.browse(authorization.url, "alice")     # parameters of the redirect back

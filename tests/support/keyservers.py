@@ -79,7 +79,7 @@ def key_settings(key: Mapping[str, Any] | None = None, **more: Any) -> OAuthSett
 
 
 def key_catalog(url: str, name: str = "keyed", key: Mapping[str, Any] | None = None, **more: Any) -> Catalog:
-    """A server that is called with a key of each person in the header X-Api-Key."""
+    """A server that is called with a key of each user in the header X-Api-Key."""
     oauth = {name: more.pop(name) for name in ("first_grant", "listing_interval_s") if name in more}
     return catalog(name, url, ["whoami"], oauth=key_settings(key, **oauth), version=MODERN, **more)
 

@@ -163,13 +163,13 @@ class PolicyRule(Model):
         ),
         ValidationRule(
             cel="!has(self.arguments) || self.action == 'Allow'",
-            message="rules: arguments go with action Allow only: a tool is listed before its arguments are known",
+            message="rules: arguments may be set only with action Allow: a tool is listed before its arguments are known",
             holds=lambda rule: rule.arguments is None or rule.action == "Allow",
             path=".arguments",
         ),
         ValidationRule(
             cel="!has(self.minTier) || self.action == 'Allow'",
-            message="rules: minTier goes with action Allow only: a tool that is denied is in no tier",
+            message="rules: minTier may be set only with action Allow: a denied tool is in no tier",
             holds=lambda rule: rule.min_tier is None or rule.action == "Allow",
             path=".minTier",
         ),

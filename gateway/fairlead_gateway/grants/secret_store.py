@@ -263,7 +263,7 @@ class _SeenSecret:
 
     def replace(self, objects: Sequence[Secret], version: str) -> None:
         if not objects:
-            log.error("The Secret %s is missing, and with it grants of persons: install the chart's Secrets", self.name)
+            log.error("The Secret %s is missing, and with it grants of users: install the chart's Secrets", self.name)
         self._take(objects[0].data if objects else {})
 
     def update(self, item: Secret) -> None:

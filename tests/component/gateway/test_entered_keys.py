@@ -275,7 +275,7 @@ async def test_a_server_is_listed_with_the_key_of_the_first_person(tmp_path: Pat
 async def test_a_person_signs_in_at_a_server_that_wants_no_key_by_a_link_alone(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
         answer = await entered(gateway, "key", server="linear")
-        assert "persons sign in at default/linear by a link, and enter no key: ask without a key" in json.dumps(answer)
+        assert "users sign in at default/linear by a link, and enter no key: ask without a key" in json.dumps(answer)
 
 
 async def test_a_person_whose_key_could_not_be_used_is_told_of_the_key_and_of_no_sign_in(tmp_path: Path) -> None:

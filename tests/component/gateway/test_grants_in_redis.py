@@ -252,7 +252,7 @@ async def test_a_redis_without_persistence_is_told_at_the_start(
         with caplog.at_level(logging.WARNING):
             store.changes()
             await eventually(lambda: "evicts keys" in caplog.text)
-        assert "writes nothing to disk, so that its restart loses the grants of all persons" in caplog.text
+        assert "writes nothing to disk, so that its restart loses the grants of all users" in caplog.text
 
 
 async def test_a_redis_with_persistence_is_not_told(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -164,7 +164,7 @@ async def test_a_gateway_without_a_store_says_so(tmp_path: Path) -> None:
         answers = [await get(gateway, "/v1/accounts", **bearer(BEN)), await ended(gateway, LINEAR, BEN)]
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, BEN))
     assert [problem(answer) for answer in answers] == [(409, "NOT_KEPT")] * 2
-    assert "stores no grants of persons" in page.body.decode()
+    assert "stores no grants of users" in page.body.decode()
 
 
 @pytest.mark.parametrize("changes", [{"environment": "cluster"}, {"trusted_proxies": ("10.0.0.0/8",)}])

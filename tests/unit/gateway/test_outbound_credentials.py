@@ -422,8 +422,8 @@ async def test_persons_who_signed_in_have_a_token_each() -> None:
 async def test_caller_that_is_not_a_person_is_told_who_can_sign_in(caller: Identity) -> None:
     tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
     assert tokens.person(caller) == b""
-    with pytest.raises(GrantFailed, match=r"default/box.* each person to sign in") as failed:
+    with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in") as failed:
         tokens.cached(caller)
     assert failed.value.cause == SIGN_IN_REQUIRED
-    with pytest.raises(GrantFailed, match=r"default/box.* each person to sign in"):
+    with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in"):
         await tokens.acquire(caller, FOREVER)

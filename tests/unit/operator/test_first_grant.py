@@ -163,7 +163,7 @@ async def test_a_granted_listing_is_checked_and_published_like_one_of_the_operat
         catalog = await bench.catalog()
 
     assert bench.verified()[:2] == ("True", "InvalidSchemas")
-    assert "; listed with the grant of a person who signed in" in bench.verified()[2]
+    assert "; listed with the grant of a user who signed in" in bench.verified()[2]
     assert catalog is not None
     assert (catalog.sign_in, catalog.online) == (False, True)
     assert [(tool.name, tool.tags) for tool in catalog.tools] == [("a", ("mine",)), ("b", ())]
@@ -399,7 +399,7 @@ async def test_a_server_that_lists_less_to_everybody_keeps_the_list_of_a_person_
             assert await bench.tools() == ["mine", "open"]
             await bench.hand_over(listing("mine", "open"))
         assert bench.documents.writes == writes + 4, "the time of each list"
-        assert "; listed with the grant of a person who signed in" in bench.verified()[2]
+        assert "; listed with the grant of a user who signed in" in bench.verified()[2]
         await asyncio.sleep(1801)
         assert await bench.tools() == ["open"], "its grants do not work any more"
 

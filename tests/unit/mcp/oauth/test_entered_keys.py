@@ -159,7 +159,7 @@ async def test_no_key_gets_more_rights_by_itself() -> None:
 
 
 def test_a_caller_that_is_not_a_person_has_no_key() -> None:
-    with pytest.raises(GrantFailed, match="the caller is not a person"):
+    with pytest.raises(GrantFailed, match="the caller is not a user"):
         Keys().entered.check(GATEWAY)
     Keys().entered.check(ALICE)
 
