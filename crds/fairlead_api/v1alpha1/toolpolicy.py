@@ -163,7 +163,8 @@ class PolicyRule(Model):
         ),
         ValidationRule(
             cel="!has(self.arguments) || self.action == 'Allow'",
-            message="rules: arguments may be set only with action Allow: a tool is listed before its arguments are known",
+            message="rules: arguments may be set only with action Allow: a tool is listed before its arguments are "
+            "known",
             holds=lambda rule: rule.arguments is None or rule.action == "Allow",
             path=".arguments",
         ),
