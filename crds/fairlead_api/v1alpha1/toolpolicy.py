@@ -92,7 +92,7 @@ class PolicySubject(Model):
         ),
         ValidationRule(
             cel="!has(self.__namespace__) || self.kind == 'ServiceAccount'",
-            message="subjects: namespace goes with kind ServiceAccount only",
+            message="subjects: namespace may be set only with kind ServiceAccount",
             holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",
             path=".namespace",
         ),
@@ -104,7 +104,7 @@ class PolicySubject(Model):
         ),
         ValidationRule(
             cel="!has(self.issuer) || self.kind in ['Agent', 'Group', 'Claim']",
-            message="subjects: issuer goes with kind Agent, Group or Claim only",
+            message="subjects: issuer may be set only with kind Agent, Group or Claim",
             holds=lambda subject: subject.issuer is None or subject.kind in ("Agent", "Group", "Claim"),
             path=".issuer",
         ),

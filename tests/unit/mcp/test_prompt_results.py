@@ -38,7 +38,7 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def shown(method: str, given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
-    """A server's result as the client gets it, each of an era. Raises NotMcp."""
+    """A result of a server of the revision `server`, as a client of the revision `client` gets it. Raises NotMcp."""
     modern = client == MODERN
     made = translate.result(
         json.dumps(given).encode(), from_modern=server == MODERN, to_modern=modern, server_info=INFO, method=method

@@ -20,7 +20,7 @@ SIZE = 8 << 20
 
 
 def shown(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
-    """A server's result as the client gets it, each of an era."""
+    """A result of a server of the revision `server`, as a client of the revision `client` gets it."""
     raw = given if isinstance(given, bytes) else json.dumps(given).encode()
     made = translate.result(raw, from_modern=server == MODERN, to_modern=client == MODERN, server_info=INFO)
     result: dict[str, Any] = json.loads(bytes(made.result))
