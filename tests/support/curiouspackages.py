@@ -1,4 +1,4 @@
-"""Packages whose installation runs code of their own, which writes out the environment that it was given.
+"""Packages whose installation runs their code, which writes its environment to a file.
 
 `curious_sdist` is for PyPI's installer (a build backend), `curious_npm` for npm's (a postinstall script).
 """

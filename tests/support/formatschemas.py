@@ -1,4 +1,4 @@
-"""Schemas for tests of conversions: the odd corners of JSON Schema 2020-12, and a strategy for any schema."""
+"""Schemas for tests of conversions: unusual features of JSON Schema 2020-12, and a strategy for arbitrary schemas."""
 
 from __future__ import annotations
 

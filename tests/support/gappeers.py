@@ -1,4 +1,4 @@
-"""Peers whose answers are made to be slow to read, each in front of the product's reader of it: see `gapreaders`.
+"""Peers whose answers are made to be slow to read, each with the product's code that reads them: see `gapreaders`.
 
 async with reading("embeddings", tmp_path, answer) as reading_process:
     gap, ended = await reading_process.longest_gap_ms()

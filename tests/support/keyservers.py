@@ -1,4 +1,4 @@
-"""Servers that each person calls with a key of their own: over HTTP, and as a process that has it in its environment.
+"""Servers that each user calls with a personal key: over HTTP, and as a process with the key in its environment.
 
 async with key_server({"alice-key": "alice"}) as server:
     keyed = key_catalog(server.url)          # header X-Api-Key

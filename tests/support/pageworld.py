@@ -1,4 +1,4 @@
-"""Servers of each revision that want a page to be opened, and clients of each that are asked to.
+"""Servers of each revision that ask clients to open a page, and clients of each revision.
 
 async with page_world(tmp_path) as world:
     outcome = await world.call(client, server, way, method)
