@@ -374,7 +374,8 @@ class ConsentWorld:
 async def consent_world(
     *, credential: Credential | None = None, options: dict[str, Any] | None = None, **members: Any
 ) -> AsyncIterator[ConsentWorld]:
-    """`members` are those of the settings, by default none: all is discovered. `options` are of the surroundings."""
+    """`members`: members of the settings; without any, everything is discovered. `options`: members of the
+    TokenAccess."""
     issuer = ConsentIssuer()
     resource: dict[str, Any] = {}
     requests: list[Request] = []

@@ -277,4 +277,4 @@ SCHEMAS: st.SearchStrategy[Schema] = st.builds(
         st.fixed_dictionaries({"allOf": st.lists(objects(_SCALARS), min_size=1, max_size=2)}),
     ),
 )
-"""Schemas of a tool's arguments, with all that JSON Schema allows and some that it does not mean."""
+"""Schemas of a tool's arguments with all features of JSON Schema, and with some meaningless values."""

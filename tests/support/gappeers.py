@@ -304,7 +304,7 @@ async def gaps_of(reader: str, folder: Path, stride: int) -> dict[str, tuple[flo
 
 
 async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
-    """Longest gaps while values in Redis are read that somebody else wrote."""
+    """Longest gaps while the gateway reads values in Redis that another program wrote."""
     gaps = {}
     async with redis_server(folder) as server:
         redis: Redis = Redis.from_url(server.url)
