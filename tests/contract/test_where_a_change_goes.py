@@ -1,6 +1,6 @@
 """docs/contribute/where-a-change-goes.md.
 
-each kind of change takes one to four files, which exist and contain the named code.
+Each kind of change takes one to four files, which exist and contain the named code.
 """
 
 from __future__ import annotations
