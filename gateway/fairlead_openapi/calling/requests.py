@@ -157,7 +157,9 @@ def _segment(operation: Operation, segment: str, given: dict[str, tuple[Operatio
     pieces.append(quote(segment[end:], safe=_PATH))
     made = "".join(pieces)
     if _is_dots(unquote(made)):
-        raise ArgumentsRefused(f"The path {operation.path} with these arguments has the segment {unquote(made)!r}")
+        raise ArgumentsRefused(
+            f"With these arguments, the path {operation.path} gets the segment {unquote(made)!r}, which leads elsewhere"
+        )
     return made
 
 
