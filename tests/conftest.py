@@ -1,4 +1,4 @@
-"""Fixtures that every kind of test may use; worlds of one kind of test are built in the test itself."""
+"""Fixtures for all kinds of tests."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
+    """Choose the shard, and set no current event loop, because Python 3.11 would create one that is never closed."""
     asyncio.set_event_loop(None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # as a shell's background job, which `nohup hack/test &` is: programs that tests interrupt would inherit it
+        # undoes the ignored SIGINT of a background job such as `nohup hack/test &`, which child processes would inherit
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # leave the keyring of this machine alone
+    # so that tests do not use this machine's keyring
+    os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
     _choose_examples()
     register(config)
     if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:
@@ -51,12 +52,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _choose_examples() -> None:
-    """Examples of Hypothesis: the same ones in every CI of a commit by day, others each night."""
+    """Choose Hypothesis' examples: the same ones in all CI runs of a commit, and new ones in each nightly run."""
     ci = bool(os.environ.get("CI"))
     hypothesis.settings.register_profile(
         "fairlead",
         max_examples=examples(),
-        deadline=None,  # a busy machine is not the fault of an example
+        deadline=None,  # examples may be slow on a busy machine
         derandomize=ci and NIGHTLY not in os.environ,
         database=None if ci else hypothesis.settings.get_profile("default").database,
         print_blob=ci,
@@ -72,7 +73,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Objects made by collecting stay until the end: no garbage is looked for in them by any test."""
+    """Freeze the objects that the collection of tests has created, so that garbage collections in tests skip them."""
     gc.disable()
     try:
         return (yield)
@@ -81,17 +82,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that are marked `heavy` first: begun last, one of them would keep the run waiting when all else is done."""
+    """Put tests with the mark `heavy` first: if such a test began last, the run would wait for it alone."""
     leave_to_the_night(items)
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """End the process of a test that still hangs after its `timeout`: what interrupts a test does not interrupt a
-    fixture that waits again. The stacks are printed, the test is reported as a crash, and the other tests go on.
+    """End the process of a test that still hangs after its `timeout`, for example in a fixture that waits again. The
+    stacks are printed, the test is reported as a crash, and the other tests continue.
     """
     marker = item.get_closest_marker("timeout")
     timeout_s = float(marker.args[0] if marker and marker.args else item.config.getini("timeout"))
@@ -104,7 +105,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """asyncio's own loop; where a test is marked `both_loops` also the one that serves, whose transports differ."""
+    """asyncio's event loop, and for tests with the mark `both_loops` also the loop of production, whose transports
+    differ."""
     loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
     if item.get_closest_marker("both_loops"):
         loops["uvloop"] = uvloop.new_event_loop
@@ -112,7 +114,7 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 
 
 def _missing(error: NoControlPlane) -> None:
-    """No API server: skip with the sentence that says how to get one, but never in CI."""
+    """Skip a test because there is no API server, with advice how to get one. In CI, the test fails instead."""
     if os.environ.get("CI"):
         pytest.fail(f"in CI a missing API server is a failure: {error}")
     pytest.skip(str(error))
@@ -139,7 +141,7 @@ def control_plane(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A namespace of this test alone on the shared plane, emptied and removed afterwards."""
+    """A namespace for one test on the shared control plane, which is emptied and removed afterwards."""
     name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:10]}")
     yield name
     control_plane.remove_namespace(name)
@@ -147,10 +149,9 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 @pytest.fixture
 def private_plane(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlaneFactory]:
-    """`private_plane(controllers=False, crds=True, audit=False)`: a plane that this test may kill and start again.
-
-    Takes about 4 s to come up. With `controllers` a real kube-controller-manager collects garbage and
-    finishes the deletion of namespaces.
+    """`private_plane(controllers=False, crds=True, audit=False)` starts a control plane that the test may kill and
+    restart, in about 4 s. With `controllers`, a real kube-controller-manager collects garbage and completes the
+    deletion of namespaces.
     """
     with ExitStack() as planes:
 

@@ -46,7 +46,7 @@ _ABOUT: Final = {
     ConditionType.VERIFIED: "Whether the server answers `tools/list`.",
     ConditionType.AUTHORIZED: (
         "With `clientCredentials` or `tokenExchange` in `spec.auth` only: whether gateways get access tokens for "
-        "calls. A person who gets none, such as one without a grant, does not count."
+        "calls. A user who gets none, such as one without a grant, does not count."
     ),
     ConditionType.CALIBRATED: "Whether the server's tools have been measured. Does not affect Ready.",
     ConditionType.APPROVED: (

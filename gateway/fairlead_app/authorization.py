@@ -59,7 +59,7 @@ class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
     """URL of the gateway, without a slash at the end."""
     providers: tuple[IdentityProviderClient, ...]
     issuers: tuple[Issuer, ...]
-    """Issuers of persons."""
+    """Issuers of users."""
     scopes: tuple[str, ...]
     names: Issuers
     tokens: Tokens

@@ -35,7 +35,7 @@ class Gateway:
         self.registry = parts.registry
         self.endpoint = parts.path.endpoint
         self.grants = shared.grants
-        """Grants that persons made for servers; None if none can be stored."""
+        """Grants that users made for servers; None if none can be stored."""
         self.call_metrics = shared.metrics
         self.rest = parts.rest
         self.events = shared.events
@@ -48,7 +48,7 @@ class Gateway:
         """Registry of all metrics at /metrics."""
         self.upkeep = parts.upkeep
         self.sign_ins = parts.sign_ins
-        """Sign-ins of persons at servers."""
+        """Sign-ins of users at servers."""
         self._listings = parts.listings
         self.authorization = parts.authorization
         """Authorization server in front of the providers; None if it is not configured."""

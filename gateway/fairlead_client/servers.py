@@ -243,9 +243,7 @@ def _of_resource(
     # says what to do (`sign_in_wanted`).
     auth = None if spec.auth is None or spec.auth.user_consent is not None else spec.auth
     if auth is not None and auth.user_key is not None:
-        raise BadServer(
-            f"{name}: auth takes a key of each person, which only the gateway does: set it with Server(...)"
-        )
+        raise BadServer(f"{name}: auth takes a key of each user, which only the gateway does: set it with Server(...)")
     if auth is not None and auth.grant is not None:
         raise BadServer(f"{name}: auth obtains tokens, which only the gateway does: set headers with Server(...)")
     if auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):

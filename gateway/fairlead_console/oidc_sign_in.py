@@ -134,7 +134,7 @@ class OidcSignIn:
         answer = await self._provider.exchange(code, transaction.verifier)
         subject = _digest(await self._verify(answer.id_token, transaction.nonce))
         if transaction.silent and subject != transaction.subject:
-            raise SignInFault(f"Another person has signed in at {client.provider} meanwhile. Sign in again.", 401)
+            raise SignInFault(f"Another user has signed in at {client.provider} meanwhile. Sign in again.", 401)
         credential, ends = await self._credential(request, answer)
         until = transaction.renewable_until or transaction.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
         return self._access.sealer.begin(credential, ends=min(ends, until), subject=subject, renewable_until=until)

@@ -1,4 +1,4 @@
-"""Facts about accounts that persons have at servers, and their end with a record of it."""
+"""Facts about accounts that users have at servers, and their end with a record of it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     keys: MadeKeys | None
     """API keys that principals make for themselves; None if that is turned off."""
     accounts: Accounts | None
-    """Accounts of persons at servers; None if no grants are stored."""
+    """Accounts of users at servers; None if no grants are stored."""
     client_sign_ins: ClientSignIns | None
     """Sign-ins of clients; None without an authorization server."""
     pins: PinReader

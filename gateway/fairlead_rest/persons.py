@@ -55,7 +55,7 @@ def store_problems() -> Iterator[None]:
 
 
 def _require_person(identity: Identity, records: str) -> bytes:
-    """The caller's person. Raises Problem for callers that are not persons."""
+    """The caller's person. Raises Problem for callers that are not users."""
     person = person_of(identity)
     if not person:
         raise Problem(

@@ -1,4 +1,4 @@
-"""One API server for all tests that only ask what it would say of the rendered chart."""
+"""One API server for all tests that only ask whether it would accept the rendered chart."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ OTHERS = [Path(__file__).with_name("crds") / name for name in ("others.yaml", "g
 
 @pytest.fixture
 def helm(tmp_path: Path) -> Helm:
-    """Without a cluster."""
+    """The real helm, without a cluster."""
     return Helm(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def knowing(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """It knows every kind that the chart can make, and has the namespaces that its values files name."""
+    """API server with every kind that the chart can render, and with the namespaces that the chart's values files
+    name."""
     folder = tmp_path_factory.mktemp("plane")
     with ControlPlane(folder, _assets) as plane:
         plane.install_crds()

@@ -1,4 +1,4 @@
-"""Families of IP addresses: what pods listen on, and which addresses Services have."""
+"""IP address families: addresses on which pods listen, and addresses of Services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart's admission policy for unrestricted pod templates, as a real API server carries it out."""
+"""The chart's admission policy for unrestricted pod templates, enforced by a real API server."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def mcp_server(name: str, unrestricted: Any = None, **spec: Any) -> str:
 
 
 def admitted(plane: ControlPlane, text: str, namespace: str = "team") -> str:
-    """Answer of the API server to a try that changes nothing; empty where the server was admitted."""
+    """Error of the API server for a dry run; empty if the request was admitted."""
     path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/mcpservers?dryRun=All"
     status, answer = plane.request("POST", path, json.loads(text))
     return "" if status == 201 else str(answer["message"])
 
 
 def answers(plane: ControlPlane) -> tuple[str, str]:
-    """Answers of both policies, of templates and of approvals, to objects of their kind."""
+    """Errors of both policies, for templates and for approvals, about objects of their kinds."""
     template = pod(hostPID=True)
     approval = {"hash": "sha256:1", "by": "somebody-else"}
     return admitted(plane, mcp_server("x", template)), admitted(plane, mcp_server("x", approval=approval))
@@ -49,12 +49,12 @@ def in_force(plane: ControlPlane) -> bool:
 
 @pytest.fixture
 def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
-    """Namespace `exempt` may set any field."""
+    """API server with the policies. The namespace `exempt` may set any field."""
     made = helm.template("--set", "servers.anyPodTemplatesIn={exempt}")
     text = manifests([item for kind in KINDS for item in of_kind(made, kind)])
     knowing.kubectl("create", "namespace", "exempt", check=False)
     knowing.kubectl("apply", "-f", "-", stdin=text)
-    # An API server takes up each policy and each binding in its own time.
+    # An API server applies each policy and each binding after a delay.
     until("both in force", lambda: in_force(knowing), seconds=30)
     yield knowing
     knowing.kubectl("delete", "-f", "-", stdin=text)
@@ -101,7 +101,7 @@ Try = tuple[str, str, str, Any]
 
 
 def _creations(spec: dict[str, Any], member: str) -> Iterator[Try]:
-    """Ways to make a server whose spec has a member that is not allowed."""
+    """Requests that create a server with a forbidden member in its spec."""
     whole = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "made"}, "spec": spec}
     text = json.dumps(whole)
     forbidden, empty = f'"{member}": {json.dumps(spec[member])}', f'"{member}": null'
@@ -121,7 +121,7 @@ def _creations(spec: dict[str, Any], member: str) -> Iterator[Try]:
 
 
 def _updates(name: str, member: str, value: Any, before: dict[str, Any]) -> Iterator[Try]:
-    """Ways to give a server that exists a member that is not allowed."""
+    """Requests that add a forbidden member to an existing server."""
     changed = {**before, "spec": {**before["spec"], member: value}}
     applied = {
         "apiVersion": before["apiVersion"],
@@ -148,7 +148,7 @@ def _updates(name: str, member: str, value: Any, before: dict[str, Any]) -> Iter
 
 
 def _taken(plane: ControlPlane, tries: list[Try], member: str, allowed: Any) -> list[Try]:
-    """Tries by which a server came to another value of the member than what it may have; none changes anything."""
+    """Requests, sent as dry runs, that would set a forbidden value of the member."""
     taken = []
     for method, path, kind, body in tries:
         query = "?dryRun=All&fieldValidation=Ignore"
@@ -161,7 +161,7 @@ def _taken(plane: ControlPlane, tries: list[Try], member: str, allowed: Any) -> 
 
 @pytest.fixture
 def servers_from_before(knowing: ControlPlane) -> Iterator[dict[str, Any]]:
-    """A server without what is not allowed, and one with it, by name."""
+    """A server without and a server with the forbidden member, by name."""
     template = json.loads(mcp_server("before", pod(hostPID=True), prefix="p"))
     plain = json.loads(mcp_server("plain", prefix="p", podTemplate=pod(nodeSelector={"disk": "ssd"})))
     made = {each["metadata"]["name"]: knowing.request("POST", SERVERS, each)[1] for each in (template, plain)}

@@ -1,4 +1,4 @@
-"""The cluster's own roles `view`, `edit` and `admin`, with what the chart adds to them, on a real API server."""
+"""The cluster's roles `view`, `edit` and `admin` with the chart's additional rights, on a real API server."""
 
 from __future__ import annotations
 

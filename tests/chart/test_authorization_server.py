@@ -1,4 +1,4 @@
-"""The gateway as an authorization server in the chart: its file, secrets and routes, and what it cannot go without."""
+"""The gateway as an authorization server in the chart: its file, secrets and routes, and required values."""
 
 from __future__ import annotations
 

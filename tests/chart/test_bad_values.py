@@ -1,4 +1,4 @@
-"""Values that cannot work are refused by `helm` at once: before a pod is replaced by one that cannot start."""
+"""`helm` refuses invalid values at once, before a pod is replaced by one that cannot start."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ OWN_VALUES = {
     "drain": "gateway.drain.waitSeconds",
     "grace": "gateway.drain.graceSeconds",
 }
-"""Values of the chart that become a setting."""
+"""Chart values that set a setting, by the name of the setting."""
 FROM_FIELD = {"fieldRef": {"fieldPath": "metadata.uid"}}
 LONGEST_LINE = 250
-"""Characters of a line that helm prints about a value."""
+"""Maximum number of characters of a line that helm prints about a value."""
 OTHERS: list[tuple[str, Any]] = [
     ("nameOverride", "fair_lead"),
     ("fullnameOverride", "Foo_Bar"),
@@ -88,7 +88,7 @@ OTHERS: list[tuple[str, Any]] = [
 
 
 def places(bad: BadSettingValue) -> list[str]:
-    """Values of the chart that the setting can be given by."""
+    """Values of the chart that set the setting."""
     own = [OWN_VALUES[bad.name]] if bad.name in OWN_VALUES else []
     name = camel_case(bad.name)
     return own + ([f"{bad.component}.settings.{name}"] if name in settings(bad.component) else [])

@@ -1,4 +1,4 @@
-"""Values that cannot be meant are refused with a sentence that says what to do."""
+"""Contradictory values are refused with a message that says what to do."""
 
 from __future__ import annotations
 

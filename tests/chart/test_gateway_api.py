@@ -1,4 +1,4 @@
-"""HTTPRoute and BackendTLSPolicy of the chart before the published definitions of the Gateway API."""
+"""HTTPRoute and BackendTLSPolicy of the chart are valid by the published definitions of the Gateway API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random values that the schema takes: what is rendered of them works, or a sentence of the chart refuses them."""
+"""Random values that the schema accepts: the rendered manifests work, or the chart refuses the values with a
+message."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from helmworld import API_VERSIONS, CHART, NAMESPACE, Helm, Refused
 from renderedsettings import read_settings
 from schemastrategies import values_of
 
-# Hypothesis draws constants of all loaded modules, others in each process: a merge could fail by chance
+# Hypothesis draws constants of the loaded modules, which differ between processes, so a merge could fail by chance
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text())
@@ -76,11 +77,11 @@ PASSED_ON: Final[dict[str, list[Any]]] = {
     "gateway.routes.liveModels": [{}],
     "gateway.routes.providers": [{}, {"models": {"baseUrl": "https://models.example.com"}}],
 }
-"""Values with members that depend on each other, or are read by others: an API server and the gateway judge them."""
+"""Values whose members depend on each other, or that other programs read: an API server and the gateway check them."""
 
 
 def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, st.SearchStrategy[Any]]]:
-    """Path of each value that can be set, and what it can be."""
+    """Path and schema of each value."""
     for name, member in schema["properties"].items():
         where = f"{path}.{name}".lstrip(".")
         if where in PASSED_ON:
@@ -95,7 +96,7 @@ ABSENT: Final = re.compile(
     "no PriorityClass with name|RuntimeClass .* not found|error looking up service account"
     "|not configured (for dual-stack|on this cluster)"
 )
-"""Refusals of what an installation may have and this API server has not."""
+"""Refusals about features that an installation may have, but this API server lacks."""
 LEAVES: Final = dict(leaves(SCHEMA))
 
 
@@ -111,7 +112,7 @@ def nested(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def drawn_values() -> st.SearchStrategy[dict[str, Any]]:
-    """A few values at a time: of many some would contradict each other."""
+    """A few values at a time, because many values would contradict each other."""
     few = st.lists(st.sampled_from(sorted(LEAVES)), min_size=1, max_size=8, unique=True)
     return few.flatmap(lambda paths: st.fixed_dictionaries({path: LEAVES[path] for path in paths})).map(nested)
 
@@ -122,7 +123,7 @@ def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
     file = tmp_path / "values.yaml"
     rendered = 0
 
-    # an example takes a second, and what shrinking one says is worth no minutes
+    # an example takes a second, so shrinking would take minutes
     @settings(
         max_examples=examples(25), phases=(Phase.generate,), deadline=None, suppress_health_check=list(HealthCheck)
     )
@@ -139,7 +140,7 @@ def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
         read_settings(made)
         for item in made:
             if item["kind"] == "CustomResourceDefinition":
-                continue  # the same whatever is set, but for labels
+                continue  # these only differ in labels
             namespace = item["metadata"].get("namespace", NAMESPACE)
             knowing.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
             status, answer = dry_run(knowing, namespace, item)

@@ -1,4 +1,4 @@
-"""Grants of people in the chart: where they are, who may read them, and that no upgrade empties them."""
+"""Grants of users in the chart: their Secrets, who may read these, and that upgrades keep their content."""
 
 from __future__ import annotations
 

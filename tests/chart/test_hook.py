@@ -1,4 +1,4 @@
-"""The pod of `helm test`, run against a real gateway: it passes when all is well, and fails when it is not."""
+"""The pod of `helm test`, run with a real gateway: it passes if all works, and fails otherwise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(folder: Path, *words: str) -> list[str]:
 
 
 async def outcome(gateway: Gateway, line: list[str]) -> tuple[int | None, str]:
-    """Exit code and what it says, with the addresses of this gateway in place of its Services'."""
+    """Exit code and output, with the addresses of this gateway in place of the Services."""
     own = {SERVICE: f"http://127.0.0.1:{gateway.port}", OPERATIONS: f"http://127.0.0.1:{gateway.metrics_port}"}
     for service, address in own.items():
         line = [word.replace(service, address) for word in line]

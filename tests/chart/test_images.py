@@ -1,6 +1,6 @@
-"""The images: small, without root or a shell, complete, and nothing in them that only a build needs.
+"""The images are small and complete, have no root user, shell or build tools.
 
-Images are built by hack/images and taken apart: layers, configuration, and files that are unpacked to be run.
+The tests build images with hack/images, and examine layers, configuration and unpacked files, which they run.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ PT_INTERP = 3
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: what made it, and its tar."""
+    """A layer: the command that created it, and its tar file."""
 
     made_by: str
     tar: Path
 
     @property
     def size(self) -> int:
-        """Bytes, not compressed."""
+        """Uncompressed size in bytes."""
         return self.tar.stat().st_size
 
     @property
     def compressed(self) -> int:
-        """Bytes as a registry has them, with gzip but for its header."""
+        """Compressed size in bytes as in a registry, without gzip's header."""
         return len(zlib.compress(self.tar.read_bytes(), 6))
 
     def names(self) -> set[str]:
-        """Paths of what it adds, without a slash in front."""
+        """Paths of the added files, without leading slash."""
         with tarfile.open(self.tar) as tar:
             return {member.name.removeprefix("./") for member in tar}
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image of a docker-archive, in `folder`."""
+    """An image in a docker-archive that is unpacked in `folder`."""
 
     folder: Path
     config: dict[str, Any]
     layers: list[Layer]
 
     def unpack(self) -> Path:
-        """All layers on top of each other, in a folder."""
+        """Unpack all layers in order into a folder."""
         root = self.folder / "root"
         if root.exists():
             return root
@@ -79,7 +79,7 @@ class Image:
 
 
 def buildable() -> str | None:
-    """Why no image can be built here; None when one can."""
+    """Why images cannot be built on this machine; None if they can."""
     to_be_had = os.geteuid() == 0 and shutil.which("apt-get")
     docker = subprocess.run(["sh", "-c", "docker info"], capture_output=True).returncode == 0
     if docker or shutil.which("buildah") or to_be_had:
@@ -89,7 +89,7 @@ def buildable() -> str | None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time."""
+    """Context that only one process at a time can enter."""
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -97,7 +97,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build(name: str, folder: Path) -> None:
-    """Build one of the images, and take its archive apart."""
+    """Build an image, and read its archive."""
     command = [str(REPOSITORY / "hack" / "images"), "--tag", "test", "--archive", str(folder), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -108,7 +108,7 @@ def build(name: str, folder: Path) -> None:
 
 
 def read(folder: Path) -> Image:
-    """Image that `build` left in a folder."""
+    """Read the image that `build` wrote to a folder."""
     (manifest,) = json.loads((folder / "manifest.json").read_text())
     whole = json.loads((folder / manifest["Config"]).read_text())
     made_by = [step.get("created_by", "") for step in whole["history"] if not step.get("empty_layer")]
@@ -117,7 +117,7 @@ def read(folder: Path) -> Image:
 
 
 def is_static(program: Path) -> bool:
-    """Whether an ELF program of 64 bits asks for no loader."""
+    """Whether a 64-bit ELF program is static, so that it needs no loader."""
     data = io.BytesIO(program.read_bytes())
     data.seek(32)
     (offset,) = struct.unpack("<Q", data.read(8))
@@ -132,19 +132,15 @@ def is_static(program: Path) -> bool:
 
 @contextmanager
 def in_pod(image: Image, root: Path, *command: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """`command` as a restricted pod runs it: the image's user, a root that is read-only, a /dev and a /tmp that the
-    runtime makes; ended afterwards.
-
-    On the network of this machine. Output is piped.
+    """Run `command` as in a restricted pod: with the image's user, a read-only root, and /dev and /tmp from the
+    runtime. It uses this machine's network, its output is piped, and it is ended afterwards.
     """
     script = (
         'mkdir -p "$0/dev" && mount --bind "$0" "$0" && mount -t tmpfs -o mode=1777 none "$0/tmp" &&'
         ' mount --bind /dev "$0/dev" && mount -o remount,ro,bind "$0" && exec env -i "$@"'
     )
     variables = [*image.config["Env"], *(f"{name}={value}" for name, value in environment.items())]
-    chroot = shutil.which(
-        "chroot", path="/usr/sbin:/usr/bin"
-    )  # the root itself need not have one, nor any other program
+    chroot = shutil.which("chroot", path="/usr/sbin:/usr/bin")  # the image need not have this program
     assert chroot is not None
     process = subprocess.Popen(
         [
@@ -222,7 +218,7 @@ def _needs(reason: str | None) -> None:
 
 
 def _built(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Built once for all processes that run tests beside each other."""
+    """Images that are built once for all parallel test processes."""
     _needs(buildable())
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"{name}-image"
@@ -234,19 +230,19 @@ def _built(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Operator, gateway and command line."""
+    """The image with operator, gateway and command line."""
     return _built("fairlead", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def listener(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Busybox for pods of servers on stdio."""
+    """The image with the listener for pods of stdio servers."""
     return _built("fairlead-listener", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def root(image: Image) -> Path:
-    """Its files."""
+    """Folder with the image's files."""
     _needs(None if os.geteuid() == 0 else "root is needed to run the files of an image as a pod does")
     with locked(image.folder):
         return image.unpack()

@@ -1,7 +1,7 @@
 """The chart on a real API server: installed on an empty cluster, upgraded, uninstalled, installed again.
 
-Nothing runs pods there. Where the operator matters it runs in this process, with the rights and the token that the
-release gave its account.
+The cluster runs no pods. If a test needs the operator, it runs in this process, with the rights and the token of the
+release's account.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OURS = ("-l", "app.kubernetes.io/part-of=fairlead")
 
 @pytest.fixture
 def plane(private_plane: PlaneFactory) -> ControlPlane:
-    """Empty: without even our CRDs."""
+    """An empty control plane, without Fairlead's CRDs."""
     return private_plane(controllers=True, crds=False)
 
 
@@ -45,7 +45,7 @@ def helm(plane: ControlPlane, tmp_path: Path) -> Helm:
 
 
 def left_in(plane: ControlPlane, namespace: str) -> list[str]:
-    """Objects of a namespace, but for those that the cluster itself puts into every one."""
+    """Objects of a namespace, without those that the cluster creates in every namespace."""
     left = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
     return sorted(set(left) - {"ConfigMap kube-root-ca.crt"})
 
@@ -56,8 +56,8 @@ def mcp_server(name: str, **spec: object) -> str:
 
 
 def listed(plane: ControlPlane, plural: str) -> bool:
-    """Whether the API server lists the objects of a kind. Before it does, it cannot empty a definition that is deleted:
-    it tries again after 5, 10, 20, 40 and 80 seconds.
+    """Whether the API server lists the objects of a kind. Until then, deleting the definition hangs, because the API
+    server cannot delete its objects, and retries only after 5, 10, 20, 40 and 80 seconds.
     """
     return plane.request("GET", f"/apis/fairlead.dev/v1alpha1/{plural}")[0] == 200
 
@@ -96,7 +96,7 @@ def test_without_keep_the_definitions_go_as_well(plane: ControlPlane, helm: Helm
 
 
 def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, helm: Helm) -> None:
-    """The Secret is the operator's, which is not running here; Helm knows nothing of it."""
+    """The Secret belongs to the operator, which does not run here. Helm does not know of it."""
     helm.install()
     plane.kubectl("create", "secret", "generic", "fairlead", "-n", NAMESPACE, "--from-literal=pullToken=given")
     secret = ("secret", "fairlead", "-n", NAMESPACE, "-o", "jsonpath={.data}")
@@ -115,7 +115,7 @@ def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, 
 def test_an_upgrade_brings_the_definitions_along_and_loses_no_server(
     plane: ControlPlane, helm: Helm, tmp_path: Path
 ) -> None:
-    """From a chart whose CRD lacks a field that today's has, as any earlier one does."""
+    """The earlier chart's CRD lacks a field of the current one, as in earlier releases."""
     earlier = tmp_path / "fairlead"
     shutil.copytree(CHART, earlier)
     (earlier / "Chart.yaml").write_text((CHART / "Chart.yaml").read_text().replace("version: 0.1.0", "version: 0.0.9"))
@@ -157,7 +157,7 @@ def test_samples_come_with_an_upgrade_and_go_with_the_release(plane: ControlPlan
 
 
 def account(plane: ControlPlane, folder: Path) -> dict[str, Any]:
-    """Settings of an operator that runs with the rights of the release's account, and has its token."""
+    """Settings of an operator with the rights and the token of the release's account."""
     user = f"system:serviceaccount:{NAMESPACE}:fairlead-operator"
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]
     token = folder / "token"

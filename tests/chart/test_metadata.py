@@ -1,4 +1,4 @@
-"""Chart.yaml and the chart's pages, as Artifact Hub shows them."""
+"""Chart.yaml and the chart's pages, which Artifact Hub shows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_page_of_versions_names_the_releases_that_are_tested() -> None:
 
 
 def test_chart_yaml_claims_no_url() -> None:
-    """Add them with the first release; the linter only recommends an icon."""
+    """URLs are to be added with the first release. The linter only recommends an icon."""
     assert "://" not in (CHART / "Chart.yaml").read_text()
 
 

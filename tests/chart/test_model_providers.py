@@ -1,4 +1,4 @@
-"""Providers of models in the values: they arrive as the gateway reads them, with keys from Secrets."""
+"""Providers of models in the values become a file that the gateway can read, with keys from Secrets."""
 
 from __future__ import annotations
 

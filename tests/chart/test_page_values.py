@@ -1,4 +1,4 @@
-"""Values that pages show are taken by the chart."""
+"""The chart accepts the values that pages show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = [
     for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule")
     for word in ("--api-versions", f"monitoring.coreos.com/v1/{kind}")
 ]
-"""Kinds of the Prometheus operator, which a page may ask for."""
+"""Kinds of the Prometheus operator, which values on a page may enable."""
 SHOWN = [example for page in sorted(WRITTEN) for example in values(page)]
 
 

@@ -1,4 +1,4 @@
-"""Commands and values of the chart's page: its helm commands in their order, and its values for production."""
+"""Commands and values of the chart's page: its helm commands in order, and its values for production."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS = Path(__file__).with_name("crds") / "others.yaml"
 
 
 def commands(program: str) -> list[list[str]]:
-    """Each command line of the page that begins with `program`, without what waits for pods: nothing runs them."""
+    """The page's command lines for `program`, without options that wait for pods, because no pods run here."""
     lines = [shlex.split(line) for block in blocks(PAGE, "sh") for line in block.splitlines()]
     return [[word for word in line[1:] if word != "--wait"] for line in lines if line and line[0] == program]
 

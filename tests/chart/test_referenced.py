@@ -1,4 +1,4 @@
-"""Secrets, images and endpoints that values name: where they arrive."""
+"""Secrets, images and endpoints in values appear in the right places of the manifests."""
 
 from __future__ import annotations
 

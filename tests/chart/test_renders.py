@@ -1,4 +1,4 @@
-"""Manifests of the chart over several files of values, before the tools and an API server that judge them."""
+"""Manifests of the chart for several files of values, checked by tools and by an API server."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 
 @functools.cache
 def rendered(values: Path) -> list[Object]:
-    """Manifests by file of values, rendered for all tests: nobody changes them."""
+    """Manifests by file of values, rendered once for all tests, which must not change them."""
     with TemporaryDirectory() as home:
         return Helm(Path(home)).template("--values", values, *API_VERSIONS)
 
@@ -60,7 +60,7 @@ def test_helm_lint_finds_nothing(helm: Helm, values: Path) -> None:
 
 
 def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path: Path) -> None:
-    """In one process for all files of values: reading the schemas takes most of its time."""
+    """One process checks all files of values, because reading the schemas takes most of the time."""
     _, document = knowing.request("GET", "/openapi/v2")
     location = write_schemas(document, tmp_path)
     written = [tmp_path / f"{values.stem}.yaml" for values in FILES]

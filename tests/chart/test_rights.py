@@ -33,7 +33,7 @@ def test_logs_of_pods_are_read_only_where_a_value_grants_it(helm: Helm) -> None:
 
 
 def test_roles_and_bindings_of_the_chart_carry_its_labels(helm: Helm) -> None:
-    """The page's command for what a failed revision has left."""
+    """The page's command that finds leftovers of a failed revision needs these labels."""
     manifests = helm.template("--set", "rbac.secretNamespaces={tools}")
     for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"):
         for item in of_kind(manifests, kind):
@@ -42,10 +42,11 @@ def test_roles_and_bindings_of_the_chart_carry_its_labels(helm: Helm) -> None:
 
 
 def test_the_leases_that_releases_share_are_granted_by_their_names_alone(helm: Helm) -> None:
-    """Beside `create`, of which RBAC cannot say the name. Every ServiceAccount reads that of who follows all."""
+    """Except `create`, for which RBAC cannot restrict names. Every ServiceAccount may read the Lease of an operator of
+    all namespaces."""
 
     def leases(*values: str) -> set[tuple[str, str, str]]:
-        """Namespace, name and verb of what is granted outside of the release's own namespace."""
+        """Namespace, name and verb of rights outside of the release's namespace."""
         manifests = helm.template(*values)
         return {
             (role["metadata"].get("namespace", ""), name, verb)

@@ -1,4 +1,5 @@
-"""Installations of several teams: Secrets are read where `rbac.secretNamespaces` says; shared names are warned of."""
+"""Installations of several teams: Secrets are read only in `rbac.secretNamespaces`, and shared names cause a
+warning."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ AUTH = {"bearer": {"secretRef": {"name": "key"}}}
 
 @pytest.fixture
 def plane(private_plane: PlaneFactory) -> ControlPlane:
-    """Empty: without even our CRDs."""
+    """An empty control plane, without Fairlead's CRDs."""
     return private_plane(controllers=True, crds=False)
 
 

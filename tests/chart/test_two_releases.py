@@ -1,5 +1,5 @@
-"""The page about two releases, with the real helm on a real API server: its commands in their order, while the operator
-of each release runs in this process with the rights of its account.
+"""The page about two releases, with the real helm and a real API server: its commands in order, while the operator of
+each release runs in this process with the rights of its account.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def account(plane: ControlPlane, namespace: str, name: str) -> str:
 
 
 def of_chart(plane: ControlPlane, helm: Helm, release: str, namespace: str) -> dict[str, Any]:
-    """Settings of the operator of a release: its Lease's name, and the rights of its account."""
+    """Settings of a release's operator, with its Lease's name and the rights of its account."""
     rendered = objects(helm("template", release, CHART, "--namespace", namespace))
     name = release if "fairlead" in release else f"{release}-fairlead"
     lease = environment(rendered, "operator", name)["FAIRLEAD_LEASE_NAME"]
@@ -55,7 +55,7 @@ async def test_the_page_changes_over_from_one_release_to_another_and_back(
     helm = Helm(tmp_path, plane)
     monkeypatch.chdir(REPOSITORY)
     definitions, install, logs, scale, rollout, uninstall, adopt, delete = commands()
-    assert [line[1] for line in (logs, rollout)] == ["logs", "rollout"]  # of pods, which nothing runs here
+    assert [line[1] for line in (logs, rollout)] == ["logs", "rollout"]  # about pods, which do not run here
 
     helm.install()
     plane.await_definitions()
@@ -79,7 +79,7 @@ async def test_the_page_changes_over_from_one_release_to_another_and_back(
         assert leader.controller is not None
 
         plane.kubectl(*scale[1:])
-        await first.aclose()  # what the kubelet would do then
+        await first.aclose()  # in place of the kubelet
         await green.until("a catalog of the second", lambda: green.catalog("remote"), seconds=40)
 
         async with running(blue, **of_chart(plane, helm, "fairlead", NAMESPACE)) as back:

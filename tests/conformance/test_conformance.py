@@ -1,4 +1,4 @@
-"""The official conformance suite through the gateway: nothing that the server passes alone is lost."""
+"""The official conformance suite through the gateway: every check that the server passes directly also passes there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance_clients import SCENARIOS, Scenario, run
 
 @contextlib.contextmanager
 def skipping() -> Iterator[None]:
-    """Skip where the suite cannot be had; in CI, with npx there, that is a failure."""
+    """Skip the test if the suite cannot be installed. In CI with npx, this is a failure instead."""
     try:
         yield
     except conformance.CannotRun as error:

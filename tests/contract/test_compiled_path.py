@@ -1,4 +1,4 @@
-"""Restrictions of the modules that the image has compiled, and that nobody else has to compile them."""
+"""Restrictions of the modules that are compiled in the image, and their use without compilation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_compiled_module_makes_no_class_by_msgspec_nor_one_that_is_held_weakly
 
 @pytest.mark.parametrize("package", ["calls", "endpoint", "policy", "upstream"])
 def test_compiled_packages_do_not_import_copy(package: str) -> None:
-    """`copy` finds none of the attributes of a compiled object, and says nothing."""
+    """`copy` silently copies none of the attributes of a compiled object."""
     for file in (ROOT / "gateway" / "fairlead_gateway" / package).glob("*.py"):
         assert "import copy\n" not in file.read_text(), file
 

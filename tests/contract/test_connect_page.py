@@ -1,4 +1,4 @@
-"""docs/connect/clients.md shows what `fairlead client setup` writes, and where."""
+"""docs/connect/clients.md shows the files and entries that `fairlead client setup` writes."""
 
 from __future__ import annotations
 

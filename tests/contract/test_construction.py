@@ -1,4 +1,4 @@
-"""Objects get what they need when they are made: nothing is set on them from outside afterwards."""
+"""Objects are complete after construction: other code does not set their attributes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """Each expression that is assigned to, with the value; None for a value that is taken apart."""
+    """Each target of an assignment with its value; None if the value is unpacked."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Tuple):
@@ -39,7 +39,7 @@ def targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 
 def set_from_outside(function: Function) -> Iterator[str]:
-    """Attributes that a function sets on what is neither `self` nor made by a call in the function itself."""
+    """Attributes that a function sets on objects other than `self` and objects that the function creates."""
     assigned = [target for node in ast.walk(function) for target in targets(node)]
     made = {ast.unparse(target) for target, value in assigned if isinstance(value, ast.Call)}
     for target, _ in assigned:
@@ -48,7 +48,7 @@ def set_from_outside(function: Function) -> Iterator[str]:
 
 
 def violations(source: str, *, composition: bool) -> list[str]:
-    """All that a module sets from outside in constructors, or anywhere in it, and hooks that wait to be set."""
+    """Attributes that a module sets on other objects, and hooks that are to be set later."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
     constructors = [function for function in functions if function.name == "__init__"]
     problems = [

@@ -1,4 +1,5 @@
-"""The committed YAML is what the models give, every rule has its bad object, every sample is valid."""
+"""The committed YAML equals the models' output, every rule has an object that violates it, and every sample is
+valid."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ def given(value: Any, path: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", ["McpServer", "LatencyTier", "ToolPolicy"])
 def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
-    """Except pod fields that mirror core/v1, members of discovery.auth, which are those of spec.auth, and what cannot
-    stand beside the other fields in one useful object.
+    """Exceptions: pod fields of core/v1, members of discovery.auth, which equal those of spec.auth, and fields that
+    contradict the others.
     """
     left_out = {
         ".spec.package.executable",
@@ -147,7 +148,7 @@ def test_every_field_has_a_description() -> None:
 
 
 def test_every_text_and_list_of_a_spec_is_bounded() -> None:
-    """The API server weighs rules by these bounds."""
+    """The API server estimates the cost of rules by these bounds."""
 
     def unbounded(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         if schema.get("type") == "string" and not ({"maxLength", "enum", "format"} & schema.keys()):
@@ -163,7 +164,7 @@ def test_every_text_and_list_of_a_spec_is_bounded() -> None:
 
 
 def test_output_of_kubectl_get_can_be_read_back() -> None:
-    """Server-set metadata and status are passed over."""
+    """Metadata and status that the API server sets are ignored."""
     text = """\
 apiVersion: fairlead.dev/v1alpha1
 kind: McpServer

@@ -1,4 +1,4 @@
-"""Every field of a spec has a test of its behaviour, named in FIELDS.md."""
+"""Every field of a spec has a row in FIELDS.md that names a test of its behaviour."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _TEST = re.compile(r"`([^`:]+)::([^`]+)`")
 
 
 def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Fields that hold no other declared ones; `[]` stands for the items of a list."""
+    """Paths of fields without subfields; `[]` stands for the items of a list."""
     if schema.get("type") == "array":
         yield from leaves(schema["items"], f"{path}[]")
-    elif path == "podTemplate":  # fields of a pod, laid over it as a whole
+    elif path == "podTemplate":  # fields of a pod, which are merged into it as a whole
         yield path
     elif members := schema.get("properties"):
         for name, member in members.items():
@@ -34,7 +34,7 @@ def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 
 def fields() -> dict[str, list[str]]:
-    """By kind, those of the generated CRDs."""
+    """Fields of the generated CRDs, by kind."""
     by_kind = {}
     for manifest in crd.crd_manifests():
         schema = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -43,7 +43,7 @@ def fields() -> dict[str, list[str]]:
 
 
 def rows() -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """By kind and field: path and name of each test."""
+    """File and name of each test, by kind and field."""
     by_kind: dict[str, dict[str, list[tuple[str, str]]]] = {}
     kind = ""
     for line in PAGE.read_text().splitlines():
@@ -57,7 +57,7 @@ def rows() -> dict[str, dict[str, list[tuple[str, str]]]]:
 
 
 def functions(path: str) -> set[str]:
-    """Test functions of a file."""
+    """Names of the test functions in a file."""
     tree = ast.parse((TESTS / path).read_text())
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 

@@ -19,7 +19,7 @@ _FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _NAME = r"[a-z][A-Za-z]*(?:\[\])?"
 _FIELD = re.compile(rf"({_NAME}(?:\.{_NAME})*)(?:: .*)?")
-"""A field, perhaps with its value: `latency.max`, `tools[].minTier`, `trustAnnotations: false`."""
+"""Pattern of a field, optionally with its value: `latency.max`, `tools[].minTier`, `trustAnnotations: false`."""
 OTHERS = frozenset(
     (
         "inputSchema",
@@ -74,15 +74,14 @@ OTHERS_OF_PAGES = {
         "tokenUrl",
     },
 }
-"""A field of Dex, members of OpenAPI documents and of annotations, a member of ConfigMaps, members of `identity.yaml`
-and of files of MCP clients, an entry point of packages, values of the chart by their last part, and a setting of
-SearXNG.
+"""Other names on pages: a field of Dex, members of OpenAPI documents, annotations, ConfigMaps, `identity.yaml` and
+files of MCP clients, an entry point of packages, last parts of the chart's values, and a setting of SearXNG.
 """
 FILES = (".json", ".py", ".sqlite")
 
 
 def paths(schema: Mapping[str, Any], above: FieldPath = (), *, moved: bool = False) -> Iterator[FieldPath]:
-    """Fields below a schema; those that have another name by now with `moved`, all others without."""
+    """Paths of fields in a schema: with `moved`, only renamed fields; otherwise all others."""
     for name, member in (schema.get("properties") or {}).items():
         if is_moved(member) == moved:
             yield (*above, name)
@@ -93,7 +92,7 @@ def paths(schema: Mapping[str, Any], above: FieldPath = (), *, moved: bool = Fal
 
 
 def fields(*, moved: bool = False) -> set[FieldPath]:
-    """Every path of every kind, and every end of one: `latency.max` stands for `spec.tools[].latency.max`."""
+    """All paths of all kinds, and their ends: `latency.max` stands for `spec.tools[].latency.max`."""
     versions = [version for manifest in crd.crd_manifests() for version in manifest["spec"]["versions"]]
     whole = {path for version in versions for path in paths(version["schema"]["openAPIV3Schema"], moved=moved)}
     return {path[start:] for path in whole for start in range(len(path))}
@@ -108,7 +107,7 @@ def values(of: Any, above: FieldPath = ()) -> Iterator[FieldPath]:
 
 
 def named(page: Path) -> Iterator[FieldPath]:
-    """Words of a page that look like a field: with dots, or with a capital within."""
+    """Words of a page that look like a field, because they contain a dot or an inner capital."""
     for span in _SPAN.findall(_FENCED.sub("", page.read_text())):
         match = _FIELD.fullmatch(span)
         if match and re.search(r"[.A-Z]", match[1]) and not match[1].endswith(FILES):

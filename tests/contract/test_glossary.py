@@ -1,4 +1,4 @@
-"""The glossary stays short, and the names of code in it mean one thing each."""
+"""The glossary stays short, and each name of code in it has one meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about credentials says what to look at for each cause for which a call gets no access token."""
+"""The page about credentials explains each cause for which a call gets no access token."""
 
 from __future__ import annotations
 

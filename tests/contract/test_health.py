@@ -1,4 +1,4 @@
-"""Health of our resources as kstatus, and with it Flux, and Argo CD read it: Ready when it serves."""
+"""Health of Fairlead's resources by the rules of kstatus, which Flux uses, and of Argo CD: healthy if Ready."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "install" / "health.md"
 
 
 def server(verdicts: Verdicts | None, generation: int = 1) -> dict[str, Any]:
-    """An McpServer of generation 1 that was looked at last in the given one."""
+    """An McpServer of generation 1 whose status is about the given generation."""
     declared = mcp_server(generation=generation)
     body = {"metadata": {"name": "demo", "generation": 1}}
     if verdicts is None:
@@ -39,7 +39,7 @@ def server(verdicts: Verdicts | None, generation: int = 1) -> dict[str, Any]:
 
 
 def policy(**beside: ConditionVerdict) -> dict[str, Any]:
-    """A ToolPolicy, or a LatencyTier, that is in force."""
+    """A ToolPolicy or LatencyTier in force."""
     given = {ConditionType.ACCEPTED: GOOD, **{ConditionType(kind): verdict for kind, verdict in beside.items()}}
     shown = [condition.to_wire() for condition in conditions(given, [], 1, NOW)]
     return {
@@ -99,7 +99,7 @@ def test_flux_waits_for_what_does_not_serve_and_for_nothing_else(what: str) -> N
 
 @pytest.fixture(scope="module")
 def lua() -> Any:
-    """Lua, as Argo CD runs scripts."""
+    """A Lua interpreter like Argo CD's."""
     lupa = pytest.importorskip("lupa", reason="an environment from before lupa was in the extra `dev`")
     runtime = lupa.LuaRuntime()
     script = blocks(PAGE.read_text("utf-8"), "lua")

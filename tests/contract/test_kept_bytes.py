@@ -1,4 +1,4 @@
-"""The endpoint's page names a bound and a test for everything that is kept of what peers send, and the tests exist."""
+"""The endpoint's page names a limit and an existing test for all stored data of peers."""
 
 from __future__ import annotations
 

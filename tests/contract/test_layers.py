@@ -1,4 +1,5 @@
-"""Layers of the gateway: each part is in the contract of pyproject.toml, packages form no cycle, the core has types."""
+"""Layers of the gateway: each part is in a contract of pyproject.toml, packages form no cycle, and the core has only
+types."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ CORE = sorted((GATEWAY / "core").glob("*.py"))
 PURE = {"__future__", "collections", "dataclasses", "hashlib", "msgspec", "mypy_extensions", "types", "typing"}
 OURS = {"fairlead_api", "fairlead_formats", "fairlead_gateway", "fairlead_mcp", "fairlead_tools"}
 LONGEST_METHOD = 10
-"""Statements. Constructors have as many as their class has attributes."""
+"""Maximum number of statements of a method. Constructors may have as many as their class has attributes."""
 
 
 def layers() -> list[str]:
@@ -39,13 +40,13 @@ def packages_in_order() -> list[str]:
 
 
 def package(module: str) -> str:
-    """Folder or module directly in `fairlead_gateway`, or a whole package beside it."""
+    """Folder or module directly in `fairlead_gateway`, or another whole package."""
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "fairlead_gateway" else parts[0]
 
 
 def imports(module: str, source: str) -> Iterator[str]:
-    """Modules of ours that a source imports, for type checkers only or in functions, too."""
+    """Modules of this project that a source imports, including imports for type checkers and in functions."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
@@ -74,7 +75,7 @@ def test_every_part_of_the_gateway_has_one_layer() -> None:
     parts = {package(module) for module in MODULES if module.startswith("fairlead_gateway.")}
 
     assert len(parts) > 20
-    assert Counter(layers()) == Counter(parts - {"fairlead_gateway.__main__"})  # imports nothing of ours
+    assert Counter(layers()) == Counter(parts - {"fairlead_gateway.__main__"})  # imports no module of this project
 
 
 def test_no_contract_of_layers_has_an_exception() -> None:
@@ -100,7 +101,7 @@ def test_no_packages_import_each_other_in_a_cycle() -> None:
 
 
 def run_imports(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a module without what type checkers alone see."""
+    """Nodes of a module, without those for type checkers only."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
@@ -110,7 +111,7 @@ def run_imports(node: ast.AST) -> Iterator[ast.AST]:
 
 @functools.cache
 def running_imports() -> dict[str, set[str]]:
-    """Each module of ours with those that it imports where it runs."""
+    """Modules of this project, each with its imports at run time."""
     graph: dict[str, set[str]] = {}
     for module, file in MODULES.items():
         source = ast.parse(file.read_text(encoding="utf-8"))
@@ -146,7 +147,7 @@ def test_the_core_holds_types_alone(file: Path) -> None:
 
 
 def wrong(tree: ast.Module) -> list[str]:
-    """Parts of a module that are neither types nor small and pure."""
+    """Parts of a module that are neither types nor small pure functions."""
     problems = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -162,7 +163,8 @@ def wrong(tree: ast.Module) -> list[str]:
 
 
 def length(function: ast.FunctionDef) -> int:
-    """Statements of a method, its docstring aside: how many lines they take is up to the formatter."""
+    """Number of statements of a method without its docstring. Lines are not counted, because they depend on the
+    formatter."""
     statements = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
     return statements - (ast.get_docstring(function) is not None)
 

@@ -1,4 +1,4 @@
-"""Packages and extras that pyproject.toml has to name; where files may stand is asked by `hack/check`."""
+"""Packages and extras that pyproject.toml has to name. `hack/check` checks the location of files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER_HALVES = {
     "mcp_types": "types of mcp's messages",
     "pydantic_core": "errors and fields of pydantic",
 }
-"""Modules of a declared library's own interface that it keeps in a distribution of another name."""
+"""Modules of a declared library's interface that are in a distribution with another name."""
 
 
 def test_every_import_package_is_in_the_wheel_and_says_that_it_is_typed() -> None:
@@ -61,7 +61,7 @@ def test_every_library_that_a_package_imports_is_declared() -> None:
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
-    """Modules that a file imports anywhere."""
+    """Modules that a file imports, at any place."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

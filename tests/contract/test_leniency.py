@@ -1,4 +1,4 @@
-"""Each leniency of the page has its test."""
+"""Each leniency on the page has a test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The walk of docs/how-it-works/life-of-a-call.md.
-
-Names exist where their links lead, and real calls take its steps in order.
-"""
+"""The page docs/how-it-works/life-of-a-call.md: its links name existing code, and real calls take its steps."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ def test_the_page_names_every_stage_in_its_order() -> None:
 
 
 async def answering(request: Request, reply: Reply) -> None:
-    """A server of either era that reports progress where it is asked for, and says how often it was asked otherwise."""
+    """A server of either era that reports progress on request, and counts other requests."""
     if request.verb != "POST":
         return reply.send(405)
     if request.method == "initialize":
@@ -69,7 +66,7 @@ def world(
     handle: Callable[[Request, Reply], Awaitable[None]] = answering,
     **more: Any,
 ) -> Scenario:
-    """Scenario of one gateway with one server, whose sessions are open when the tracing begins."""
+    """Scenario with a gateway and a server whose sessions are open before the tracing begins."""
 
     async def scenario(tmp_path: Path, traced: Traced) -> None:
         async with (
@@ -149,7 +146,7 @@ async def asking_by_a_result(request: Request, reply: Reply) -> None:
 
 
 class WantsPage:
-    """A server that wants a page to be opened before its tool answers."""
+    """A server whose tool answers only after a page was opened."""
 
     def __init__(self) -> None:
         self._calls = 0

@@ -1,6 +1,5 @@
-"""The walks of docs/how-it-works: life-of-a-chat-request.md, life-of-a-search.md and life-of-a-speech-session.md.
-
-Names exist where their links lead, and real requests take the steps in order.
+"""The pages life-of-a-chat-request.md, life-of-a-search.md and life-of-a-speech-session.md of docs/how-it-works: their
+links name existing code, and real requests take their steps in order.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def test_each_name_of_a_page_is_defined_in_the_file_that_it_links_to(page: LifeP
 async def test_a_chat_request_takes_the_steps_in_the_order_of_the_page(tmp_path: Path, stream: bool) -> None:
     seen: list[str] = []
     async with llm_world(tmp_path, *TURNS, *TURNS) as world:
-        await world.chat("What is 2 + 40?")  # what is imported with the first request is imported now
+        await world.chat("What is 2 + 40?")  # loads the modules that are imported at the first request
         with tracing(seen):
             assert (await world.chat("What is 2 + 40?", stream=stream)).status == 200
     assert_taken_in_order(steps(CHAT.part("A stream" if stream else "One request, stop by stop")), seen)

@@ -1,4 +1,5 @@
-"""Nothing that a published schema refuses leaves the gateway's lists, and no entry costs a list its other entries."""
+"""The gateway's lists contain only entries that are valid by the published schemas, and an invalid entry removes no
+other."""
 
 from __future__ import annotations
 
@@ -35,18 +36,18 @@ MODELS: Final[dict[tuple[str, str], type[BaseModel]]] = {
     ("2026-07-28", "Resource"): _v2026_07_28.Resource,
     ("2026-07-28", "ResourceTemplate"): _v2026_07_28.ResourceTemplate,
 }
-"""Models that the SDK's authors generate from the specification, by revision and definition."""
+"""The SDK's generated models of the specification, by revision and definition."""
 
 
 @cache
 def discovered() -> tuple[View, ListingFindings]:
-    """The merged endpoint of both servers, and what was found to be wrong with the odd one."""
+    """The merged endpoint of both servers, and the findings about the malformed one."""
     odd, findings = odd_server()
     return select(build({"good": good_server(), "odd": odd})).targets[b"/mcp"], findings
 
 
 def listing(listed: str, revision: str) -> list[dict[str, Any]]:
-    """Entries as a client of that revision reads them."""
+    """The entries that a client of the revision gets."""
     view, _ = discovered()
     if listed == "Tool":
         raw = b"".join(view.legacy_listing if revision == "2025-11-25" else view.listing)
@@ -96,7 +97,7 @@ _OPEN: Final[tuple[str, Any]] = ("additionalProperties", {})
 
 
 def _resolved(listed: str, revision: str) -> Any:
-    """A definition with what it refers to in place; an open object in one of its two spellings."""
+    """A definition with references replaced by their targets, and one spelling for open objects."""
 
     def resolved(value: Any) -> Any:
         if isinstance(value, dict):

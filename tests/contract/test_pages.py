@@ -1,4 +1,4 @@
-"""The pages of the documentation lead where they say."""
+"""Links and references on the documentation's pages are valid."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 DATA = ("gateway/fairlead_servers/rules_lookup/rules/", "gateway/fairlead_servers/web_search/pages/")
-"""Folders of Markdown that tool servers look things up in."""
+"""Folders of Markdown files that are data of tool servers."""
 SERVED = ("gateway/fairlead_console/static/",)
-"""Files that browsers get."""
+"""Files that are served to browsers."""
 
 
 def pages() -> list[str]:
@@ -46,7 +46,7 @@ def test_every_page_lies_in_docs_but_for_those_that_others_show() -> None:
 
 
 def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
-    """A wheel holds everything that is in its packages."""
+    """A wheel contains all files in its packages."""
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
         "packages"
     ]
@@ -155,7 +155,7 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
 
 
 def _supported(test: Path) -> str:
-    """Names that a test takes from the modules of tests/support."""
+    """Names that a test imports from modules of tests/support."""
     names = re.findall(r"^from (\w+) import", test.read_text(), re.MULTILINE)
     modules = [ROOT / "tests" / "support" / f"{name}.py" for name in names]
     return "".join(module.read_text() for module in modules if module.exists())

@@ -1,4 +1,4 @@
-"""The project's public place is stated in one file; packages and chart name it from there, and none is made up."""
+"""The project's public URL is in one file, from which packages and chart take it. No other URL is made up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ README = "![A picture](docs/a.svg) of [a page](docs/b.md#part), [one elsewhere](
 
 
 def metadata_of_a_wheel(folder: Path, variables: str) -> tuple[list[str], str]:
-    """`Project-URL` and the page of a wheel of one empty package, built with the project's own hook."""
+    """`Project-URL` and description of a wheel with one empty package, built with the project's hook."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"]
     (folder / "hack").mkdir()

@@ -1,4 +1,5 @@
-"""The table of constraints: each row narrows an attribute of a route, in every view of a rule set that has it."""
+"""The table of constraints: each row narrows an attribute of a route, in all views of a rule set with the
+constraint."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ ONLY_DECIDES: Mapping[str, str] = {
     "explaining": "whether reasons are told",
     "bare": "servers without tools",
 }
-"""Members of what policies merge to that narrow nothing of what is shown."""
+"""Members of merged policies that do not narrow what is shown."""
 NARROWS: Mapping[str, Any] = {
     "constrained": ((1, RuleRef(0, 0)),),
     "pinned": 1,
@@ -44,7 +45,7 @@ NARROWS: Mapping[str, Any] = {
 
 
 def world(**more: Any) -> Selection:
-    """Two servers with two tools each, of which one subject has everything under one constraint or another."""
+    """Two servers with two tools each. One subject may use all of them, under a constraint."""
     policy = Policy(namespace="default", name="p", every=True, subjects=(Subject(kind="Agent", name="npc"),), **more)
     documents = {
         str(number): catalog(name, f"http://{name}", ["get", "put"]) for number, name in enumerate(("web", "file"))

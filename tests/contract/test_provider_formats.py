@@ -1,4 +1,4 @@
-"""One folder in `fairlead_formats/providers` is a provider format: all else is derived from it."""
+"""A folder in `fairlead_formats/providers` is a provider format, from which everything else is derived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on the screen of `fairlead up` shows what it draws and what it says of files."""
+"""The page about the screen of `fairlead up` agrees with the screen and with messages about files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs/try/screen.md").read_text()
 
 
 def keys(row: str) -> list[str]:
-    """The code words in the first cell of a row that begins so."""
+    """The words in code style in the first cell of the row that begins with a text."""
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| {row}")]
     return re.findall(r"`([^`]+)`", line.split(" | ")[0])
 
@@ -48,7 +48,7 @@ def test_the_sentences_about_what_is_not_there_are_those_on_the_page() -> None:
 
 
 def test_a_server_with_keys_of_many_clients_is_passed_over() -> None:
-    """As Claude Desktop, VS Code, Cline, Windsurf and Gemini CLI write them."""
+    """The entries are those of Claude Desktop, VS Code, Cline, Windsurf and Gemini CLI."""
     entry = (
         '{"type": "stdio", "command": "x", "dev": {"watch": "src"}, "autoApprove": [], "trust": false, "timeout": 9}'
     )

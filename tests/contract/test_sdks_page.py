@@ -1,4 +1,4 @@
-"""The page of SDKs and frameworks that were run has the clients and versions of the nightly test."""
+"""The page of tested SDKs and frameworks has the clients and versions of the nightly test."""
 
 from __future__ import annotations
 

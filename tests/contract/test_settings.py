@@ -1,4 +1,4 @@
-"""Settings: every value that makes no sense is refused at the start, by both processes and by the chart's schema."""
+"""Settings: both processes refuse invalid values at their start, and the chart's schema refuses them too."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def schema_at(path: tuple[str, ...]) -> dict[str, Any]:
 
 
 def given_as_they_are() -> dict[tuple[str, ...], tuple[str, str]]:
-    """Path of a value to the component and the setting that a template makes of it, unchanged."""
+    """Component and setting that a template sets to a value unchanged, by path of the value."""
     variables: dict[tuple[str, ...], tuple[str, str]] = {}
     for component in SETTINGS:
         template = (CHART / f"templates/{component}/_env.tpl").read_text()
@@ -106,7 +106,7 @@ def given_as_they_are() -> dict[tuple[str, ...], tuple[str, str]]:
 
 
 def bounds(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without the level `CRITICAL`, which the chart does without."""
+    """Constraints of a setting, without the level `CRITICAL`, which the chart does not offer."""
     limits = {word: schema[word] for word in BOUNDS if word in schema}
     return limits | ({"enum": set(schema["enum"]) - {"CRITICAL"}} if "enum" in schema else {})
 
@@ -170,7 +170,7 @@ PROCESSES: list[tuple[str, str, str]] = [
     ),
     ("FAIRLEAD_CALL_TIMEOUT", "-5", "FAIRLEAD_CALL_TIMEOUT is '-5'; it takes a number, above 0"),
 ]
-"""Variable, its value, and words of the refusal. FOLDER has a file `file`, and nothing called `missing`."""
+"""Variable, value, and part of the error message. FOLDER contains a file `file`, but no `missing`."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""The documentation site: all pages are in its navigation, it loads nothing from elsewhere, and broken links fail."""
+"""The documentation site: all pages are in its navigation, it loads nothing from other sites, and its build fails for
+broken links."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 
 def test_the_markdown_extensions_of_the_landing_page_work(site: Path) -> None:
-    """Zensical ignores extensions that it does not know."""
+    """Zensical silently ignores unknown extensions."""
     landing = (site / "dev" / "index.html").read_text("utf-8")
     assert landing.count("<li>") >= 6
     for part in ('class="grid cards"', "md-button--primary", "assets/site.css", "images/overview.svg"):

@@ -1,4 +1,4 @@
-"""The pages of the kinds: their examples are valid, and a kind has one."""
+"""The pages of the kinds: each kind has a valid example."""
 
 from __future__ import annotations
 

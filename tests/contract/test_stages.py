@@ -1,4 +1,4 @@
-"""The table of a call's steps in its page is the tuple of stages that runs."""
+"""The table of a call's stages on its page agrees with the code."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "how-it-works" / "threats.md").read_text("utf-8")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)`")
 _ATTACK = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 _UNGUARDED = {"calls and items of a speech session"}
-"""Objects that are found by how they are kept, so that there is no line to take out."""
+"""Objects whose separation is part of their storage, so that no single line is a guard."""
 
 
 def rows() -> list[str]:
@@ -32,7 +32,7 @@ def test_every_boundary_names_the_test_that_holds_it() -> None:
 
 
 def found_by_ids() -> dict[str, list[tuple[str, str]]]:
-    """Tests that attack what is found by an id or by its content."""
+    """Tests that attack objects which are found by an id or by their content."""
     text = PAGE.partition("## Found by what, made by whom")[2].partition("\n## ")[0]
     table = [line for line in text.splitlines() if line.startswith("| ")][1:]
     return {row.split(" | ")[0].removeprefix("| "): _ATTACK.findall(row.rpartition(" | ")[2]) for row in table}
@@ -72,8 +72,8 @@ def test_every_named_test_exists_and_tests_something() -> None:
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.attack)
 def test_every_guard_still_fits_its_module_and_its_test(guard: Guard) -> None:
-    """Attacks without their guards take `hack/attacks` minutes."""
-    source = f"{guard.module.replace('.', '/')}.py"  # of a compiled module `find_spec` names the extension
+    """Running the attacks without guards takes minutes, which `hack/attacks` does."""
+    source = f"{guard.module.replace('.', '/')}.py"  # for a compiled module, `find_spec` returns the extension
     places = [ROOT / guard.module] if "/" in guard.module else [ROOT / top / source for top in PACKAGES]
     (text,) = [path.read_text("utf-8") for path in places if path.exists()]
     assert [there for there, _ in guard.swaps if text.count(there) != 1] == []

@@ -1,4 +1,4 @@
-"""Wheels: compiled ones of a release for each interpreter that is supported, and a pure one from every tree."""
+"""Wheels: compiled wheels of a release for each supported interpreter, and a pure wheel from any tree."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_only_the_job_that_publishes_packages_has_the_identity_that_the_index_tr
     assert jobs["pypi"]["permissions"] == {"id-token": "write"}
     assert [name for name, job in jobs.items() if "environment" in job] == ["pypi"]
     writing = {name for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
-    assert all("if" in jobs[name] or name == "image" for name in writing)  # `image` pushes where there is a tag
+    assert all("if" in jobs[name] or name == "image" for name in writing)  # `image` pushes if there is a tag
 
 
 def test_without_being_asked_the_wheel_is_pure_python(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_without_being_asked_the_wheel_is_pure_python(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.network
-@pytest.mark.timeout(1800)  # compiles, and fetches all that a gateway needs
+@pytest.mark.timeout(1800)  # compiles, and fetches a gateway's dependencies
 def test_a_compiled_wheel_and_a_pure_one_install_in_a_fresh_environment_and_call_tools() -> None:
     done = subprocess.run(
         ["hack/wheel", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=1700, check=False

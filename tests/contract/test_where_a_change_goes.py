@@ -1,6 +1,6 @@
 """docs/contribute/where-a-change-goes.md.
 
-Each kind of change costs one to four files, which are there and have what is named.
+Each kind of change takes one to four files, which exist and contain the named code.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def defined(file: Path) -> set[str]:
     return names
 
 
-# What keeps these lists short: attributes of routes and requests are copied as a whole.
+# Routes and requests are copied as a whole, which keeps these lists short
 
 
 def test_routes_are_made_by_one_module_and_copied_as_a_whole_by_others() -> None:
@@ -80,7 +80,7 @@ def test_routes_are_made_by_one_module_and_copied_as_a_whole_by_others() -> None
 
 
 def made(name: str) -> Iterator[Path]:
-    """Files of the gateway that import a class from the core and call it."""
+    """Files of the gateway that create objects of a class of the core."""
     for file in sorted(GATEWAY.glob("fairlead_*/**/*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         imported = [
@@ -98,12 +98,12 @@ def made(name: str) -> Iterator[Path]:
     not hasattr(UpstreamRequest, "__slots__"), reason="compiled: attributes have types, and nothing lists them"
 )
 def test_a_copy_of_a_request_to_a_server_has_every_attribute() -> None:
-    """It is compiled, so no Struct, and copies itself."""
+    """A compiled class cannot be a Struct, so it has a method that copies it."""
     names = UpstreamRequest.__slots__
     given = {name: name.encode() for name in names}
     request = UpstreamRequest(b"", "", b"", 0.0, 0)
     for name, value in given.items():
-        setattr(request, name, value)  # any values; what is asked is whether they are kept
+        setattr(request, name, value)  # arbitrary values, which have to be copied
 
     changed = {
         ("id",): request.with_id(b"2"),

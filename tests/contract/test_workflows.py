@@ -1,4 +1,4 @@
-"""Workflows agree with the scripts that they run, with the interpreters that are supported and with each other."""
+"""Workflows agree with the scripts that they run, with the supported interpreters, and with each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scopes() -> dict[str, set[str]]:
 
 
 def parts_run(name: str) -> Iterator[tuple[str, str]]:
-    """Each part of `.ci/run` that a workflow runs, and the events for which: `part`, and the job's condition."""
+    """Parts of `.ci/run` that a workflow runs: `part`, and the job's condition."""
     for job in jobs(name).values():
         for command in commands(job):
             if match := re.search(r'\.ci/run (?:"\$PART"|(\w+))', command):
@@ -87,7 +87,7 @@ def test_an_unknown_scope_is_refused_before_anything_is_installed() -> None:
 
 
 def updated(ecosystem: str) -> set[str]:
-    """Folders that Dependabot looks into, without their leading slash."""
+    """Folders that Dependabot updates, without leading slash."""
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     (update,) = [update for update in updates if update["package-ecosystem"] == ecosystem]
     return {folder.strip("/") for folder in update.get("directories", [update.get("directory")])}

@@ -15,21 +15,22 @@ UNRESTRICTED = "e2e-unrestricted"
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
-    """Images of this tree, in the nodes' stores, installed. Building them has its own bounds (`load_images`), and tests
-    count their own time alone (`func_only`): else the first test of a busy machine takes all others with it.
+    """The installation, with images of this tree in the nodes' stores. Building them has its own time limits
+    (`load_images`), and does not count towards a test's time-out (`func_only`), which would fail the first test on a
+    busy machine.
     """
     needs(missing())
     if other := installed_already():
         pytest.fail(other, pytrace=False)
     load_images("fairlead", "fairlead-listener", "fairlead-demo")
-    figures = "operator.settings.figuresSeconds=5"  # a test waits for the first ones
+    figures = "operator.settings.figuresSeconds=5"  # a test waits for the first exports
     with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}", figures) as release:
         yield release
 
 
 @pytest.fixture(scope="session")
 def gateway(installation: Installation) -> str:
-    """URL of the gateways' Service, as clients outside of the cluster see it."""
+    """URL of the gateways' Service for clients outside of the cluster."""
     return installation.url
 
 
@@ -41,13 +42,13 @@ def image(installation: Installation) -> str:
 
 @pytest.fixture(scope="session")
 def time_image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A published server that speaks stdio alone as an image, in the nodes' stores."""
+    """A published stdio server as an image in the nodes' stores."""
     return built(tmp_path_factory.mktemp("time"), "localhost/fairlead-time:e2e", "tests/e2e/images/time/Dockerfile")
 
 
 @pytest.fixture(scope="session")
 def runner_image(installation: Installation) -> None:
-    """Images in which packages are installed and run, in the nodes' stores."""
+    """Images that install and run packages, in the nodes' stores."""
     load_images("fairlead-runner")
 
 

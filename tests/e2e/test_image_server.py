@@ -1,4 +1,4 @@
-"""A server from `kubectl apply` to an answered call, on a cluster whose nodes run pods."""
+"""An image server from `kubectl apply` to an answered call, on a cluster that runs pods."""
 
 from __future__ import annotations
 

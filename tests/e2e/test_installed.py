@@ -1,4 +1,4 @@
-"""An installation in use: clients of every make, measurements, tiers, policies, an upgrade under load."""
+"""An installation in use: clients of several SDKs, measurements, tiers, policies, an upgrade under load."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ await client.close();
 
 @pytest.fixture
 def adder(installation: Installation, namespace: str) -> str:
-    """Name of a server that is Ready and adds."""
+    """Name of a Ready server with the tool `add`."""
     name = f"adder-{namespace[-8:]}"
     manifest = mcp_server(name, image={"name": DEMO, "command": ["python", "-c", ADDER]}, env=[POD_IP])
     kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
@@ -117,7 +117,7 @@ def test_a_client_in_a_pod_lists_and_calls_through_the_service(
 
 @contextmanager
 def prometheus(folder: Path, targets: list[str]) -> Iterator[str]:
-    """URL of a real Prometheus that scrapes these."""
+    """URL of a real Prometheus that scrapes the targets."""
     program = shutil.which("prometheus")
     needs(None if program else "prometheus is not installed: apt-get install prometheus")
     assert program is not None
@@ -135,7 +135,7 @@ def prometheus(folder: Path, targets: list[str]) -> Iterator[str]:
 
 
 def queried(base: str, query: str) -> float | None:
-    """The only value of a query; None while there is none."""
+    """The only value of a query's result; None if the result is empty."""
     url = f"{base}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
@@ -175,7 +175,7 @@ async def test_a_slow_tool_leaves_the_fast_tier_and_stays_in_the_deep_one(gatewa
     name = f"slow-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": DEMO}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
-    slow = f"{name}__ask_supplier"  # 1 s; fast is up to 500 ms
+    slow = f"{name}__ask_supplier"  # takes 1 s, and the limit of `fast` is 500 ms
 
     async def left() -> bool:
         async with Client(f"{gateway}/mcp/deep") as deep, Client(f"{gateway}/mcp/fast") as fast:
@@ -203,7 +203,7 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
             return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
 
         async def seen(*names: str) -> float:
-            """Seconds from now until exactly these are listed."""
+            """Seconds until exactly these tools are listed."""
             began = time.monotonic()
 
             async def listed() -> bool:
@@ -216,7 +216,7 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
         for tool in ("get_stock", "search_orders", "forecast_demand"):
             apply(policy({"action": "Allow", "tools": [tool]}), namespace=namespace)
             took.append(await seen(tool))
-        assert min(took) < 1.0, took  # the machine may be busy once, and twice
+        assert min(took) < 1.0, took  # repeated, because the machine may be busy
         with pytest.raises(MCPError, match="Unknown tool"):
             await client.call_tool("get_stock", {"item": "rope"})
 

@@ -1,4 +1,4 @@
-"""Packages on a real cluster: installed in a pod, served from there, and what is said when that fails."""
+"""Packages on a real cluster: installed and served in a pod, and messages about failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION = "2026.10.19"
 
 
 def package(name: str, version: str = VERSION, **env: str) -> str:
-    """The manifest of a server of PyPI, with variables for its installer."""
+    """The manifest of a PyPI server, with variables for its installer."""
     spec: dict[str, Any] = {"registry": "pypi", "name": "mcp-server-time", "version": version}
     spec["args"] = ["--local-timezone", "UTC"]
     return mcp_server(name, package=spec, env=[{"name": key, "value": value} for key, value in env.items()])

@@ -1,4 +1,4 @@
-"""Settings of the pods of servers, and messages when they do not come up."""
+"""Settings of servers' pods, and messages about pods that do not start."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, n
 
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
 
-        async def both_serve() -> bool:  # the cluster's DNS names a new pod some seconds after it is ready
-            calls = [client.call_tool("get_stock", {"item": "rope"}) for _ in range(12)]  # at once: several connections
+        async def both_serve() -> bool:  # the cluster's DNS returns a new pod only some seconds after it is ready
+            # at the same time, so that there are several connections
+            calls = [client.call_tool("get_stock", {"item": "rope"}) for _ in range(12)]
             assert not any(result.is_error for result in await asyncio.gather(*calls))
             return await asyncio.to_thread(served_by) == [True, True]
 

@@ -1,4 +1,4 @@
-"""The chart's sample with a voice agent: tiers by measured latency, permissions, a server slowed down, state."""
+"""The chart's sample with a voice agent: tiers by measured latency, permissions, a slowed server, state."""
 
 from __future__ import annotations
 
@@ -61,9 +61,8 @@ DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 @contextmanager
 def volumes(name: str, count: int, root: Path) -> Iterator[str]:
-    """Name of a StorageClass that has a volume for each of `count` claims; empty where the cluster has a default one.
-
-    Without one the volumes are folders in `root`: the cluster is that of hack/cluster, whose node is this machine.
+    """Name of a StorageClass with volumes for `count` claims; empty if the cluster has a default StorageClass.
+    Otherwise, the volumes are folders in `root`, because in hack/cluster's cluster, the node is this machine.
     """
     classes = read("storageclasses")["items"]
     if any(each["metadata"].get("annotations", {}).get(DEFAULT) == "true" for each in classes):
@@ -72,7 +71,7 @@ def volumes(name: str, count: int, root: Path) -> Iterator[str]:
     names = [f"{name}-{number}" for number in range(count)]
     for each in names:
         (root / each).mkdir()
-        (root / each).chmod(0o777)  # a hostPath heeds no fsGroup
+        (root / each).chmod(0o777)  # fsGroup has no effect on a hostPath
     apply(*(_volume(each, name, root / each) for each in names))
     try:
         yield name
@@ -103,7 +102,7 @@ UNPROBED: Final[dict[str, list[dict[str, Any]]]] = {
     "web-search__search": [{"query": query} for query in ("tides", "bowline", "lighthouse")],
     "web-search__fetch_page": [{"url": f"index:{name}.md"} for name in ("tides", "knots", "lighthouses")],
 }
-"""Calls of the tools that the operator does not probe; those of tools with a cache differ."""
+"""Calls of tools that the operator does not probe. Calls of tools with a cache differ."""
 KILL: Final = """
 import os, pathlib, signal, sys
 for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -118,22 +117,22 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
 
 
 def told(text: str) -> None:
-    """Print a figure."""
+    """Print a measurement."""
     print(text)  # noqa: T201  # shown with -s
 
 
 @dataclass(frozen=True)
 class Table:
-    """The sample, installed."""
+    """The installed sample."""
 
     url: str
     namespace: str
     keys: dict[str, str]
     values: tuple[str, ...]
-    """Values of the chart that it was installed with."""
+    """Values with which the chart was installed."""
 
     def ready(self, server: str) -> bool:
-        """Whether the operator calls a server Ready."""
+        """Whether a server has the condition Ready."""
         return ready(self.namespace, server) == "True"
 
     def tier(self, name: str) -> str:
@@ -141,23 +140,23 @@ class Table:
         return f"{self.url}/mcp/{name}"
 
     async def cli(self, *words: str) -> tuple[int, str]:
-        """Exit code and output of `fairlead`, asked by who leads the game."""
+        """Exit code and output of `fairlead`, run by the game master."""
         code, out, err = await fairlead(*words, FAIRLEAD_URL=f"{self.url}/mcp", FAIRLEAD_TOKEN=self.keys["dm"])
         return code, out + err
 
     def pods(self, *servers: str) -> list[Json]:
-        """Pods of servers."""
+        """Names of the servers' pods."""
         return pods(f"fairlead.dev/server in ({','.join(servers)})", self.namespace)
 
     def deny_npc_as_the_page_says(self) -> None:
-        """Run the command of the page that has the character roll no dice."""
+        """Run the page's command that denies the character the dice."""
         (block,) = re.findall(r"```sh\n(helm upgrade .*?)```", PAGE.read_text(), re.DOTALL)
         program, *words = shlex.split(block.splitlines()[-1])
         assert (program, words[:3], NAMESPACE in words) == ("kubectl", ["patch", "toolpolicy", "npc"], True)
         kubectl(*(self.namespace if word == NAMESPACE else word for word in words))
 
     def deny_npc(self, *tools: str) -> None:
-        """Edit the policy of the character with `kubectl patch`."""
+        """Edit the character's policy with `kubectl patch`."""
         change = {"spec": {"rules": [{"action": "Deny", "tools": list(tools)}]}}
         kubectl("patch", "toolpolicy", "npc", "-n", self.namespace, "--type", "merge", "-p", json.dumps(change))
 
@@ -228,7 +227,7 @@ async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_mea
 
 async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(table: Table) -> None:
     async def listed_for_npc(shown: bool) -> float:
-        """Seconds until the search is, or is not, listed."""
+        """Seconds until the search tool is listed, or is not listed any more."""
         began = time.monotonic()
 
         async def so() -> bool:
@@ -257,7 +256,7 @@ async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(tab
             table.deny_npc("search", "fetch_page", "generate_image")
             took.append(await listed_for_npc(shown=False))
         told(f"a policy that kubectl has edited holds after {', '.join(f'{seconds:.2f} s' for seconds in took)}")
-        assert sorted(took)[2] < 2.0, took  # the machine may be busy now and then
+        assert sorted(took)[2] < 2.0, took  # repeated, because the machine may be busy
         table.deny_npc("roll")
         await listed_for_npc(shown=True)
         assert structured(await playing.call_tool(search, {"query": "knots"}))["results"]
@@ -272,7 +271,7 @@ async def test_a_server_that_is_slowed_down_rises_above_its_floor_and_comes_back
     roll = "dice-roller__roll"
 
     def limited(cpu: str) -> None:
-        """Give the server that runs another share of CPU, in place."""
+        """Change the CPU limit of the running server in place."""
         (pod,) = table.pods("dice-roller")
         containers = [{"name": "server", "resources": {"limits": {"cpu": cpu}}}]
         change = json.dumps({"spec": {"containers": containers}})
@@ -345,7 +344,8 @@ async def test_state_survives_a_killed_process_and_a_pod_that_is_replaced(table:
 
 
 def killed(table: Table, uids: list[str]) -> str:
-    """Lines about the processes of these pods, killed from their node: within its pod, process 1 cannot be."""
+    """Kill the processes of these pods from their node, because process 1 cannot be killed within its pod. Returns
+    lines about the processes."""
     container = {"name": "kill", "image": IMAGE, "imagePullPolicy": "Never", "command": ["python", "-c", KILL, *uids]}
     spec = {"hostPID": True, "restartPolicy": "Never", "securityContext": {"runAsUser": 0}, "containers": [container]}
     apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kill"}, "spec": spec}, namespace=table.namespace)
@@ -375,14 +375,15 @@ async def test_a_session_is_played_over_every_speech_engine(table: Table, instal
 
 
 def set_values(path: str, value: Any) -> list[str]:
-    """Words for `helm --set` that make what is at a path that value."""
+    """Arguments `--set` of helm that set the members at a path to a value."""
     if isinstance(value, dict):
         return [word for name, each in value.items() for word in set_values(f"{path}.{name}", each)]
     return [f"{path}=" + ("{" + ",".join(value) + "}" if isinstance(value, list) else str(value))]
 
 
 def given_providers(installation: Installation, table: Table, providers: dict[str, Json]) -> None:
-    """Install these providers of models, and restart the gateways: files reach pods within a minute only."""
+    """Install these model providers, and restart the gateways, because changed files reach pods only within a
+    minute."""
     installation.upgrade(*table.values, *set_values("gateway.routes.providers", providers))
     gateways = f"deployment/{RELEASE}-gateway"
     kubectl("rollout", "restart", "-n", NAMESPACE, gateways)

@@ -1,6 +1,6 @@
-"""Persons sign in at a server on a cluster and call it as themselves, from clients of each kind, at every replica.
+"""Users sign in at a server on a cluster and call it as themselves, from clients of each kind, at every replica.
 
-The gateway takes the tokens of one provider; the server those of another, at which the persons consent. Both providers
+The gateway accepts tokens of one provider, and the server those of another, at which users consent. Both providers
 and the server run on this machine; a Service of the namespace stands for each. Grants are in the chart's 16 Secrets.
 """
 
@@ -52,14 +52,15 @@ from waiting import until, until_async
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
 
 KEYS = "e2e-grant-keys"
-WHOAMI = "counter__whoami"  # no other test has the prefix, which stays reserved for a day
+WHOAMI = "counter__whoami"  # unique, because the prefix stays reserved for a day
 ENDED_SECONDS = 1.0
-"""Time in which every replica refuses the calls of an ended account."""
+"""Maximum seconds until every replica refuses calls with an ended account."""
 
 
 @contextmanager
 def keeping_grants(installation: Installation, issuer: str) -> Iterator[str]:
-    """URL of two gateways that take an issuer's tokens and keep grants in Secrets; as before at the end."""
+    """URL of two gateways that accept an issuer's tokens and store grants in Secrets. The previous settings are
+    restored at the end."""
     url = installation.url
     sealing = f"first:{base64.b64encode(os.urandom(32)).decode()}"
     apply(
@@ -84,7 +85,7 @@ def keeping_grants(installation: Installation, issuer: str) -> Iterator[str]:
 
 
 def server(url: str) -> Json:
-    """An McpServer at which each person signs in, and which is listed for the first of them."""
+    """An McpServer at which each user signs in, and whose tools are listed with the first user's grant."""
     spec: Json = {
         "url": url,
         "prefix": "counter",
@@ -102,13 +103,13 @@ def gateways() -> dict[str, str]:
 
 
 def two_gateways() -> dict[str, str]:
-    """Both replicas; nothing until both are ready."""
+    """Both replicas; empty until both are ready."""
     replicas = gateways()
     return replicas if len(replicas) == 2 else {}
 
 
 def wants_sign_in(namespace: str) -> bool:
-    """Whether the operator knows that the server lists its tools to nobody yet."""
+    """Whether the server's status says that no user has signed in yet."""
     return condition(namespace, "counter", "Verified").get("reason") == "SignInRequired"
 
 
@@ -119,7 +120,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 def link_in(result: types.CallToolResult) -> str:
-    """The link in the text of a call that asks to sign in."""
+    """The sign-in link in the text of a call's result."""
     assert result.is_error, result
     link = re.search(r"http://\S+/sign-in/\S+", text_of(result))
     assert link is not None, text_of(result)
@@ -128,7 +129,7 @@ def link_in(result: types.CallToolResult) -> str:
 
 @dataclass
 class Person:
-    """A person at a browser, who counts the pages that clients open there."""
+    """A user with a browser, who counts the pages that clients open."""
 
     name: str
     token: str
@@ -137,7 +138,7 @@ class Person:
     opened: int = 0
 
     async def sign_in(self, link: str) -> None:
-        """Admit the browser by the console, consent at the provider, and come back."""
+        """Sign the browser in to the console, consent at the provider, and return."""
         self.opened += 1
         page = await self.browser.get(link)
         if urlsplit(page.url).path == "/console/sign-in":
@@ -152,7 +153,7 @@ class Person:
         assert title_of(page.text).startswith("Signed in at "), page.text
 
     async def calls(self, url: str) -> list[str]:
-        """Texts that each kind of client gets at a gateway."""
+        """Texts of calls by each kind of client at a gateway."""
         return [
             text_of(await call_with_pages(url, self.token, WHOAMI, self.sign_in)),
             text_of(await call_without_pages(url, self.token, WHOAMI)),
@@ -179,7 +180,7 @@ async def log_out(url: str, namespace: str, token: str) -> None:
 
 
 async def is_refused(url: str, token: str) -> bool:
-    """Whether a call asks the caller to sign in, at one replica."""
+    """Whether a call at one replica asks the caller to sign in."""
     result = await call_without_pages(url, token, WHOAMI)
     return bool(result.is_error) and bool(link_in(result))
 
@@ -188,7 +189,8 @@ async def is_refused(url: str, token: str) -> bool:
 async def counter(
     installation: Installation, namespace: str, folder: Path
 ) -> AsyncIterator[tuple[str, tuple[Person, ...]]]:
-    """URL of the gateways, whose server `counter` nobody has signed in at yet, and alice, bob and carol."""
+    """URL of the gateways with a server `counter` at which no user has signed in yet, and the users alice, bob and
+    carol."""
     address = own_address(node_address())
     ports = {name: free_port() for name in ("login", "consents", "counter")}
     names = {name: f"http://{name}.{namespace}.svc:{port}" for name, port in ports.items()}
@@ -217,13 +219,13 @@ async def test_persons_act_as_themselves_at_every_replica_until_they_end_it(
     installation: Installation, namespace: str, tmp_path: Path
 ) -> None:
     async with counter(installation, namespace, tmp_path) as (gateway, (alice, bob, carol)):
-        # the first is asked within her call, and the server is listed with her grant
+        # the first user is asked during her call, and the server is then listed with her grant
         await until_async("the tool that asks", lambda: is_listed(gateway, alice.token, "counter__sign_in"))
         result = await call_with_pages(gateway, alice.token, "counter__sign_in", alice.sign_in)
         assert not result.is_error, result
         await asyncio.to_thread(until, "Ready", lambda: ready(namespace, "counter") == "True", seconds=120)
         await until_async("the tools", lambda: is_listed(gateway, alice.token, WHOAMI))
-        # another one by the link in the text
+        # another user signs in by the link in the text
         await bob.sign_in(link_in(await call_without_pages(gateway, bob.token, WHOAMI)))
         replicas = await asyncio.to_thread(until, "both replicas", two_gateways)
         for url in replicas.values():

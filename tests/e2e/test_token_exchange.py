@@ -1,4 +1,4 @@
-"""Two persons call one server as themselves on a cluster, by token exchange at a provider outside of its pods.
+"""Two users call one server as themselves on a cluster, by token exchange at a provider outside of its pods.
 
 Provider and server run on this machine; a Service of the namespace stands for each, so that both have a name there.
 """
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
 
 @contextmanager
 def trusting(installation: Installation, issuer: str) -> Iterator[str]:
-    """URL of gateways that take an issuer's tokens too; as before at the end."""
+    """URL of gateways that also accept an issuer's tokens. The previous settings are restored at the end."""
     first = "identity.issuers[0]"
     installation.upgrade(f"gateway.settings.publicUrl={HERE}", f"{first}.issuer={issuer}", f"{first}.allowHttp=true")
     try:
@@ -55,7 +55,7 @@ def server(url: str, issuer: str) -> list[Json]:
 
 
 async def called(url: str, token: str) -> Any:
-    """Result of `whoami` for who has the token."""
+    """Result of `whoami` for a caller with the token."""
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,

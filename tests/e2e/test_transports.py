@@ -39,7 +39,7 @@ def sse(name: str, image: str) -> str:
 
 
 def processes(namespace: str) -> str:
-    """Processes of the only pod of a namespace."""
+    """Processes in the only pod of a namespace."""
     pod = kubectl("get", "pods", "-n", namespace, "-o", "name").strip()
     return kubectl("exec", "-n", namespace, pod, "-c", "server", "--", "/fairlead/busybox", "ps")
 
@@ -119,7 +119,7 @@ async def test_a_server_that_speaks_http_and_events_is_served_by_url(image: str,
 
 
 def test_a_service_of_another_namespace_is_refused_by_its_address_too(gateway: str, namespace: str) -> None:
-    """As the DNS of the cluster knows the address; no network is listed as denied."""
+    """The cluster's DNS resolves the address to the Service's name. No denied network is configured."""
     address = kubectl("get", "service", "fairlead-gateway", "-n", RELEASE, "-o", "jsonpath={.spec.clusterIP}")
     name = f"inward-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=f"http://{authority(address, 80)}/mcp"))

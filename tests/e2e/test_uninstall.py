@@ -1,4 +1,4 @@
-"""The end of an installation leaves nothing. The last of the tests by its name; it takes the installation away."""
+"""Uninstalling leaves nothing behind. By its name, this test runs last, because it removes the installation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 
 def of_fairlead(*words: str) -> list[str]:
-    """Objects whose names say whose they are."""
+    """Names of objects that belong to Fairlead."""
     return [line for line in kubectl("get", *words, "-o", "name").split() if RELEASE in line]
 
 

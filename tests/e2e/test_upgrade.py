@@ -1,4 +1,4 @@
-"""An installation of the last release is upgraded to this tree, and its servers stay ready."""
+"""An installation of the last release is upgraded to this tree, while its servers stay ready."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALWAYS = ("--set", "image.pullPolicy=Never", "--set", "crds.keep=false", "--set"
 
 @pytest.fixture
 def last_release(tmp_path: Path) -> Iterator[Path]:
-    """Tree of the last release, its images in the nodes' stores; an installation of it goes at the end."""
+    """Tree of the last release, with its images in the nodes' stores. Its installation is removed at the end."""
     assert LAST is not None
     run("git", "archive", "-o", tmp_path / "tree.tar", LAST.tag)
     with tarfile.open(tmp_path / "tree.tar") as tar:

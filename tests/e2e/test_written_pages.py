@@ -1,5 +1,6 @@
-"""A stranger has a clone of the repository and its pages, and nothing else. After `test_uninstall`: the
-release of the other tests is gone, and this one has its name and its place.
+"""Installation by a stranger who has only a clone of the repository with its pages.
+
+Runs after `test_uninstall`, because it uses the name and the namespace of the other tests' release.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ exit 1
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the repository, as a clone has them."""
+    """The files of the repository as in a clone."""
     folder = tmp_path_factory.mktemp("clone")
     listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
@@ -49,7 +50,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stranger(clone: Path) -> Iterator[Reader]:
-    """Somebody with Python, `kubectl` and `helm`, in the clone."""
+    """Environment of somebody with Python, `kubectl` and `helm`, in the clone."""
     needs(missing())
     tools = clone.parent / "tools"
     tools.mkdir(exist_ok=True)
@@ -58,7 +59,8 @@ def stranger(clone: Path) -> Iterator[Reader]:
     (tools / "fairlead").symlink_to(clone / ".venv" / "bin" / "fairlead")
     (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tools / "python3").chmod(0o755)
-    if subprocess.run(["sh", "-c", "docker info"], capture_output=True, check=False).returncode:  # or not installed
+    # exits with an error if it is not installed
+    if subprocess.run(["sh", "-c", "docker info"], capture_output=True, check=False).returncode:
         (tools / "docker").write_text(DOCKER)
         (tools / "docker").chmod(0o755)
     environment = {
@@ -67,11 +69,11 @@ def stranger(clone: Path) -> Iterator[Reader]:
     }
     with Reader(clone, environment, 8080, 9464) as reader:
         yield reader
-    Installation(()).uninstall()  # where a test failed before its time
+    Installation(()).uninstall()  # cleans up after a failed test
 
 
 def commands(page: dict[str, list[str]], word: str) -> str:
-    """The lines of a page that have this word."""
+    """The lines of a page that contain the word."""
     lines = [line for blocks in page.values() for block in blocks for line in block.splitlines(keepends=True)]
     return "".join(line for line in lines if word in line)
 
@@ -93,7 +95,7 @@ def test_commands_of_the_first_page_list_tools_on_a_cluster(stranger: Reader) ->
     (block,) = FIRST["On a cluster"]
     install, look = block.split("kubectl get mcp", 1)
     cluster, _, rest = install.partition("\n")
-    if os.environ.get("OWN_CLUSTER"):  # hack/e2e has it from there; else it is somebody's, and no other is started
+    if os.environ.get("OWN_CLUSTER"):  # set by hack/e2e; otherwise it is the user's own cluster
         stranger.follow(cluster)
     stranger.follow(rest, seconds=500)
     until("Ready", lambda: ready(NAMESPACE, "chandler") == "True", seconds=120)

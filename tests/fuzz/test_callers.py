@@ -1,7 +1,7 @@
-"""No answer ever reaches another caller, whatever the order in which shared connections bring them.
+"""No answer reaches another caller, in whatever order shared connections deliver answers.
 
-Each of many clients counts its own requests from 1, as real clients do, and checks its answers. The servers answer
-late, out of order, twice, and report progress in between.
+Many clients number their requests from 1, as real clients do, and check their answers. The servers answer late, out of
+order or twice, and report progress in between.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 
 class WithoutRewriting(Multiplexer):
-    """A multiplexer that hands on the ids of its callers, as a naive one would."""
+    """A naive multiplexer that forwards its callers' ids."""
 
     async def request(self, method: str, params: Any, **more: Any) -> bytes:
         arguments = json.loads(bytes(params)).get("arguments", {}) if params is not None else {}
@@ -42,9 +42,8 @@ class WithoutRewriting(Multiplexer):
 
 @dataclass
 class Shuffler:
-    """A server on a stream of messages: keeps requests for a while and answers them in an order that `random` gives.
-
-    Some are answered twice, some never although they were given up, and each reports progress first.
+    """A server on a message stream that delays requests and answers them in random order, each after progress. Some
+    requests are answered twice, and cancelled ones sometimes not at all.
     """
 
     random: random.Random
@@ -78,7 +77,7 @@ class Shuffler:
 
 @dataclass
 class Crowd:
-    """Clients that call through `multiplexer`, and their findings."""
+    """Clients that call through `multiplexer`, and the wrong answers that they got."""
 
     multiplexer: Multiplexer
     random: random.Random
@@ -86,7 +85,7 @@ class Crowd:
     """Seconds that a call may take."""
     wrong: list[str] = field(default_factory=list)
     mixed_up: int = 0
-    """Answers that were another's."""
+    """Answers that belong to another caller."""
     answered: int = 0
 
     async def play(self, clients: int, calls: int) -> None:
@@ -133,7 +132,7 @@ class Crowd:
 
 
 async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, patience: float = 60) -> Crowd:
-    """A crowd over one stream whose two ends are in this loop."""
+    """Run a crowd over one stream, both ends of which are in this event loop."""
     dice = random.Random(seed)
     loop = asyncio.get_running_loop()
     shuffler = Shuffler(dice, lambda line: loop.call_soon(multiplexer.feed, line), window=dice.randint(1, clients))
@@ -141,7 +140,7 @@ async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, p
     crowd = Crowd(multiplexer, dice, patience)
 
     async def flush() -> None:
-        while True:  # callers that wait when no other comes any more are answered too
+        while True:  # also answers the callers that still wait at the end
             await asyncio.sleep(0.001)
             shuffler.release(clients)
 
@@ -179,7 +178,7 @@ def test_the_same_crowd_finds_out_a_multiplexer_that_rewrites_no_ids() -> None:
 
 @contextlib.asynccontextmanager
 async def shuffling_server(seed: int) -> AsyncIterator[int]:
-    """A server on lines over TCP that answers in any order. Its port."""
+    """A server over TCP that answers in random order. Yields its port."""
     dice = random.Random(seed)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -222,8 +221,8 @@ async def shuffling_server(seed: int) -> AsyncIterator[int]:
 
 
 async def strangers(folder: Path, seed: int, clients: int, calls: int, patience: float) -> list[object]:
-    """Owners of the answers that clients of a gateway get in place of their own, where they share its one connection to
-    a server; None for no answer. All count from 1.
+    """Owners of the wrong answers that clients get if they share a gateway's only connection to a server; None for a
+    missing answer. All clients number their requests from 1.
     """
     wrong: list[object] = []
     write_token(folder)

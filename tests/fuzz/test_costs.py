@@ -1,7 +1,8 @@
-"""Costs of a client's bytes: bounded memory and CPU for each byte, in each state that a parser can be kept in.
+"""Costs of a client's bytes: bounded memory and CPU for each byte, in each state of a parser.
 
-A bound that is exceeded by a factor of five is a way to stop a gateway from one laptop. So the bounds are several times
-what is measured, and no finer: 1 to 10 ns a byte, 100 in the smallest chunks, and hardly any memory but for a body.
+A limit that is exceeded by a factor of five would allow one laptop to stop a gateway. Therefore the limits are coarse,
+several times the measured costs: 1 to 10 ns a byte, 100 ns in the smallest chunks, and hardly any memory except for a
+body.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ def _always(data: bytes) -> Callable[[int], bytes]:
 
 
 def _endless(name: str, unit: bytes, begun: bytes) -> list[Flood]:
-    """In a request on each plane."""
+    """Endless data within a request, for MCP and for REST."""
     return [Flood(f"{name} ({plane})", _always(head + _HOST + begun), unit) for plane, head in _HEADS.items()]
 
 
 def _body(name: str, unit: bytes, opening: bytes = b"", closing: bytes = b"", plane: str = "mcp") -> Flood:
-    """A whole request, whose length is announced."""
+    """A complete request with Content-Length."""
     times = _BODY // len(unit)
     size = times * len(unit)
     length = b"connection: close\r\ncontent-length: %d\r\n\r\n" % (len(opening) + size + len(closing))
@@ -56,7 +57,7 @@ def _body(name: str, unit: bytes, opening: bytes = b"", closing: bytes = b"", pl
 
 
 def _headers(name: str, field: bytes, message: bytes = _PING, version: bytes = b"2025-11-25") -> Flood:
-    """Requests of which each has a field that is long and unlike those before."""
+    """Requests that each have a long, different header field."""
     head = b"POST /mcp HTTP/1.1\r\n" + _MCP % (version, b"tools/call")
     host = b"" if field.startswith(b"host") else _HOST
     rest = b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(message)
@@ -87,9 +88,9 @@ ENDLESS: Final = [
     *_endless("trailers of one name", b"accept:a\r\n", _CHUNKED + b"1\r\n{\r\n0\r\n"),
     *_endless("value of a trailer", b"y", _CHUNKED + b"1\r\n{\r\n0\r\nx: "),
 ]
-"""Not one of them ever becomes a request."""
+"""Floods that never become a complete request."""
 CHUNKS: Final = _endless("small chunks", b"1\r\n \r\n", _CHUNKED)
-"""A body that does, in pieces of which each costs the parser a call."""
+"""A body in chunks, each of which costs the parser a call."""
 BODIES: Final = [
     _body("body of spaces (mcp)", b" "),
     _body("body of spaces (rest)", b" ", plane="rest"),
@@ -100,7 +101,7 @@ BODIES: Final = [
     _call("numbers", b"1,", b"[", b"1]"),
     _call("nested lists, no policy", b"[[],[]],", b"[", b"1]", tool=b"free"),
 ]
-"""Requests of one message each."""
+"""Floods of requests with one message each."""
 MEMOS: Final = [
     _headers("hosts", b"host: "),
     _headers("sessions", b"mcp-session-id: "),
@@ -108,16 +109,17 @@ MEMOS: Final = [
     _headers("credentials", b"authorization: Bearer "),
     _headers("forwarded addresses", b"x-forwarded-for: fe80::1%"),
 ]
-"""Requests of somebody who is not known, of which something might be remembered."""
+"""Unauthenticated requests, parts of which a cache might keep."""
 
 
 MIB: Final = 1 << 20
 IDLE: Final = 4 * MIB
-"""Memory that a gateway takes and gives back whatever is sent."""
+"""Memory in bytes that a gateway uses temporarily, whatever is sent."""
 CPU_NS: Final = 40
 CHUNKS_CPU_NS: Final = 500
 BODY_CPU_NS: Final = 60
-"""CPU of the event loop's thread, which carries all calls: longer work belongs into another thread."""
+"""CPU limit in ns per byte of the event loop's thread, which serves all calls. Longer work has to run in another
+thread."""
 PIECES: Final = (
     b"a:b\r\n",
     b"accept:a\r\n",
@@ -147,7 +149,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[CostlyGateway]:
 
 
 def check(cost: Cost, flood: Flood, *, cpu_ns: float, peak: float, retained: float = 0.1) -> None:
-    """At most so many nanoseconds and bytes for each byte that was sent. Raises AssertionError."""
+    """Assert limits on nanoseconds and bytes per sent byte."""
     assert cost.loop_ns < cpu_ns * cost.sent + 20e6, f"CPU of {flood.name}: {cost}"
     assert cost.peak < peak * cost.sent + IDLE, f"memory at once of {flood.name}: {cost}"
     assert cost.retained < retained * cost.sent + IDLE, f"memory that is kept of {flood.name}: {cost}"

@@ -1,6 +1,7 @@
-"""Hundreds of tries at boundaries that hold by one guard each: sign-in, cookies, ids, folders under races, rebinding.
+"""Hundreds of attempts at boundaries that a single guard protects: sign-in, cookies, ids, folders under races,
+rebinding.
 
-Each test says what none of its tries may get; how many there are it asserts, so that a corpus cannot shrink unseen.
+Each test says what no attempt may reach, and asserts the number of attempts, so that a corpus cannot shrink unnoticed.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from restworld import get, post
 from toolservers import modern_server, tool
 
 TRIES: Final = 100
-"""Tries that each row has at least."""
+"""Minimum number of attempts of each row."""
 ALPHABET: Final = "ABab01-_"
 KEYS: Final = Trust((Names("alice", "mallory"),))
 SHOP: Final = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
 
 
 def _addresses() -> Iterator[str]:
-    """Ways to write another site that a browser follows, after `Location:` or as a link."""
+    """Notations of another site that a browser follows, in `Location` or in a link."""
     fronts = (
         "//",
         "///",
@@ -85,7 +86,8 @@ def _addresses() -> Iterator[str]:
 
 
 def _as_a_browser(location: str) -> str:
-    """Where a browser goes (WHATWG URL): white space at the ends and tabs and breaks vanish, `\\` is `/`."""
+    """Site that a browser opens (WHATWG URL): white space at the ends, tabs and line breaks are removed, and `\\`
+    means `/`."""
     text = "".join(char for char in location.strip() if char not in "\t\r\n").replace("\\", "/")
     parts = urlsplit(text)
     return f"{parts.scheme}//{parts.netloc}" if parts.scheme or parts.netloc or text.startswith("//") else ""
@@ -124,7 +126,7 @@ async def test_no_form_of_another_site_signs_somebody_in_or_acts_for_them(tmp_pa
 
 
 def _altered(text: str) -> Iterator[str]:
-    """Every way to alter one character, or to cut a text short at either end."""
+    """All texts with one altered character, or truncated at either end."""
     for index in range(len(text)):
         yield text[:index]
         yield text[index + 1 :]
@@ -209,7 +211,7 @@ async def test_a_kept_result_cannot_be_read_by_another_principal(tmp_path: Path)
 
 
 class _Markup(HTMLParser):
-    """Elements and attributes that would run in a page."""
+    """Parser that collects elements and attributes that would run code in a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,7 +307,7 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(tmp_path: P
                 (root / "place" / "name").write_text("mine")
                 (root / "place" / "link").symlink_to(outside / "name")
                 (root / "place" / "link").unlink()
-            shutil.rmtree(root / "place", ignore_errors=True)  # also what is written meanwhile
+            shutil.rmtree(root / "place", ignore_errors=True)  # also files that are written meanwhile
 
     swapping = threading.Thread(target=swap)
     swapping.start()
@@ -380,7 +382,7 @@ async def _nameless(address: str) -> str:
 
 
 def _respelt(value: Any, respell: Callable[[str], str]) -> Any:
-    """A document whose members have another spelling."""
+    """A document with differently spelled members."""
     if isinstance(value, dict):
         return {respell(name): _respelt(item, respell) for name, item in value.items()}
     return [_respelt(item, respell) for item in value] if isinstance(value, list) else value
@@ -410,7 +412,7 @@ def test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_a
 
 
 _PAGES: Final = ("ui://a/shared/app.html", "ui://a/shared/hidden.html")
-"""Pages of apps of the server `a`, as they are shown where several servers are one."""
+"""URIs of app pages of the server `a` at the merged endpoint."""
 _OWN_PAGES: Final = tuple(uri.replace("ui://a/", "ui://") for uri in _PAGES)
 _ENDS: Final = ("?", "#", "?x", "#x", "/", "/.", " ", "\t", "\n", "\0", "%00", "%20", ";a", "\\")
 _PARTS: Final = (
@@ -434,7 +436,7 @@ _CONTROLS: Final = "".join(map(chr, range(33))) + "\u00a0\ufeff"
 
 
 def _pages() -> Iterator[str]:
-    """Ways to name a page of the server `a`, by its own URI and by the one that several servers have."""
+    """Notations of a page of the server `a`, by its own URI and by its URI at the merged endpoint."""
     for uri in (*_PAGES, *_OWN_PAGES):
         scheme, rest = uri.split("://")
         yield from (uri, uri.upper(), uri.replace("//a/", "//A/"), uri.replace("//a/", "//b/"), f"skill://{rest}")
@@ -447,7 +449,8 @@ def _pages() -> Iterator[str]:
 
 
 def _as_a_server(uri: str) -> str:
-    """A URI as the most lenient server reads it: controls at its ends, tabs and breaks are nothing (URL Standard)."""
+    """A URI as the most lenient server reads it: without control characters at its ends, tabs and line breaks (URL
+    Standard)."""
     text = "".join(char for char in uri.strip(_CONTROLS) if char not in "\t\r\n").replace("\\", "/")
     scheme, _, rest = text.partition(":")
     return f"{scheme.lower()}://{rest.lstrip('/').partition('?')[0].partition('#')[0].lower()}"

@@ -1,7 +1,7 @@
-"""How long others wait for the event loop while a body, an answer or a result is read that is made to be slow to read.
+"""How long others wait for the event loop while it reads a body, an answer or a result that is made to be slow to read.
 
-One turn of the loop is everybody's: a call that comes meanwhile waits for its end, for at most 100 ms. What held up
-longer before it was bounded did so for 0.2 to 22 s.
+All calls share the event loop: a call waits for the end of the current iteration, at most 100 ms. Before the limits,
+some of these inputs blocked the loop for 0.2 to 22 s.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ ANSWER: Final = 31 * MIB
 EVENT: Final = 7 * MIB
 API_ANSWER: Final = 15 * MIB // 2
 API_MS: Final = 30.0
-"""For answers of HTTP APIs: what is left to do in the loop are copies."""
+"""Limit for answers of HTTP APIs, which the event loop only copies."""
 _HERE: Final = b'"HERE"'
 _VALUES: Final = (b"{},", b"1,", b'"",', b'{"a":1},', b"[[],[]],")
 _FEWER: Final = 1_040_000
-"""Values that stay below a bound of 2**20."""
+"""Number of values that stays below a limit of 2**20."""
 _MESSAGE: Final = b'{"role":"user","content":"x"}'
 
 
 def _members(size: int) -> bytes:
-    """Members of an object, each of another name."""
+    """Members of an object with different names."""
     return b"".join(b'"k%06d":1,' % number for number in range(size // 12 - 400))
 
 
 def _mcp(name: str, request: Ask, opening: bytes, unit: bytes, closing: bytes, size: int = REQUEST) -> Attack:
-    """A message whose text HERE is filled."""
+    """A message in which the text HERE is replaced."""
     before, _, after = json.dumps(request.message).encode().partition(_HERE)
     return Attack(f"mcp: {name}", Filled(before + opening, unit, closing + after, size), headers=request.headers)
 
@@ -143,7 +143,7 @@ _ASKED: Final = b'"messages":[' + _MESSAGE
 
 
 def _counts(unit: bytes) -> tuple[int, ...]:
-    """Numbers of units: below a million values, at the bound of values of a body, and at its bound of items."""
+    """Numbers of units: below a million values, at a body's limit of values, and at its limit of items."""
     values = sum(map(unit.count, (b",", b"{", b"[")))
     return _FEWER, (MAX_VALUES - 2_000) // values, MAX_ITEMS - 100
 
@@ -347,11 +347,11 @@ PLANES: Final = {
     "results": _results,
     "apis": _results_of_apis,
 }
-"""Attacks by plane, made when they are wanted: together they are gigabytes."""
+"""Attacks by plane, created on demand, because together they have gigabytes."""
 
 
 STRIDE: Final = 1 if os.environ.get(LONG) else 10
-"""One attack in so many is made in the short form: neighbors differ in their unit or size alone."""
+"""In the short form of the test, one attack in `STRIDE` runs, because neighbors differ only in unit or size."""
 
 
 @pytest.mark.timeout(1800)

@@ -1,4 +1,4 @@
-"""Whatever a client sends: no crash, no hang, nothing left behind, and no answer but to what was asked."""
+"""Whatever a client sends: no crash, no hang, no leftovers, and only answers to its requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever a server sends: no crash, no hang, nothing left behind, and no answer for another caller.
+"""Whatever a server sends: no crash, no hang, no leftovers, and no answer for another caller.
 
-An answer is a template: `@ID@` and `@N@` are id and number of the request in hand, `@OTHER@` and `@OTHERN@` those of
-another one in flight. Whatever comes, a client may get its own number or an error, and never another's number.
+An answer is a template: `@ID@` and `@N@` are id and number of the current request, `@OTHER@` and `@OTHERN@` those of
+another pending one. A client may get its own number or an error, but never another client's number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gatewayworld import LEGACY, MODERN, Wire, calling, catalog, limits
 from rawserver import RawServer, Reply, Request, raw_server
 
 AT_ONCE: Final = 3
-"""Calls in flight."""
+"""Number of simultaneous calls."""
 RESULT: Final = b'{"content":[{"type":"text","text":"{\\"n\\":@N@}"}],"isError":false}'
 GOOD: Final = b'{"jsonrpc":"2.0","id":@ID@,"result":' + RESULT + b"}"
 OTHERS: Final = GOOD.replace(b"@ID@", b"@OTHER@").replace(b"@N@", b"@OTHERN@")
@@ -74,7 +74,7 @@ BODIES: Final = (
 
 NEARLY: Final = (GOOD, SWAPPED, OTHERS, OTHERS)
 bodies = st.sampled_from(NEARLY) | st.sampled_from(NEARLY) | st.sampled_from(BODIES) | st.binary(max_size=30)
-"""Half of them pass for an answer, so that what is odd about the rest of a message is seen too."""
+"""Bodies of answers. Half of them are valid, so that faults in the rest of a message are tested too."""
 cuts = st.lists(st.integers(0, 1000), max_size=4).map(sorted)
 
 HEADS: Final = (
@@ -119,13 +119,13 @@ LENGTHS: Final = (
 
 
 def chunks_of(body: bytes, extension: bytes, end: bytes) -> bytes:
-    """The chunked coding with place holders in it: `@CHUNK@` is the size of what follows up to the next mark."""
+    """Chunked encoding with placeholders: `@CHUNK@` is the size of the data up to the next placeholder."""
     return b"@CHUNK@" + extension + b"\r\n" + body + b"@/CHUNK@\r\n" + end
 
 
 @st.composite
 def http_answers(draw: st.DrawFn) -> bytes:
-    """Bytes in place of an answer, or after it."""
+    """Bytes that replace or follow an answer."""
     start = draw(st.just(HEADS[0]) | st.just(HEADS[4]) | st.sampled_from(HEADS))
     body = draw(bodies)
     streamed = b"event-stream" in start
@@ -150,7 +150,8 @@ def http_answers(draw: st.DrawFn) -> bytes:
 
 @dataclass(frozen=True)
 class Program:
-    """Behaviour of a server for one request: it writes `answers`, cut in places (thousandths), and may close."""
+    """Behaviour of a server for one request: it writes `answers`, cut at positions in thousandths, and may close the
+    connection."""
 
     answers: list[bytes]
     cuts: list[int]
@@ -158,7 +159,7 @@ class Program:
 
 
 def programs(answers: st.SearchStrategy[bytes], *, closing: bool = True) -> st.SearchStrategy[list[Program]]:
-    """Programs for the calls of one example. Without `closing` a connection rarely ends: opening one is slow."""
+    """Programs for the calls of one example. Without `closing`, connections rarely end, because opening one is slow."""
     close = st.booleans() if closing else st.integers(0, 60).map(lambda n: n == 60)
     program = st.builds(Program, st.lists(answers, max_size=2), cuts, close)
     return st.lists(program, min_size=1, max_size=AT_ONCE)
@@ -201,7 +202,7 @@ def pieces(data: bytes, at: list[int]) -> list[bytes]:
 
 @dataclass
 class Script:
-    """The programs of one example, dealt out as calls come; a call with `tame` in it is answered as it should be."""
+    """Assigns the programs of one example to arriving calls. A call that contains `tame` gets a valid answer."""
 
     programs: list[Program] = field(default_factory=list)
     seen: list[SentCall] = field(default_factory=list)
@@ -254,7 +255,7 @@ class LineServer:
 
 @contextlib.asynccontextmanager
 async def line_script(script: Script) -> AsyncIterator[LineServer]:
-    """A server on lines over TCP, which answers its handshake and then does as the script says."""
+    """A server over TCP, which answers the handshake and then follows the script."""
     server = LineServer()
     tasks = set[asyncio.Task[None]]()
 
@@ -306,7 +307,8 @@ def _hello(ident: bytes, method: str) -> bytes:
 
 
 async def meet(world: FuzzWorld, script: Script, programs: list[Program], *, progress: bool) -> None:
-    """Several clients call at once; each gets its own number or an error, and the next call is answered."""
+    """Let several clients call at once. Asserts that each gets its number or an error, and that a later call is
+    answered."""
     script.begin(programs)
     await asyncio.gather(*(_call(world, progress=progress) for _ in range(AT_ONCE)))
     await _answered_again(world)
@@ -324,7 +326,7 @@ async def _call(world: FuzzWorld, *, progress: bool) -> None:
 
 
 async def _answered_again(world: FuzzWorld) -> None:
-    """A server that behaves again is called again."""
+    """Assert that a server is called again after it behaves correctly again."""
     async with asyncio.timeout(20):
         while True:
             number = next(world.numbers)

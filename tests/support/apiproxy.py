@@ -1,4 +1,4 @@
-"""A way to a real API server that a test can block at one request, for what happens when a writer dies in between.
+"""A proxy for a real API server that a test can block at one request, to test what happens if a writer dies there.
 
 async with ApiProxy(plane) as proxy:
     proxy.hold(lambda method, path: method == "PATCH" and path.endswith("-2"))

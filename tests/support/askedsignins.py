@@ -1,4 +1,4 @@
-"""A gateway whose server wants each person to sign in, and a fake of the sign-ins: no browser, no OAuth.
+"""A gateway whose server wants each user to sign in, and a fake of the sign-ins: no browser, no OAuth.
 
 async with asked_sign_ins(tmp_path) as world:
     world.sign_ins.sign_in(person)

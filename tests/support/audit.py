@@ -1,7 +1,6 @@
 """Audit log of an API server: who wrote what, in the order in which the writes were done.
 
-A test that says "nobody else wrote" reads it here and not from the writers' own counters. `controlplane` has the API
-server keep one on request.
+Tests that no other client wrote read this log, not the writers' counters. `controlplane` enables the log on request.
 """
 
 from __future__ import annotations

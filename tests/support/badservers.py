@@ -1,6 +1,6 @@
-"""Every way in which a server goes wrong that Fairlead has to live with: small real servers, and what comes of each.
+"""All faults of servers that Fairlead has to tolerate: small real servers, each with its expected status.
 
-`TABLE` has them by name. A server that lists anything at all lists the tool "good" too, which has to stay usable.
+`TABLE` has them by name. Each server that lists any tool also lists the tool "good", which has to stay usable.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Values that no setting of a process may have: one for each setting that does not take any text at all.
+"""Invalid values: one for each setting of a process that does not accept every text.
 
-Numbers are taken from their bounds, so a number without a lower bound has no bad value and fails the tests.
+Invalid numbers are derived from bounds, so a number without a lower bound fails the tests.
 """
 
 from __future__ import annotations

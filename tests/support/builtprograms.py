@@ -1,6 +1,6 @@
 """Programs in other languages that tests run: built once from their sources, in ~/.cache.
 
-What cannot be built is a failure with CI set, and skipped elsewhere, as it needs the network.
+Builds need the network: a failed build fails the test in CI, and skips it elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A world with every kind of client at every kind of server, and what comes of a call in it.
+"""A gateway with every kind of client and every kind of server, and the outcomes of calls.
 
 An outcome is a plain mapping: what the client got (`code`, `says`, `marks`, `heard`), what its server saw (`requests`,
 and more where a feature looks closer), and what was recorded (`audit`, `counted`, `limited`).

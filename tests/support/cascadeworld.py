@@ -135,8 +135,8 @@ async def cascade_world(
     delay: float = 0.0,
     **more: Any,
 ) -> AsyncIterator[CascadeWorld]:
-    """`engine`: more members of the engine, `backend` of its servers of speech. With a `key` these want it;
-    `more` is of `spoken_gateway`.
+    """`engine`: further members of the engine. `backend`: further members of its speech servers, which require the
+    `key` if it is set. `more`: keywords of `spoken_gateway`.
     """
     backends = ScriptedCascade(SpeechScript(*replies, transcripts=tuple(heard)), key, delay)
     async with backends.serving():

@@ -1,8 +1,8 @@
 """Clients of a gateway that connect in every way and leave in every way, for tests and for `hack/bench soak`.
 
-As a program it is a crowd in another network namespace that does what it is told on its standard input: see
-`elsewhere`. A line `come COUNT SOURCE` is answered with `here` once that many clients have what they came for; `go`
-makes them all close their connections and is answered with `gone`.
+As a program, it runs a crowd in another network namespace, and reads commands from standard input: see `elsewhere`. It
+answers `come COUNT SOURCE` with `here` after that many clients have their answers, and `go` with `gone` after all have
+closed their connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The official conformance suite against a server, bare and through the gateway, and the difference.
+"""Runs the official conformance suite with a server, directly and through the gateway, and compares the results.
 
 The suite comes from npm at a pinned version and needs Node 22, which comes from npm too.
 """

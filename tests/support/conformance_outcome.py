@@ -1,4 +1,4 @@
-"""Outcomes of runs of the conformance suite, and those of its subjects bare, which are kept in the tree.
+"""Outcomes of runs of the conformance suite. Those of its subjects without a gateway are stored in the repository.
 
 A subject without a gateway in front of it answers as it did the last time while it, its library and the suite are the
 same: then its outcome is read in place of a run of minutes. `hack/conformance` writes the file again where they differ.

@@ -1,12 +1,12 @@
-"""An authorization server at which persons consent, and a server that takes its tokens alone: real HTTP on 127.0.0.1.
+"""An authorization server at which users consent, and a server that accepts only its tokens: real HTTP on 127.0.0.1.
 
     async with consent_world() as world:
         grant, token = await world.sign_in("alice")
         token = await world.source.obtain(world.person("alice"))
 
 `ConsentIssuer` registers clients (RFC 7591), takes PKCE with S256 alone, sends `iss`, rotates refresh tokens, ends a
-consent whose refresh token it sees twice, and revokes (RFC 7009). What it is asked it keeps; what a test may bend:
-`metadata` members in place of those published (None: absent), `answer` in place of the next answers of an endpoint.
+consent whose refresh token it sees twice, and revokes (RFC 7009). It records all requests. Tests may replace members of
+the published `metadata` (None: absent), and the next answers of an endpoint (`answer`).
 """
 
 from __future__ import annotations
@@ -374,7 +374,8 @@ class ConsentWorld:
 async def consent_world(
     *, credential: Credential | None = None, options: dict[str, Any] | None = None, **members: Any
 ) -> AsyncIterator[ConsentWorld]:
-    """`members` are those of the settings, by default none: all is discovered. `options` are of the surroundings."""
+    """`members`: members of the settings; without any, everything is discovered. `options`: members of the
+    TokenAccess."""
     issuer = ConsentIssuer()
     resource: dict[str, Any] = {}
     requests: list[Request] = []

@@ -1,10 +1,10 @@
-"""The npm package `oidc-provider`, at which persons consent in a browser, as a process on 127.0.0.1.
+"""The npm package `oidc-provider`, at which users consent in a browser, as a process on 127.0.0.1.
 
     async with consent_provider(folder, {url: "tools:call"}) as provider:
         answer = await provider.browse(authorization.url, "alice")     # parameters of the redirect back
 
-It registers clients, rotates refresh tokens, ends the consent of a refresh token that comes twice, and demands that
-`resource` is a server that it knows. A test is skipped where the package cannot be had.
+It registers clients, rotates refresh tokens, ends the consent of a refresh token that is used twice, and requires
+`resource` to be a known server. A test is skipped if the package cannot be installed.
 """
 
 from __future__ import annotations

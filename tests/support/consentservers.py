@@ -1,4 +1,4 @@
-"""The Python SDK's server that is its own authorization server, at which persons consent by a form; and their browser.
+"""The Python SDK's server that is its own authorization server, at which users consent by a form; and their browser.
 
 async with consent_server("linear") as server:
     ...                                  # 401 with a challenge, dynamic registration, PKCE, rotating refresh tokens

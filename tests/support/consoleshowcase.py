@@ -1,7 +1,6 @@
-"""A gateway to be looked at: 14 servers with 1,302 tools that were measured and called, one of them with definitions
-that are held back, and a server that fails.
-
-Every figure but the time of day is made from names, so that pictures of it are the same on each machine.
+"""A gateway for pictures of the console: 14 servers with 1,302 measured and called tools, one of them with held-back
+definitions, and a server that fails. All figures except the time of day are derived from names, so that pictures are
+the same on each machine.
 
 async with showcase(tmp_path) as gateway:
     ...

@@ -1,4 +1,4 @@
-"""A browser's way through all pages of a console, by its links alone, and what is wrong with each.
+"""Visits all pages of a console in a browser, following only links, and collects the problems of each page.
 
 pages = await walked(chromium, gateway, Look(width=375, dark=True))
 """

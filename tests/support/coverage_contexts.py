@@ -1,7 +1,5 @@
-"""Plugin of pytest that tells coverage which test runs, or in which scope it runs.
-
-FAIRLEAD_COVERAGE_CONTEXTS, without which it is not loaded, is `tests` for the id of each test, or `scopes` for `merge`
-and `night`.
+"""Pytest plugin that sets coverage's context to the running test or to its scope. It is loaded only if
+FAIRLEAD_COVERAGE_CONTEXTS is set: `tests` for the id of each test, or `scopes` for `merge` and `night`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Packages whose installation runs code of their own, which writes out the environment that it was given.
+"""Packages whose installation runs their code, which writes its environment to a file.
 
 `curious_sdist` is for PyPI's installer (a build backend), `curious_npm` for npm's (a postinstall script).
 """
@@ -62,7 +62,8 @@ def curious_sdist(folder: Path, out: Path) -> None:
 def curious_npm(
     out: Path, program: str = "#!/usr/bin/env node\nprocess.exit(3)\n", postinstall: str = _POSTINSTALL
 ) -> Iterator[str]:
-    """URL of an npm registry that has the package alone; its install script writes `out`, its program ends at once."""
+    """URL of an npm registry with only this package, whose install script writes `out` and whose program ends at
+    once."""
     manifest = {
         "name": NAME,
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""Definitions that are odd in one member: each member of each definition of MCP, with values of every other kind.
+"""Definitions with one malformed member: each member of each definition of MCP gets values of all other types.
 
 The members are those of the specification's own schemas, of 2025-11-25 and of 2026-07-28.
 """

@@ -1,4 +1,4 @@
-"""Two Dexes: people sign in at one, whose ID tokens the other exchanges for tokens of MCP servers.
+"""Two Dex processes: users sign in at the first, and the second exchanges their ID tokens for tokens for MCP servers.
 
 async with dex_exchange(folder) as dexes:
     token = await dexes.sign_in("alice")        # an ID token of `dexes.people`, whose audience is the gateway

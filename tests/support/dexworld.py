@@ -1,4 +1,5 @@
-"""A gateway whose authorization server stands in front of Dex, with one person whose group alone may call its tool.
+"""A gateway whose authorization server stands in front of Dex, with one user, and a tool that only the user's group may
+call.
 
 async with dex_world(tmp_path, server={"registration": {"redirectHosts": ["localhost"]}}) as world:
     await visit(address, LOGIN)                     # the person, who signs in and allows

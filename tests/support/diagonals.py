@@ -1,7 +1,7 @@
-"""Diagonals of matrices: cells that have every value of every axis, or every pair of values, with as few as will do.
+"""Diagonals of test matrices: as few cells as possible that contain every value of every axis, or every pair of values.
 
-A test that is marked `diagonal(strength)` runs with these parameters at a merge; all others are marked `nightly`. With
-`also`, a function of its parameters, it runs with each of the values that this returns, too.
+A test that is marked `diagonal(strength)` runs with these parameters at a merge; all others are marked `nightly`.
+`also` is a function of the parameters; the test then also runs for each of its values.
 """
 
 from __future__ import annotations

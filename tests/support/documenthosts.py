@@ -1,4 +1,4 @@
-"""Hosts of documents of clients: a real server under https names, which a resolver of the test leads to this machine.
+"""Hosts of client documents: a real server under https names that the test's resolver resolves to this machine.
 
 async with document_host(tmp_path) as host:
     host.answer = http(DOCUMENT)

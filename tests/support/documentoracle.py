@@ -1,4 +1,4 @@
-"""Requests of real OpenAPI documents, judged by `openapi-core` against each document as its author wrote it.
+"""Requests for operations of real OpenAPI documents, checked by `openapi-core` against the original documents.
 
 oracle = DocumentOracle(file)
 for tool in oracle.tools:

@@ -1,6 +1,5 @@
-"""How many examples Hypothesis draws: all that a test asks for by night, a quarter of them otherwise.
-
-A fault that one example in a hundred shows is found within days by the nights; a merge asks what most examples show.
+"""Number of Hypothesis examples: the full number of a test in nightly runs, otherwise a quarter. Nightly runs find a
+fault that one example in a hundred shows within days; runs at a merge find what most examples show.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""People who call a server as themselves: a real provider, a protected server, and what a gateway has to know of both.
+"""Users who call a server as themselves: a real provider, a protected server, and a gateway's settings for both.
 
     async with exchange_world(tmp_path) as world, running(tmp_path, world.catalog(), **world.settings()) as gateway:
         assert await world.who(gateway, await world.token("alice")) == "alice"

@@ -1,4 +1,5 @@
-"""Two servers that share their names behind one gateway (`AppServer`, `SkillServer`), and what a host asks there."""
+"""Two servers with equal names of tools and resources at one gateway (`AppServer`, `SkillServer`), and a host's
+requests."""
 
 from __future__ import annotations
 

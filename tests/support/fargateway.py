@@ -4,7 +4,7 @@
         async with far.running(assertions=["corp"]):
             ...                                             # far.url, far.provider
 
-All people may go to it, of whom those in the group staff may call its tool.
+All users may access it, but only those in the group staff may call its tool.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The validators of botocore and google-genai, run on converted tools in an environment of their own.
 
-botocore asks for an older python-dateutil than the Kubernetes client does, so that both do not fit into one
-environment; google-genai is large. As a script it reads tools by format as JSON and writes what the validators say, one
-JSON list of `[format, tool, sentence]`; a validator that is not installed says nothing and is named on standard error.
+botocore and the Kubernetes client need different versions of python-dateutil, so they cannot share an environment;
+google-genai is large. As a script it reads tools by format as JSON and writes what the validators say, one JSON list of
+`[format, tool, sentence]`; a validator that is not installed says nothing and is named on standard error.
 """
 
 from __future__ import annotations

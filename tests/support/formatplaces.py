@@ -1,4 +1,5 @@
-"""Keywords by what providers say of them, and every place of a schema where one may stand. Read by `formatrules`."""
+"""JSON Schema keywords by the providers' treatment of them, and all locations in a schema where they may occur. Data of
+`formatrules`."""
 
 from __future__ import annotations
 

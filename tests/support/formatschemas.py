@@ -1,4 +1,4 @@
-"""Schemas for tests of conversions: the odd corners of JSON Schema 2020-12, and a strategy for any schema."""
+"""Schemas for tests of conversions: unusual features of JSON Schema 2020-12, and a strategy for arbitrary schemas."""
 
 from __future__ import annotations
 
@@ -277,4 +277,4 @@ SCHEMAS: st.SearchStrategy[Schema] = st.builds(
         st.fixed_dictionaries({"allOf": st.lists(objects(_SCALARS), min_size=1, max_size=2)}),
     ),
 )
-"""Schemas of a tool's arguments, with all that JSON Schema allows and some that it does not mean."""
+"""Schemas of a tool's arguments with all features of JSON Schema, and with some meaningless values."""

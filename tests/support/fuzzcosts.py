@@ -1,10 +1,10 @@
-"""Costs of a client's bytes for a gateway, in memory and CPU: floods for each state that a parser can be kept in.
+"""Costs of a client's bytes for a gateway, in memory and CPU: floods for each state of a parser.
 
     async with costly_gateway(folder) as gateway:
         cost = await gateway.cost_of(flood, TOTAL)
 
-The gateway is a process of its own, whose CPU time and memory the kernel accounts for: other work of the machine makes
-no difference to the first, and little to the second.
+The gateway is a process of its own, whose CPU time and memory the kernel measures: other load of the machine has no
+effect on the first, and little on the second.
 """
 
 from __future__ import annotations

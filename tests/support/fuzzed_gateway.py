@@ -1,4 +1,5 @@
-"""A gateway in a loop of its own that takes hostile bytes example by example, and what must hold after each of them.
+"""A gateway in an event loop of its own that gets hostile bytes, one example after the other, and checks after each
+example.
 
     with fuzz_world(tmp_path, document) as world:
         @given(...)

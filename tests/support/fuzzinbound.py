@@ -1,4 +1,4 @@
-"""Hostile bytes of a client: strategies, and the conversation in which the gateway gets them."""
+"""Hostile bytes of a client: Hypothesis strategies, and the conversation that sends the bytes to the gateway."""
 
 from __future__ import annotations
 

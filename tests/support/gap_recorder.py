@@ -1,10 +1,10 @@
-"""Records how long the event loop of a program keeps others waiting: import it in front of the program.
+"""Records how long a program's event loop makes others wait. It has to be imported before the program.
 
     async with started(FAIRLEAD_TEST_GAPS=str(file), …) as gateway:
         gap = Gaps(file); gap.reset(); …; gap.longest_ms()
 
-What is counted is CPU time of the process between two turns of a timer, so that other work of the machine makes no
-difference: work of the loop itself, and of threads that keep the interpreter from it.
+It measures the process's CPU time between two runs of a timer: work of the event loop, and of threads that hold the
+interpreter's lock. So other load of the machine has no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peers whose answers are made to be slow to read, each in front of the product's reader of it: see `gapreaders`.
+"""Peers whose answers are made to be slow to read, each with the product's code that reads them: see `gapreaders`.
 
 async with reading("embeddings", tmp_path, answer) as reading_process:
     gap, ended = await reading_process.longest_gap_ms()
@@ -304,7 +304,7 @@ async def gaps_of(reader: str, folder: Path, stride: int) -> dict[str, tuple[flo
 
 
 async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
-    """Longest gaps while values in Redis are read that somebody else wrote."""
+    """Longest gaps while the gateway reads values in Redis that another program wrote."""
     gaps = {}
     async with redis_server(folder) as server:
         redis: Redis = Redis.from_url(server.url)

@@ -1,7 +1,7 @@
-"""Readers of what peers answer, each in a process whose event loop is timed: `python -m gapreaders READER ADDRESS`.
+"""Programs that read peers' answers, with a timed event loop: `python -m gapreaders READER ADDRESS`.
 
-For each line on its standard input the process asks its peer once, by the product's own reader, and writes how that
-ended. `gap_recorder` times its loop. Peers are played by `gappeers`.
+For each line on standard input, the process sends one request to its peer with the product's code, and writes the
+outcome. `gap_recorder` measures the event loop. `gappeers` has the peers.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _cluster(address: str) -> Kube:
 
 @contextlib.asynccontextmanager
 async def _documents(address: str) -> AsyncIterator[Ask]:
-    """Documents as a gateway reads them, by a list and an event of a watch."""
+    """Documents, which a gateway reads by a list and by a watch event."""
     kube = _cluster(address)
 
     async def ask() -> str:

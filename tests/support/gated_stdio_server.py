@@ -65,7 +65,7 @@ def children(pid: int) -> list[int]:
 async def gated(
     *command: str, token: str = TOKEN, most: int = 128, key_variable: str = "", program: str = ""
 ) -> AsyncIterator[Gated]:
-    """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of persons
+    """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of users
     for a variable if it is named; `program` is the digest of the program.
     """
     busybox = required("busybox", "apt-get install busybox-static")

@@ -119,8 +119,8 @@ def limits(**values: Any) -> Limits:
 async def running(
     folder: Path, *documents: Document, nudge: asyncio.Event | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings; without one
-    words alone rank searches, whatever is installed.
+    """A gateway on free ports that serves `documents` from `folder`/documents. Other keywords are settings. By default,
+    searches are ranked by words only, whatever is installed.
     """
 
     def taken(*names: str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Ask:
         return "\r\n".join([*lines, "", ""]).encode() + body
 
     def chunked_head(self, host: str) -> bytes:
-        """The head alone, of a request whose body comes in chunks."""
+        """Only the head of a request with a chunked body."""
         headers = {"host": host, "transfer-encoding": "chunked", **self.headers}
         lines = [f"{self.verb} {self.target} HTTP/{self.version}", *(f"{k}: {v}" for k, v in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode()
@@ -201,7 +201,7 @@ BOTH = "application/json, text/event-stream"
 
 
 def modern(method: str, params: Mapping[str, Any] | None = None, *, number: Any = 1, **meta: Any) -> Ask:
-    """A request of 2026-07-28 with all that belongs to it; `meta` is added to `_meta`."""
+    """A complete request of 2026-07-28. `meta` is added to `_meta`."""
     identity = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
     message = {
         "jsonrpc": "2.0",
@@ -297,7 +297,7 @@ class Wire:
 
     @classmethod
     async def connect(cls, gateway: Reachable, *, opened: socket.socket | None = None) -> Self:
-        """A connection to a gateway, by a socket that somebody opened, if it is given."""
+        """A connection to a gateway, by the given open socket, if any."""
         own = opened or socket.socket()
         own.setblocking(False)
         try:

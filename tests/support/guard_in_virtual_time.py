@@ -1,4 +1,4 @@
-"""A guard whose time a test moves, and callers that want past it."""
+"""A guard with a clock that the test advances, and callers that wait for admission."""
 
 from __future__ import annotations
 

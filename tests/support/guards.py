@@ -1,7 +1,6 @@
-"""Guards, each with the attack that it stops: what is taken out of which module, and the test that then has to fail.
-
-`hack/attacks` takes them out one at a time and runs the test; `tests/contract/test_threats.py` sees to it that every
-line still fits the code. A guard is replaced as text while its module is loaded: nothing on disk changes.
+"""Guards, each with the attack that it stops: the code to remove from a module, and the test that then has to fail.
+`hack/attacks` removes one at a time and runs the test; `tests/contract/test_threats.py` checks that every guard still
+matches the code. A guard is replaced as text while its module is loaded: nothing on disk changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Guards of grants that persons made, as they are stored, and of the accounts that they are. See `guards`."""
+"""Guards of stored grants of users, and of users' accounts at servers. See `guards`."""
 
 from __future__ import annotations
 

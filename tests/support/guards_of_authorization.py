@@ -65,7 +65,7 @@ AUTHORIZATION = (
         "303 == 200",
     ),
     Guard(
-        "consent in the name of a person, by a page elsewhere",
+        "consent in the name of a user, by a page elsewhere",
         f"{_PROTOCOL}.consent",
         (
             (

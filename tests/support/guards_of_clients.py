@@ -1,4 +1,4 @@
-"""Guards that keep clients from being, seeing and doing what is not theirs: see `guards`."""
+"""Guards that keep clients from acting as others, and from seeing and doing what they may not: see `guards`."""
 
 from __future__ import annotations
 

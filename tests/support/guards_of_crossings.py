@@ -1,4 +1,4 @@
-"""Guards that hold a boundary alone, each against hundreds of tries: see `guards`."""
+"""Guards that are the only protection of a boundary, each tested with hundreds of attempts: see `guards`."""
 
 from __future__ import annotations
 

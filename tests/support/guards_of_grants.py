@@ -182,7 +182,7 @@ GRANTS = (
         "'of this person' in ''",
     ),
     Guard(
-        "persons who leave no room for the keys of the gateway's tokens",
+        "users who leave no room for the keys of the gateway's tokens",
         "fairlead_gateway.grants.secret_room",
         (("    if total > PERSONS_BYTES and", "    if total > MAX_BYTES and"),),
         "tests/unit/gateway/grants/test_secret_room.py::test_persons_leave_the_gateway_room_for_its_keys",

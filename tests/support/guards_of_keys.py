@@ -1,4 +1,4 @@
-"""Guards of the keys that persons enter for servers: whose a key is, where it goes, and where it is never told. See
+"""Guards of the keys that users enter for servers: whose a key is, where it goes, and where it is never told. See
 `guards`.
 """
 

@@ -1,4 +1,4 @@
-"""Guards that keep servers, and tenants who declare them, from what is not theirs: see `guards`."""
+"""Guards that keep servers, and tenants who declare them, from data and rights of others: see `guards`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work for a `ProcessSlot`: names its process in a folder, and then does what it was asked to."""
+"""Work for a `ProcessSlot`: writes its process id to a folder, and then does the requested work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON schemas of every kind that an API server knows, as kubeconform reads them: out of its own OpenAPI document."""
+"""JSON schemas, in kubeconform's layout, of all kinds of an API server, derived from its OpenAPI document."""
 
 from __future__ import annotations
 

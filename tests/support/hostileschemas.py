@@ -1,4 +1,4 @@
-"""Hypothesis strategies of definitions that no careful server writes, by kind: each kind is a fault that was seen.
+"""Hypothesis strategies of malformed definitions, by kind: each kind is a fault that real servers had.
 
 Unlike the schemas of `formatschemas`, these need not be JSON Schema at all: any keyword may have any value of JSON.
 """

@@ -1,4 +1,4 @@
-"""An OpenID provider as far as a resource server sees one: a discovery document, keys that rotate, tokens.
+"""The parts of an OpenID provider that a resource server needs: a discovery document, rotating keys, tokens.
 
 async with issuing() as issuer:
     token = issuer.token(aud="https://tools.example.com", azp="npc")

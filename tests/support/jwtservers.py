@@ -1,10 +1,10 @@
-"""MCP servers of the official SDKs that take the tokens of one authorization server only, and tell who called.
+"""MCP servers of the official SDKs that accept only the tokens of one authorization server, and return the caller.
 
     async with python_server(provider.issuer, provider.jwks_url) as server:
         ... server.url, server.seen ...
 
-Both publish RFC 9728 metadata and challenge who comes without a token. The Python SDK binds each session to the user
-who opened it. Their tool is `whoami`.
+Both publish RFC 9728 metadata and answer requests without a token with a challenge. The Python SDK binds each session
+to the user who opened it. Their tool is `whoami`.
 """
 
 from __future__ import annotations

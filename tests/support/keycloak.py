@@ -1,4 +1,5 @@
-"""Keycloak's distribution of Maven Central, with its standard token exchange. Large, and slow to start: for the night.
+"""Keycloak's distribution of Maven Central, with its standard token exchange. It is large and slow to start, so only
+nightly tests use it.
 
     async with keycloak(folder, gateway=AUDIENCE) as provider:
         token = await provider.sign_in("alice")

@@ -1,4 +1,4 @@
-"""Servers that each person calls with a key of their own: over HTTP, and as a process that has it in its environment.
+"""Servers that each user calls with a personal key: over HTTP, and as a process with the key in its environment.
 
 async with key_server({"alice-key": "alice"}) as server:
     keyed = key_catalog(server.url)          # header X-Api-Key
@@ -79,7 +79,7 @@ def key_settings(key: Mapping[str, Any] | None = None, **more: Any) -> OAuthSett
 
 
 def key_catalog(url: str, name: str = "keyed", key: Mapping[str, Any] | None = None, **more: Any) -> Catalog:
-    """A server that is called with a key of each person in the header X-Api-Key."""
+    """A server that is called with a key of each user in the header X-Api-Key."""
     oauth = {name: more.pop(name) for name in ("first_grant", "listing_interval_s") if name in more}
     return catalog(name, url, ["whoami"], oauth=key_settings(key, **oauth), version=MODERN, **more)
 

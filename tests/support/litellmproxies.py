@@ -1,5 +1,5 @@
-"""LiteLLM's proxy, really installed, in front of MCP servers (whose tools are `SERVER-TOOL`) and of models; and a
-stand-in for it in front of MCP servers.
+"""A real LiteLLM proxy for MCP servers (whose tools are `SERVER-TOOL`) and for models, and a fake proxy for MCP
+servers.
 
     async with stand_in(behind) as proxy: ...        # always there
     async with litellm_proxy(behind, tmp_path) as proxy: ...   # where `PROGRAM` is not None

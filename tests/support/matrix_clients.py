@@ -1,6 +1,5 @@
-"""Every kind of client that calls through a gateway, each with one way to ask and to tell what it got.
-
-`KINDS` has them by name. What a client got is told in one form for all of them: see `Answered`.
+"""Every kind of client that calls through a gateway, with a common interface. `KINDS` has them by name. `Answered` is
+the common form of what a client receives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""MCP servers for the test of every feature with every kind of client: one tool for each feature, told apart by path.
+"""MCP servers for the test of every feature with every kind of client: one tool for each feature, distinguished by
+path.
 
-Each kind of client has catalogs of its own for each kind of server, so that no cell of the table leaves anything to
-another: no kept result, no open breaker, no spent limit.
+Each kind of client has catalogs of its own for each kind of server, so that no cell of the table affects another by a
+cached result, an open breaker or a used-up limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An npm registry on an address that pods can reach: hands on what the registry of this machine's npm has.
+"""An npm registry at an address that pods can reach, which forwards requests to the registry of this machine's npm.
 
 with npm_mirror(address) as url: ...
 """

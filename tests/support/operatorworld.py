@@ -1,4 +1,4 @@
-"""An operator in this process against a real API server, and what a test looks at around it.
+"""An operator in this process with a real API server, and helpers that read and change its objects.
 
 No pod runs there: the test is the kubelet (`pods_are`), and the host names of servers lead to ports of this machine
 (`Hosts`). Waits are bounded looks at the API server, which is another process.

@@ -1,4 +1,4 @@
-"""Faults that `openapi-core` finds in requests and that are its own: each is one rule that it knows less of.
+"""False findings of `openapi-core` about requests, each with the rule that it does not implement completely.
 
 | limit | reason |
 |---|---|

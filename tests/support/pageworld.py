@@ -1,4 +1,4 @@
-"""Servers of each revision that want a page to be opened, and clients of each that are asked to.
+"""Servers of each revision that ask clients to open a page, and clients of each revision.
 
 async with page_world(tmp_path) as world:
     outcome = await world.call(client, server, way, method)
@@ -109,10 +109,8 @@ def assert_valid(revision: str, definition: str, message: object) -> None:
 
 
 class PageServer:
-    """A server of one revision, all of whose targets want a page to be opened first.
-
-    `opened` says whether a person has done it, `late` how many calls still ask afterwards, until the person is through.
-    `odd` are members of its elicitations.
+    """A server of one revision that asks to open a page before it answers any request. `opened`: whether a user has
+    opened the page. `late`: number of calls that still ask afterwards. `odd`: members of its elicitations.
     """
 
     def __init__(self, revision: str) -> None:

@@ -1,4 +1,4 @@
-"""Askers, random policies and catalogs, and a naive oracle of the merge table that shares no code with the real one.
+"""Callers, random policies and catalogs, and a naive oracle of the merge table that shares no code with the real one.
 
 The oracle goes by the sentences of the table, one tool at a time, with a matcher of its own.
 """

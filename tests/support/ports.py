@@ -1,4 +1,4 @@
-"""Ports of programs that have to be told theirs: a server that a test starts, stops and starts again.
+"""Ports for programs that need a fixed port, such as a server that a test starts, stops and starts again.
 
 A port that was given out stays claimed until the process that asked for it ends, or has asked for a thousand others:
 its program may not listen yet, or be down for a while. Claims are locks of single bytes of one file, so that they hold

@@ -1,4 +1,4 @@
-"""An MCP server that takes the tokens of a `TokenEndpoint` alone, and binds its sessions to the tokens' users.
+"""An MCP server that accepts only the tokens of a `TokenEndpoint`, and binds its sessions to the tokens' users.
 
 async with token_endpoint() as provider, protected_server(provider) as (protected, server):
     ...                          # a hand-written server of either era, whose answers are the token's user

@@ -1,6 +1,5 @@
-"""An HTTP/1.1 server whose every byte a test decides: what `toolservers` builds its hand-written servers on.
-
-A handler gets each request and a `Reply` to answer through; it may answer twice, by halves, or not at all.
+"""An HTTP/1.1 server whose every byte a test decides; the base of the hand-written servers in `toolservers`. A handler
+gets each request and a `Reply`; it may answer twice, partially, or not at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results of tools that are off: each member of a result and of each of its blocks, left out or of another type.
+"""Malformed results of tools: each member of a result and of its blocks is left out or has another type.
 
 for given in CORPUS:          # results, as JSON values
     assert refusals(made, "2025-11-25") == []     # by the specification's own schema

@@ -1,6 +1,5 @@
-"""Hypothesis strategies out of the schemas that users' YAML is checked with: of the chart's values and of the CRDs.
-
-As much of JSON Schema as these use; what they do not say, such as rules in CEL, the drawn value may break.
+"""Hypothesis strategies for the schemas that check users' YAML: those of the chart's values and of the CRDs. They
+support the keywords of these schemas. Values may violate other rules, such as CEL rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Servers that answer a call of their tool `give` with what its arguments say, over each transport.
+"""Servers whose tool `give` returns the result in its arguments, over each transport.
 
     async with serving("sse", LEGACY) as reached:       # TRANSPORTS; an endpoint for a catalog
         await ask(gateway, calling("odd__give", {"result": {"content": None}}))

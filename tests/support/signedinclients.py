@@ -1,4 +1,4 @@
-"""Clients of others that sign a person in by themselves, given the URL of an MCP endpoint alone.
+"""Third-party clients that sign in a user by themselves, given only the URL of an MCP endpoint.
 
 client = SdkClient(f"{world.base}/mcp", LOGIN)      # the Python SDK
 names = await client.tools()

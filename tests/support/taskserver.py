@@ -1,4 +1,4 @@
-"""A modern server whose tools become tasks (SEP-2663), in this loop; what becomes of them the test decides.
+"""A modern server whose tools become tasks (SEP-2663), in this event loop. The test decides how tasks end.
 
 Its ids are easy to guess and it asks nobody who they are, as servers behind one credential do: whose a task is the
 gateway alone can know. A question stands under a key that has the task's id in it.

@@ -15,7 +15,7 @@ documentation and never compared with Entra itself.
 
 Keys, metadata, `away`, `token()` and `claims()` are those of `issuers.LocalIssuer`. What a test may bend:
 
-- `clients` (name to `Client`), `scopes`, `resources`, `audiences`, `strangers` (persons without a grant);
+- `clients` (name to `Client`), `scopes`, `resources`, `audiences`, `strangers` (users without a grant);
 - `lifetime` of tokens, `offset` of the provider's clock, `connector` (a parameter that Dex demands);
 - `hold` a person's grants until an event is set; `answer` replaces or alters the next answers;
 - `metadata` members in place of those published.
@@ -125,7 +125,7 @@ class TokenEndpoint(LocalIssuer):
         """Resources that tokens may be for; empty: any."""
         self.audiences: set[str] = {"tools"}
         self.strangers: set[str] = set()
-        """Persons to whom it gives no token: without consent at Entra, elsewhere refused as `access_denied`."""
+        """Users to whom it gives no token: without consent at Entra, elsewhere refused as `access_denied`."""
         self.subject_audience = HERE
         """Audience that a subject token must have: the gateway."""
         self.assertion_audiences: tuple[str, ...] = ()
@@ -334,7 +334,7 @@ class TokenEndpoint(LocalIssuer):
         self._jtis.add(claims["jti"])
         return str(name)
 
-    # Persons
+    # Users
 
     def _exchange(self, parameters: dict[str, str]) -> tuple[str, float]:
         """Person of a subject token and its end (RFC 8693 section 2.1)."""

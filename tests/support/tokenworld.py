@@ -64,7 +64,7 @@ async def world(
     options: dict[str, Any] | None = None,
     **members: Any,
 ) -> AsyncIterator[TokenWorld]:
-    """`members` are those of the settings, `options` those of the surroundings."""
+    """`members`: members of the settings. `options`: members of the TokenAccess."""
     clock, monotonic = HandClock(time.time()), HandClock(time.monotonic())
     async with token_endpoint(entra=entra) as provider:
         if client is not None:

@@ -14,9 +14,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3
 """One of that many is held out."""
 SETS = ("looked at", "held out", "hard", "ordinary", "ordinary, aside", "unseen")
-"""Sets of utterances: those that phrases were tuned by, and those kept aside meanwhile; those written afterwards to
-defeat them, by which they have been tuned since; those that somebody else wrote, half of it tuned by and half kept
-aside; and those of a third person who knew none of it, by which they are never tuned."""
+"""Sets of utterances: those by which phrases were tuned, and those held out from tuning; later ones that should defeat
+the phrases, which were then tuned by them; those of a second author, half of them held out; and those of a third person
+who did not know the phrases, by which they are never tuned."""
 
 
 @dataclass(frozen=True)

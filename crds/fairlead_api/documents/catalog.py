@@ -60,7 +60,7 @@ class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transpor
     """Host name; one that stands for several pods resolves to one address per pod."""
     port: int
     program: str = ""
-    """Name of a program whose processes have the keys of persons in their environment. Each connection then sends a
+    """Name of a program whose processes have the keys of users in their environment. Each connection then sends a
     second line: `program_digest` and a person's key, or nothing. Empty: it sends none.
     """
     program_digest: str = ""

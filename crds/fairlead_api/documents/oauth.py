@@ -69,7 +69,7 @@ grant.
 
 
 class UserKeySettings(DocumentStruct, kw_only=True, frozen=True):
-    """Key that each person enters for a server, and where it goes: exactly one of `header` and `env` is set."""
+    """Key that each user enters for a server, and where it goes: exactly one of `header` and `env` is set."""
 
     header: str = ""
     """Header of requests that has the key."""

@@ -240,7 +240,7 @@ VERIFIED: Final = {
     Cause.LISTS_NEED_CREDENTIAL: CauseExplanation(
         "False",
         "The server refuses to list its tools without a credential. Calls are sent with the token of the person who "
-        "calls (spec.auth.tokenExchange or userConsent), and for lists there is no person.",
+        "calls (spec.auth.tokenExchange or userConsent), and for lists there is no user.",
         "Give Fairlead a credential for lists: spec.discovery.auth, with clientCredentials, bearer, header or, for "
         "userConsent, firstGrant.",
     ),

@@ -92,7 +92,7 @@ class PolicySubject(Model):
         ),
         ValidationRule(
             cel="!has(self.__namespace__) || self.kind == 'ServiceAccount'",
-            message="subjects: namespace goes with kind ServiceAccount only",
+            message="subjects: namespace may be set only with kind ServiceAccount",
             holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",
             path=".namespace",
         ),
@@ -104,7 +104,7 @@ class PolicySubject(Model):
         ),
         ValidationRule(
             cel="!has(self.issuer) || self.kind in ['Agent', 'Group', 'Claim']",
-            message="subjects: issuer goes with kind Agent, Group or Claim only",
+            message="subjects: issuer may be set only with kind Agent, Group or Claim",
             holds=lambda subject: subject.issuer is None or subject.kind in ("Agent", "Group", "Claim"),
             path=".issuer",
         ),
@@ -163,13 +163,14 @@ class PolicyRule(Model):
         ),
         ValidationRule(
             cel="!has(self.arguments) || self.action == 'Allow'",
-            message="rules: arguments go with action Allow only: a tool is listed before its arguments are known",
+            message="rules: arguments may be set only with action Allow: a tool is listed before its arguments are "
+            "known",
             holds=lambda rule: rule.arguments is None or rule.action == "Allow",
             path=".arguments",
         ),
         ValidationRule(
             cel="!has(self.minTier) || self.action == 'Allow'",
-            message="rules: minTier goes with action Allow only: a tool that is denied is in no tier",
+            message="rules: minTier may be set only with action Allow: a denied tool is in no tier",
             holds=lambda rule: rule.min_tier is None or rule.action == "Allow",
             path=".minTier",
         ),

@@ -27,7 +27,7 @@ class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[dict[str, Any], ...] = ()
     """Public keys for `private_key_jwt` (RFC 7517)."""
     digest: str
-    """Digest of redirect URIs, authentication and keys: persons are asked again when it changes."""
+    """Digest of redirect URIs, authentication and keys: users are asked again when it changes."""
     is_named: bool = False
     """Whether the settings name the client, or the host of its document; else anybody may be behind it."""
     expires_at: float = 0.0

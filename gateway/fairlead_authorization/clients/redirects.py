@@ -88,7 +88,7 @@ def is_loopback_redirect(uri: str) -> bool:
 
 
 def redirect_host(uri: str) -> str:
-    """Where a redirect URI leads, for persons and for `redirectHosts`: `HOST` or `HOST:PORT`, `localhost` for all
+    """Where a redirect URI leads, for users and for `redirectHosts`: `HOST` or `HOST:PORT`, `localhost` for all
     loopback addresses, `SCHEME://HOST` or `SCHEME:` for a client's own scheme. Empty for an unusable URI.
     """
     if redirect_problem(uri):

@@ -94,8 +94,8 @@ class AuthorizationEndpoint:
         client = await find_client(self._parts, client_id)
         if not matches(redirect_uri, client.redirect_uris):
             raise PageProblem(
-                "The program wants the answer at an address (redirect_uri) that it has not registered, or names none. "
-                "Nothing was sent there."
+                "The program asked for the answer at an address (redirect_uri) that it has not registered, or gave no "
+                "address. Nothing was sent."
             )
         return _Target(client, redirect_uri, "" if "state" in parameters.repeated else values.get("state", ""))
 

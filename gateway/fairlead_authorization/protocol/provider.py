@@ -1,4 +1,4 @@
-"""Sign-in of persons at an OpenID provider, whose client the gateway is, and the renewal of what the provider says.
+"""Sign-in of users at an OpenID provider, whose client the gateway is, and the renewal of what the provider says.
 
 The claims that count are those of the token with which a direct login would come: the access token where the gateway
 accepts it, else the ID token.
@@ -106,7 +106,7 @@ class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """Name for persons: the host."""
+        """Name for users: the host."""
         return urlsplit(self.issuer.issuer).netloc
 
     def __repr__(self) -> str:

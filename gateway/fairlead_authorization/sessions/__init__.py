@@ -1,1 +1,1 @@
-"""Sign-ins of persons by clients: codes, refresh tokens, consents, and the keys that sign access tokens."""
+"""Sign-ins of users by clients: codes, refresh tokens, consents, and the keys that sign access tokens."""

@@ -1,4 +1,4 @@
-"""Consents of persons to clients: which records they are, and what they cover. Pure module.
+"""Consents of users to clients: which records they are, and what they cover. Pure module.
 
 A consent is for one client as it was then, the host to which it redirects, some scopes, and a resource with what is
 below that.
@@ -73,7 +73,7 @@ def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]], new: StoredGrant) 
 
 
 def _redirect_host(session: ClientSession) -> str:
-    """Host of a session's redirect URI; the URI itself where it has none that persons could tell from others."""
+    """Host of a session's redirect URI; the URI itself where it has none that users could tell from others."""
     return redirect_host(session.access.redirect_uri) or session.access.redirect_uri
 
 

@@ -1,4 +1,4 @@
-"""Sessions in the store of grants, as persons and administrators see and end them."""
+"""Sessions in the store of grants, as users and administrators see and end them."""
 
 from __future__ import annotations
 

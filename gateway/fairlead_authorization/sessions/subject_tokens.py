@@ -1,4 +1,4 @@
-"""Tokens of the provider for the persons of sessions, which are exchanged for tokens of servers (RFC 8693).
+"""Tokens of the provider for the users of sessions, which are exchanged for tokens of servers (RFC 8693).
 
 A token of this gateway is for the gateway alone, so its caller goes to other authorization servers by the provider's
 token. That is got by the session's refresh token when a call needs it, and is never stored.

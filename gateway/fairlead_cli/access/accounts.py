@@ -14,9 +14,7 @@ from fairlead_cli.output import Output
 
 @expand_groups
 def accounts(
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="Accounts of all persons; for administrators.")
-    ] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Accounts of all users; for administrators.")] = False,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:

@@ -27,13 +27,13 @@ def login(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Sign in at a server that wants each person to do so, and wait until that is done.
+    """Sign in at a server that wants each user to do so, and wait until that is done.
 
     The page is the gateway's own: it says where you are sent. The browser has to run on the gateway's machine; at a
     gateway with authentication, it has to be signed in to the console as the owner of the credential. Without a
     terminal, the page is printed. The link is good for ten minutes. The exit code is 1 if nobody signed in.
 
-    At a server for which each person enters a key, the command asks for it and does not show it. With --key-env or
+    At a server for which each user enters a key, the command asks for it and does not show it. With --key-env or
     --key-stdin it replaces a stored key.
 
     Examples:

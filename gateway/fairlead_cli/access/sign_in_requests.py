@@ -15,7 +15,7 @@ PATH: Final = "/v1/sign-ins"
 
 
 def run_sign_ins(destination: Destination, output: Output, *, everybody: bool) -> None:
-    """Print the clients that the caller has signed in, or those of all persons. Raises Failure."""
+    """Print the clients that the caller has signed in, or those of all users. Raises Failure."""
     sign_ins = _sign_ins(ManagementClient.of(destination), everybody=everybody)
     if output is Output.json:
         print_json(sign_ins)
@@ -64,7 +64,7 @@ def run_sign_out(
 
 
 def _nobody(person: str) -> str:
-    return f"no client of {printable(person)} is signed in: `fairlead sign-ins --everybody` lists persons and clients"
+    return f"no client of {printable(person)} is signed in: `fairlead sign-ins --everybody` lists users and clients"
 
 
 def _sign_ins(client: ManagementClient, *, everybody: bool) -> list[Any]:

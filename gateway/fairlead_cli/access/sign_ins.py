@@ -13,9 +13,7 @@ from fairlead_cli.output import Output
 
 @expand_groups
 def sign_ins(
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="Sign-ins of all persons; for administrators.")
-    ] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Sign-ins of all users; for administrators.")] = False,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
@@ -42,7 +40,7 @@ def sign_out(
         bool, typer.Option("--accounts", help="Without CLIENT: end the accounts at servers too.")
     ] = False,
     person: Annotated[
-        str | None, typer.Option("--person", metavar="PERSON", help="Sign-ins of another person; for administrators.")
+        str | None, typer.Option("--person", metavar="PERSON", help="Sign-ins of another user; for administrators.")
     ] = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,

@@ -34,16 +34,14 @@ def credential_lines(compiled: CompiledDocument) -> Iterator[str]:
 def _field(name: str, scheme: SecurityScheme) -> str:
     """The scheme, and the field of `spec` that gives its credential."""
     if scheme.type == "apiKey" and scheme.location == "header":
-        return f"API key in the header {scheme.name}: auth.header, or auth.userKey for each person's own"
+        return f"API key in the header {scheme.name}: auth.header, or auth.userKey for each user's own"
     if scheme.type == "apiKey":
         return f"API key in the {scheme.location} {scheme.name}: openapi.credentials.{name}.{scheme.location}"
     if scheme.type == "http" and scheme.scheme == "bearer":
-        return (
-            "bearer token: auth.bearer, or auth.userKey, auth.tokenExchange or auth.userConsent for each person's own"
-        )
+        return "bearer token: auth.bearer, or auth.userKey, auth.tokenExchange or auth.userConsent for each user's own"
     if scheme.type == "http":
         value = f'the value begins with "{scheme.scheme.capitalize()} "'
         return f"HTTP {scheme.scheme}: auth.header with name: Authorization; {value}"
     if scheme.type in _GRANTS:
-        return "OAuth token: auth.userConsent or auth.tokenExchange for each person's own, or auth.clientCredentials"
+        return "OAuth token: auth.userConsent or auth.tokenExchange for each user's own, or auth.clientCredentials"
     return f"{scheme.type}: no field gives it"

@@ -112,7 +112,7 @@ class Board:
         self._wanted: frozenset[ServerKey] | None = None
         """Servers at which the terminal's user has to sign in; None while that is unknown."""
         self._no_person = ""
-        """Condition under which persons could sign in; empty if the terminal's user can."""
+        """Condition under which users could sign in; empty if the terminal's user can."""
         self._own: ServerKey | None = None
         """Key of the server of the gateway's custom tools; None without such tools."""
         self._own_problems: tuple[ManifestProblem, ...] = ()
@@ -218,7 +218,7 @@ class Board:
             self._on_change()
 
     def _for_user(self, row: Row) -> Row:
-        """A row as the terminal's user sees it: the operator knows nothing about grants of persons."""
+        """A row as the terminal's user sees it: the operator knows nothing about grants of users."""
         if row.state == "sign-in" and self._no_person:
             return replace(row, message=self._no_person)
         if self._wanted is None or self._no_person:

@@ -2,7 +2,7 @@
 
 Without `--state-dir`, documents and credentials are in a temporary folder that is deleted when the command ends; if it
 was killed, the next start deletes the folder. Installed packages stay in the user's cache, if that is writable, and
-grants of persons in the user's state folder.
+grants of users in the user's state folder.
 """
 
 from __future__ import annotations

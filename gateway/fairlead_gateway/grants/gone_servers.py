@@ -70,4 +70,4 @@ class GoneServers:
         for key, _ in await self._store.everything({str(server)}):
             ended += await self._store.delete(key)
         if ended:
-            log.info("The server %s was removed: %d grants of persons were deleted", server, ended)
+            log.info("The server %s was removed: %d grants of users were deleted", server, ended)

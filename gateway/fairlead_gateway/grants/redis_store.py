@@ -227,13 +227,13 @@ class RedisGrantStore(NoticingGrantStore):
             settings: dict[str, str] = await self._request(self._settings)
             if not persistence.get("aof_enabled") and settings.get("save") == "":
                 log.warning(
-                    "Redis at %s writes nothing to disk, so that its restart loses the grants of all persons: set "
+                    "Redis at %s writes nothing to disk, so that its restart loses the grants of all users: set "
                     "appendonly yes, or save",
                     self._where,
                 )
             if settings.get("maxmemory-policy", "").startswith("allkeys"):
                 log.warning(
-                    "Redis at %s evicts keys without an expiry (maxmemory-policy %s), and with them grants of persons: "
+                    "Redis at %s evicts keys without an expiry (maxmemory-policy %s), and with them grants of users: "
                     "set noeviction, or volatile-lru",
                     self._where,
                     settings["maxmemory-policy"],

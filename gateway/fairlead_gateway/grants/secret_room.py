@@ -1,4 +1,4 @@
-"""Room in a Secret that holds grants of many persons: decides whether one more record has its place. Pure module.
+"""Room in a Secret that holds grants of many users: decides whether one more record has its place. Pure module.
 
 A person fills at most a part of a Secret, so that others can still sign in, and the gateway's own records, such as the
 keys of its tokens, have a part that no person can fill.
@@ -19,7 +19,7 @@ RESERVE_BYTES: Final = 16_000
 OWN_BYTES: Final = 100_000
 """Part of it for records of no person, which they cannot exceed."""
 PERSONS_BYTES: Final = MAX_BYTES - OWN_BYTES
-"""Part of it for all persons."""
+"""Part of it for all users."""
 PERSON_BYTES: Final = 240_000
 """Part of it for one person: 80 accounts of 3 kB."""
 

@@ -1,8 +1,8 @@
 """Store of grants in up to 16 Secrets of the release, which the chart creates empty and all replicas watch.
 
-A person's grants are members of one Secret, which is read before each use and changed by its resourceVersion. Changes
-that a replica wants meanwhile are made by its next request together, so that replicas meet each other and no replica
-meets itself. The gateway may neither create nor list Secrets, so a Role names them.
+A person's grants are members of one Secret, which is read before each use and changed by its resourceVersion. A replica
+combines the changes that arrive during a request into its next request, so that only requests of different replicas can
+conflict. The gateway may neither create nor list Secrets, so a Role names them.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class _SeenSecret:
 
     def replace(self, objects: Sequence[Secret], version: str) -> None:
         if not objects:
-            log.error("The Secret %s is missing, and with it grants of persons: install the chart's Secrets", self.name)
+            log.error("The Secret %s is missing, and with it grants of users: install the chart's Secrets", self.name)
         self._take(objects[0].data if objects else {})
 
     def update(self, item: Secret) -> None:

@@ -1,4 +1,4 @@
-"""Settings of the grants that persons made for servers."""
+"""Settings of the grants that users made for servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_api.setting_types import ObjectName
 
 
 class GrantSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("grants_")):
-    """Grants that persons made for servers with `auth: userConsent` or `auth: userKey`."""
+    """Grants that users made for servers with `auth: userConsent` or `auth: userKey`."""
 
     store: Literal["none", "redis", "secrets"] = field(default="none", name="grants")
     """Store of grants that all replicas share: `redis` for the Redis of `redis`, which must be persistent, or `secrets`

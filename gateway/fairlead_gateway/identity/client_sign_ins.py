@@ -1,4 +1,4 @@
-"""Sign-ins of clients at the gateway as the authorization server, as persons and administrators see and end them.
+"""Sign-ins of clients at the gateway as the authorization server, as users and administrators see and end them.
 Declarations only.
 """
 
@@ -46,7 +46,7 @@ class ClientSignIns(Protocol):
         ...
 
     async def everybodys(self) -> Sequence[ClientSignIn]:
-        """Sign-ins of all persons, sorted by person, then the last one used first."""
+        """Sign-ins of all users, sorted by person, then the last one used first."""
         ...
 
     async def end(self, person: bytes, sign_in: str) -> ClientSignIn | None:

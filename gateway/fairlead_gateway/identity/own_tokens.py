@@ -101,7 +101,7 @@ class OwnKeys(Protocol):
 
 class OwnTokens:
     """`Authenticator` of the gateway's own tokens. `address` is the URL of the gateway, which is their issuer,
-    `issuers` the providers of the persons, `now` the time in seconds since the epoch. `issuer_names` are all issuers
+    `issuers` the providers of the users, `now` the time in seconds since the epoch. `issuer_names` are all issuers
     that policies may name.
     """
 
@@ -225,7 +225,7 @@ class OwnTokens:
             return ENDED
         issuer = self._issuers.get(str(person.get("iss")))
         if issuer is None:
-            return invalid("the gateway does not accept persons of this provider any more")
+            return invalid("the gateway does not accept users of this provider any more")
         if not isinstance(person.get("sub"), str) or not person["sub"]:
             return NOBODY
         scopes = frozenset(words_of(claims.get("scope")))

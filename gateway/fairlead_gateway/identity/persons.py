@@ -1,8 +1,8 @@
-"""Decides which callers are persons, who can sign in at servers in a browser. Pure module.
+"""Decides which callers are users, who can sign in at servers in a browser. Pure module.
 
 A gateway without authentication has one person, `local`, the owner of the machine, and only if it serves its own
 machine alone (`LOCAL`, `peer_owner`).
-Otherwise it has no persons: anybody could use the grant of somebody else.
+Otherwise it has no users: anybody could use the grant of somebody else.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final
 from fairlead_gateway.core.identity import JWT_PREFIX, LOCAL, Identity
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
 
-_WANTS: Final = "this server wants each person to sign in, but"
+_WANTS: Final = "this server wants each user to sign in, but"
 _NOBODY: Final = (
     f"{_WANTS} the gateway cannot tell who calls: call it with a token of its identity provider or an API key; a "
     "gateway without authentication has to listen on 127.0.0.1 alone, and then knows only programs of the user that "
     "runs it, and nobody whose request a proxy forwards"
 )
 _WORKLOAD: Final = (
-    f"{_WANTS} the caller is a Kubernetes ServiceAccount, which has no browser: call the gateway as a person, or give "
+    f"{_WANTS} the caller is a Kubernetes ServiceAccount, which has no browser: call the gateway as a user, or give "
     "the server a credential of its own"
 )
 
 
 def person_of(identity: Identity) -> bytes:
-    """Key of a person (`GrantKey.person`); empty if the caller is not a person."""
+    """Key of a person (`GrantKey.person`); empty if the caller is not a user."""
     return b"" if identity.kind == "serviceAccount" else identity.person
 
 

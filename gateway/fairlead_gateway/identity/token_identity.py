@@ -1,6 +1,6 @@
 """Identity of the person or ServiceAccount that a token's claims describe. Pure module.
 
-Tokens of an issuer and the gateway's own tokens for its persons give the same identity.
+Tokens of an issuer and the gateway's own tokens for its users give the same identity.
 """
 
 from __future__ import annotations

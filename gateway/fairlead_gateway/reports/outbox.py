@@ -35,7 +35,7 @@ DOUBT_SECONDS: Final = 1.0
 LISTINGS_BYTES: Final = 8 << 20
 """Maximum bytes of the lists in one report, and so of each list. The rest follows in the next report."""
 _TOO_LARGE: Final = (
-    "the server lists {size:.1f} MiB with the grant of a person, and at most {limit} MiB are taken: offer fewer or "
+    "the server lists {size:.1f} MiB with the grant of a user, and at most {limit} MiB are taken: offer fewer or "
     "smaller definitions"
 )
 LOOK_SECONDS: Final = 0.05

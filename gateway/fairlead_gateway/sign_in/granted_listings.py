@@ -106,7 +106,7 @@ class GrantedListings:
 
     def start(self) -> None:
         """Begin to read lists. Must be called in the event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="lists with grants of persons")
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="lists with grants of users")
 
     def signed_in(self, server: ServerKey, person: bytes) -> None:
         """Read the lists of a server now, with the grant that a user just made."""
@@ -131,7 +131,7 @@ class GrantedListings:
             try:
                 await self._read_due()
             except Exception:
-                log.exception("Reading lists with grants of persons failed")
+                log.exception("Reading lists with grants of users failed")
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._awake.wait()
@@ -222,7 +222,7 @@ class GrantedListings:
             except (McpError, TimeoutError) as error:
                 cause = error.cause if isinstance(error, GrantFailed) else type(error).__name__
                 why = str(error) or f"it took over {LISTING_SECONDS:g} s"
-                log.warning("The server %s could not be listed with the grant of a person: %s", key, why)
+                log.warning("The server %s could not be listed with the grant of a user: %s", key, why)
                 if not _concerns_person(error):
                     pause = self._pauses.setdefault(key, Backoff(random.random, base=RETRY_SECONDS, cap=IDLE_SECONDS))
                     self._due[key] = self._clock() + pause.after(0.0)

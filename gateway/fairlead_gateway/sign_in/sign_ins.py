@@ -41,15 +41,15 @@ ASK_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to read a store that is unavailable."""
 _NO_ADDRESS: Final = (
-    "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
+    "this server wants each user to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
 )
 _NO_STORE: Final = (
-    "this server wants each person to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
+    "this server wants each user to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
     "grants.store) or, on one machine, FAIRLEAD_GRANTS_DIRECTORY"
 )
 _NO_CONSOLE: Final = (
-    "this server wants each person to sign in, which needs the gateway's console, and that is off: set "
+    "this server wants each user to sign in, which needs the gateway's console, and that is off: set "
     "FAIRLEAD_CONSOLE=true"
 )
 _REMOVED: Final = "the server was removed, or no longer asks users to sign in"
@@ -278,7 +278,7 @@ class SignIns(SignInLinks, SignInWait):
     async def _keep_key(self, server: ServerKey, person: bytes, holder: str, key: str) -> None:
         flow, store = self._consent(server).flow, self._services.store
         if not isinstance(flow, KeyEntry):
-            raise GrantFailed(f"persons sign in at the server {server}, and enter no key for it", cause=CONFIGURATION)
+            raise GrantFailed(f"users sign in at the server {server}, and enter no key for it", cause=CONFIGURATION)
         if store is None:
             raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
         grant = flow.grant_of(key, holder)
@@ -376,7 +376,7 @@ class SignIns(SignInLinks, SignInWait):
         """The consent flow of a server. Raises GrantFailed for a server without one."""
         flow = self._consent(server).flow
         if not isinstance(flow, ConsentFlow):
-            raise GrantFailed(f"the server {server} wants a key of each person, and no sign-in", cause=CONFIGURATION)
+            raise GrantFailed(f"the server {server} wants a key of each user, and no sign-in", cause=CONFIGURATION)
         return flow
 
     def _consent(self, server: ServerKey) -> ServerConsent:

@@ -33,7 +33,7 @@ from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
 MAX_PERSONS: Final = 8_192
-"""Limit on the persons whose newest subject token is known."""
+"""Limit on the users whose newest subject token is known."""
 GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 """Caller in audit entries about the gateway's own tokens."""
 ObserveOutcome: TypeAlias = Callable[[Identity, GrantFailed | None, float], None]
@@ -59,7 +59,7 @@ async def _no_session(identity: Identity, token_type: str) -> SubjectToken:
 class ServerCredentials(CallCredentials):
     """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
     deadlines. `allowed` has the issuers and token URLs that callers' tokens may be sent to, besides their own issuer.
-    `links` is for servers at which persons sign in. `session_subject` has the tokens of callers with a token of this
+    `links` is for servers at which users sign in. `session_subject` has the tokens of callers with a token of this
     gateway.
     """
 

@@ -273,7 +273,7 @@ class ServerSessions:
         """Keep within the limit before a session is opened for a user. Raises PoolFull."""
         if len(self.open) + len(self._opening) >= self.most and not self._make_room(None):
             raise PoolFull(
-                f"{self.most} sessions of other persons with {self._pools.host} are in use (FAIRLEAD_UPSTREAM_SESSIONS)"
+                f"{self.most} sessions of other users with {self._pools.host} are in use (FAIRLEAD_UPSTREAM_SESSIONS)"
                 ": retry later"
             )
 

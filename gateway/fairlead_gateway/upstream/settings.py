@@ -17,7 +17,7 @@ class PerClientSettings(EnvironmentSettings, frozen=True, kw_only=True):
 
     most: Annotated[int, Meta(ge=1)] = field(default=100, name="upstream_sessions")
     """Limit on the sessions, or processes, of a server with `session: PerClient`. At most half of them may
-    run a task. Of a legacy server with `auth.tokenExchange`, on the sessions of persons and clients.
+    run a task. Of a legacy server with `auth.tokenExchange`, on the sessions of users and clients.
     """
     each: Annotated[int, Meta(ge=0)] = field(default=0, name="upstream_sessions_each")
     """Limit on the sessions of one agent, or of one address without a credential, that are in use by a call or a task;

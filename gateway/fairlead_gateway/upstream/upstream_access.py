@@ -48,8 +48,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks
-    """Links at which persons sign in at servers."""
+    """Links at which users sign in at servers."""
     session_subject: SessionSubject
     """Tokens of the provider for callers with a token of this gateway."""
     grants: GrantStore | None
-    """Grants that persons made for servers; None if none can be stored."""
+    """Grants that users made for servers; None if none can be stored."""

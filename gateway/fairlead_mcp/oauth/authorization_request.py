@@ -35,7 +35,7 @@ def s256(verifier: str) -> str:
 
 
 def require_authorization_endpoint(metadata: AuthorizationServerMetadata) -> None:
-    """Raise GrantFailed if persons cannot sign in safely at an authorization server.
+    """Raise GrantFailed if users cannot sign in safely at an authorization server.
 
     Its authorization endpoint may be at another host than the issuer: only a browser goes there.
     """

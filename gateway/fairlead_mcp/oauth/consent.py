@@ -1,4 +1,4 @@
-"""Consent of persons for one server, by the authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636).
+"""Consent of users for one server, by the authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636).
 
     flow = ConsentFlow(settings, credential, access, store)
     authorization = await flow.begin(redirect_uri, challenge=challenge)

@@ -1,4 +1,4 @@
-"""Clients of the grants that persons made for one server: that of the settings, or those that the gateway
+"""Clients of the grants that users made for one server: that of the settings, or those that the gateway
 registered.
 """
 

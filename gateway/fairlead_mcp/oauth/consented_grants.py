@@ -1,4 +1,4 @@
-"""Access tokens by the refresh tokens of persons who consented (RFC 6749 section 6), which a store keeps.
+"""Access tokens by the refresh tokens of users who consented (RFC 6749 section 6), which a store keeps.
 
 A provider that rotates refresh tokens gives each one once, and may end a consent whose refresh token it sees twice. So
 
@@ -71,7 +71,7 @@ _REGISTRATION_GONE: Final = frozenset({INVALID_CLIENT, UNAUTHORIZED_CLIENT})
 
 
 class ConsentedGrants(TokenGrants):
-    """Renews the access tokens of all persons who consented for one server."""
+    """Renews the access tokens of all users who consented for one server."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore) -> None:
         """Raises GrantFailed if the client of the settings cannot authenticate."""
@@ -89,7 +89,7 @@ class ConsentedGrants(TokenGrants):
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
-            raise sign_in_required("the server is called for persons who signed in at it, and the caller is not one")
+            raise sign_in_required("the server is called for users who signed in at it, and the caller is not one")
 
     async def token(self, request: GrantRequest) -> AccessToken:
         key = GrantKey(request.subject.person, self._access.server)

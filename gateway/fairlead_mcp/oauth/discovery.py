@@ -1,7 +1,7 @@
 """Discovery of an issuer's endpoints, and of the issuers that a server names.
 
 Requests about the server go to the server itself, and requests about the issuer to the issuer of the settings: no
-document or challenge leads to a third host, except the issuer's own endpoints. Only where persons sign in and the
+document or challenge leads to a third host, except the issuer's own endpoints. Only where users sign in and the
 settings name no issuer, it is the one that the server names, which gets no secret of another.
 """
 
@@ -36,7 +36,7 @@ Metadata = TypeVar("Metadata")
 
 
 async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str, *, consent: bool = False) -> None:
-    """Compare the issuers that a server names in its metadata with the client's, where persons sign in (`consent`).
+    """Compare the issuers that a server names in its metadata with the client's, where users sign in (`consent`).
 
     Raises GrantFailed if the metadata names other issuers only, and as `discover_resource`. Missing or unreadable
     metadata does not matter, as the settings name the issuer.

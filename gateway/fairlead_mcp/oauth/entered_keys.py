@@ -1,4 +1,4 @@
-"""Keys that persons entered for servers (`auth: userKey`), by which calls of these persons are authenticated.
+"""Keys that users entered for servers (`auth: userKey`), by which calls of these users are authenticated.
 
 A key is kept in the store of grants, bound to the server that it was entered for, and sent as it is. A server that
 refuses it (401) makes its person be asked for another one: until then the key stays, and is tried again after a while,
@@ -54,7 +54,7 @@ class _RefusedKey(NamedTuple):
 
 
 class EnteredKeys(TokenGrants):
-    """Keys of all persons who entered one for a server. Raises GrantFailed without settings for keys."""
+    """Keys of all users who entered one for a server. Raises GrantFailed without settings for keys."""
 
     def __init__(self, settings: OAuthSettings, access: TokenAccess, store: GrantStore) -> None:
         self._settings = require_key_settings(settings)
@@ -66,7 +66,7 @@ class EnteredKeys(TokenGrants):
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
-            text = "the server is called with a key that each person enters, and the caller is not a person"
+            text = "the server is called with a key that each user enters, and the caller is not a user"
             raise GrantFailed(text, cause=SIGN_IN_REQUIRED)
 
     async def token(self, request: GrantRequest) -> AccessToken:
@@ -137,7 +137,7 @@ class EnteredKeys(TokenGrants):
 
 
 class KeyEntry:
-    """Keys that persons enter for one server, as they are checked and stored. Raises GrantFailed without settings for
+    """Keys that users enter for one server, as they are checked and stored. Raises GrantFailed without settings for
     keys.
     """
 
@@ -162,7 +162,7 @@ def require_key_settings(settings: OAuthSettings) -> UserKeySettings:
     """Settings of the key: its description, and where it goes. Raises GrantFailed for settings that do not say it."""
     key = settings.user_key
     if key is None or bool(key.header) == bool(key.env):
-        text = "the settings of the server say nothing about the keys of persons that can be used: set header or env"
+        text = "the settings of the server say nothing about the keys of users that can be used: set header or env"
         raise GrantFailed(text, cause=CONFIGURATION)
     return key
 

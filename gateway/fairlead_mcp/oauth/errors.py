@@ -128,7 +128,7 @@ class GrantFailed(McpError):
 
     @property
     def for_everybody(self) -> bool:
-        """Whether the cause is the same for all persons, so that no grant of another person would succeed."""
+        """Whether the cause is the same for all users, so that no grant of another person would succeed."""
         return self.cause in _FOR_EVERYBODY
 
     def at_server(self, server: str) -> GrantFailed:

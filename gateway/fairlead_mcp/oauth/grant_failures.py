@@ -37,7 +37,7 @@ _NONE: Final[Mapping[frozenset[str], _Failure]] = MappingProxyType({})
 
 
 class GrantFailures:
-    """Failures of at most `most` persons, and MAX_PER_PERSON of each. `clock` is in monotonic seconds."""
+    """Failures of at most `most` users, and MAX_PER_PERSON of each. `clock` is in monotonic seconds."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self._most = most

@@ -144,7 +144,7 @@ def includes(resource: str, server: Target) -> bool:
 
 def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent: bool = False) -> None:
     """Raise GrantFailed if a server names authorization servers, but not the client's issuer. `consent`: whether
-    persons sign in there.
+    users sign in there.
 
     A slash at the end makes no difference here: URL types of SDKs add one, and nothing is sent to what a server names.
     """

@@ -120,7 +120,7 @@ _BY_CONSENT: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
         ),
     }
 )
-"""Remedies where persons sign in."""
+"""Remedies where users sign in."""
 _ASSERTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     {
         "invalid_target": RefusalAdvice(

@@ -1,4 +1,4 @@
-"""Grants that persons made, as they are kept to renew access tokens without the person, and the port of their store.
+"""Grants that users made, as they are kept to renew access tokens without the person, and the port of their store.
 
 A grant is found by the person and the server. Access tokens are not stored.
 """

@@ -53,7 +53,7 @@ class TokenAccess:
     server: str = ""
     """Name of the server in keys of grants (`GrantKey.server`): `NAMESPACE/NAME`."""
     server_uid: str = ""
-    """`Catalog.uid` of the server, another one after it was removed; empty where persons do not sign in.
+    """`Catalog.uid` of the server, another one after it was removed; empty where users do not sign in.
     """
     host_header: str | None = None
     """`Host` of requests to the server, in place of the URL's."""

@@ -18,7 +18,7 @@ SKEW_SECONDS: Final = 30.0
 SKEW_PART: Final = 0.1
 """Limit on the skew, as a part of the token's lifetime."""
 _PRUNED: Final = 8
-"""Expired tokens that are looked for when one is added, so that tokens of absent persons do not stay in memory."""
+"""Expired tokens that are looked for when one is added, so that tokens of absent users do not stay in memory."""
 
 
 class CachedToken(NamedTuple):

@@ -10,7 +10,7 @@ With the grant `userConsent` a token is renewed by the person's grant in a store
 person entered, which is the token (`entered_keys`).
 
 A source belongs to one event loop, and to one credential: a changed credential needs a new source. It starts no timers;
-a grant runs while somebody waits for it. Each grant has an exchange of its own, so persons do not delay each other.
+a grant runs while somebody waits for it. Each grant has an exchange of its own, so users do not delay each other.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TokenSource:
         access: TokenAccess,
         store: GrantStore | None = None,
     ) -> None:
-        """`store` has the grants of persons who consented; None: nobody has."""
+        """`store` has the grants of users who consented; None: nobody has."""
         self._settings = settings
         self._access = access
         self._own = settings.grant == CLIENT_CREDENTIALS

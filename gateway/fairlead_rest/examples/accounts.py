@@ -1,4 +1,4 @@
-"""Examples of accounts that persons have at servers."""
+"""Examples of accounts that users have at servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REST resource `/v1/accounts`: the accounts that persons have at servers, by grants that they made there.
+"""REST resource `/v1/accounts`: the accounts that users have at servers, by grants that they made there.
 
 Each person sees and ends their own accounts; administrators see and end all.
 """
@@ -34,13 +34,13 @@ def router(context: RestContext) -> APIRouter:
     def require_accounts() -> Accounts:
         accounts = context.administration.accounts
         if accounts is None:
-            raise Problem(NOT_KEPT, "this gateway stores no grants of persons: see FAIRLEAD_GRANTS_DIRECTORY")
+            raise Problem(NOT_KEPT, "this gateway stores no grants of users: see FAIRLEAD_GRANTS_DIRECTORY")
         return accounts
 
     @routes.get("/accounts", **describe_route("List accounts at servers", AccountList, examples.ACCOUNTS))
     async def list_accounts(
         request: Request,
-        everybody: Annotated[bool, Query(description="Accounts of all persons; for administrators.")] = False,
+        everybody: Annotated[bool, Query(description="Accounts of all users; for administrators.")] = False,
     ) -> Response:
         accounts = require_accounts()
         person = listed_person(context, request, "accounts", everybody=everybody)

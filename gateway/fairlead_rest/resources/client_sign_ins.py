@@ -1,4 +1,4 @@
-"""REST resource `/v1/sign-ins`: the clients that persons have signed in by the gateway as the authorization server.
+"""REST resource `/v1/sign-ins`: the clients that users have signed in by the gateway as the authorization server.
 
 Each person sees and ends their own sign-ins; administrators see and end all.
 """
@@ -81,11 +81,11 @@ def router(context: RestContext) -> APIRouter:
         context.guard.record_change(request.scope, "sign-ins/revoke", ended.client, None, f"of {ended.person}")
 
     @routes.get(
-        "/sign-ins", **describe_route("List clients that persons have signed in", ClientSignInList, examples.SIGN_INS)
+        "/sign-ins", **describe_route("List clients that users have signed in", ClientSignInList, examples.SIGN_INS)
     )
     async def list_sign_ins(
         request: Request,
-        everybody: Annotated[bool, Query(description="Sign-ins of all persons; for administrators.")] = False,
+        everybody: Annotated[bool, Query(description="Sign-ins of all users; for administrators.")] = False,
     ) -> Response:
         sign_ins = require_sign_ins()
         person = listed_person(context, request, _RECORDS, everybody=everybody)

@@ -125,7 +125,7 @@ def router(context: RestContext) -> APIRouter:
 async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, entered: EnteredKey) -> None:
     """Store a key. Raises Problem, which does not quote it."""
     if sign_ins.key_of(server) is None:
-        raise Problem(INVALID_ARGUMENTS, f"persons sign in at {server} by a link, and enter no key: ask without a key")
+        raise Problem(INVALID_ARGUMENTS, f"users sign in at {server} by a link, and enter no key: ask without a key")
     try:
         await sign_ins.enter_key(identity, server, entered.key)
     except UnusableKey as error:

@@ -116,7 +116,7 @@ async def _of_secrets(plane: ControlPlane, count: int) -> dict[str, Cell]:
 
 
 async def _of_redis(folder: Path, count: int) -> dict[str, Cell]:
-    """Bytes of Redis's memory per grant, including its entry in the set of persons and excluding the list of
+    """Bytes of Redis's memory per grant, including its entry in the set of users and excluding the list of
     changes.
     """
     async with (

@@ -41,7 +41,7 @@ _NOTHING: Final[Mapping[str, str]] = {
 }
 """Message about a server without probes, by policy."""
 _NO_PERSON: Final = (
-    "no tool is probed, because calls need the token of a person (spec.auth); with a credential in "
+    "no tool is probed, because calls need the token of a user (spec.auth); with a credential in "
     "spec.discovery.auth, probes are called with that"
 )
 MAX_USELESS: Final = 2

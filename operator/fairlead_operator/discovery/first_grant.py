@@ -224,8 +224,8 @@ def _age(state: DiscoveryState, interval: float, now: datetime) -> str:
     the status.
     """
     if not state.granted_at:
-        return "; listed with the grant of a person before this operator started: who signs in again renews the list"
+        return "; listed with the grant of a user before this operator started: who signs in again renews the list"
     if _is_fresh(state, interval, now.timestamp()):
-        return "; listed with the grant of a person who signed in"
+        return "; listed with the grant of a user who signed in"
     listed = datetime.fromtimestamp(state.granted_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"; listed with the grant of a person, for the last time on {listed}: who signs in again renews the list"
+    return f"; listed with the grant of a user, for the last time on {listed}: who signs in again renews the list"

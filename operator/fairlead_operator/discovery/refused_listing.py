@@ -17,14 +17,14 @@ LISTS_NEED_CREDENTIAL: Final = (
 LISTS_NEED_GRANT: Final = (
     "the server lists its tools only with a credential, and spec.auth.userConsent gives one to people only: give "
     "Fairlead a credential for lists in spec.discovery.auth, or set firstGrant: true there, to list with the grant of "
-    "the first person who signs in"
+    "the first user who signs in"
 )
 
 
 LISTS_NEED_KEY: Final = (
-    "the server lists its tools only with a credential, and the keys of spec.auth.userKey are those of persons: give "
+    "the server lists its tools only with a credential, and the keys of spec.auth.userKey are those of users: give "
     "Fairlead a credential for lists in spec.discovery.auth, or set firstGrant: true there, to list with the key of "
-    "the first person who enters one"
+    "the first user who enters one"
 )
 
 

@@ -1,4 +1,4 @@
-"""The browser of these tests, which takes longer to start than a sign-in."""
+"""The browser that these tests share, because it takes longer to start than a sign-in."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from consoleworld import browser
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """One for the whole run (per worker), for tests on the session's loop. Use it by `emptied`."""
+    """One browser per pytest worker, for tests on the session's event loop. Tests use it through `emptied`."""
     async with browser() as started:
         yield started

@@ -1,4 +1,5 @@
-"""Assertions of identity providers (ID-JAG) and tokens of ServiceAccounts, exchanged for access tokens; attacks."""
+"""Assertions of identity providers (ID-JAG) and tokens of ServiceAccounts, exchanged for access tokens; and attacks
+with them."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ async def identity_of(world: AuthorizationWorld, token: str) -> Identity:
 
 
 def assertion(world: AuthorizationWorld, issuer: LocalIssuer | None = None, **members: Any) -> str:
-    """An assertion about alice for the client `vault`. `header`, `key`: as of `LocalIssuer.token`; other members are
+    """An assertion about alice for the client `vault`. `header`, `key`: as in `LocalIssuer.token`; other keywords are
     claims.
     """
     header, key = members.pop("header", {}), members.pop("key", None)
@@ -57,13 +58,13 @@ def assertion(world: AuthorizationWorld, issuer: LocalIssuer | None = None, **me
 
 
 async def exchange(world: AuthorizationWorld, text: str, **more: str | None) -> tuple[int, Any]:
-    """Answer of the token endpoint to the client `vault`."""
+    """Exchange an assertion as the client `vault`. Returns the token endpoint's answer."""
     client = {"client_id": SECRET_ID, "client_secret": SECRET}
     return await world.token({"grant_type": JWT_BEARER, "assertion": text, **client, **more})
 
 
 async def refusal(world: AuthorizationWorld, text: str, **more: str | None) -> str:
-    """Sentence of a refusal, which is `invalid_grant`."""
+    """Description in a refusal, which has to be `invalid_grant`."""
     status, content = await exchange(world, text, **more)
     assert status == 400, content
     assert content["error"] == "invalid_grant"
@@ -110,7 +111,7 @@ async def test_assertions_are_taken_only_where_they_are_allowed(tmp_path: Path) 
 
 
 async def test_assertion_of_another_type_is_refused(tmp_path: Path) -> None:
-    """An ID token or an access token, which goes to other clients and servers too."""
+    """ID tokens and access tokens also reach other clients and servers."""
     async with authorization_world(tmp_path, server=TAKES) as world:
         for typ in ("JWT", "at+jwt", None):
             assert "typ" in await refusal(world, assertion(world, header={"typ": typ}))
@@ -158,7 +159,7 @@ async def test_assertion_for_another_server_is_refused(tmp_path: Path) -> None:
 
 
 async def test_assertion_for_several_servers_is_refused(tmp_path: Path) -> None:
-    """Each of them could redeem it at the others."""
+    """Each of these servers could redeem the assertion at the others."""
     async with authorization_world(tmp_path, server=TAKES) as world:
         assert "aud" in await refusal(world, assertion(world, aud=[world.base, "https://other.example"]))
         assert (await exchange(world, assertion(world, aud=[f"{world.base}/"])))[0] == 200
@@ -227,7 +228,7 @@ async def test_assertion_is_good_once(tmp_path: Path) -> None:
         answers = await asyncio.gather(*(exchange(world, text) for _ in range(4)))
         assert sorted(status for status, _ in answers) == [200, 400, 400, 400]
         assert "used before" in await refusal(world, text)
-        # with the same name, and another time
+        # another assertion with the same `jti` and another time
         again = assertion(world, jti="one")
         assert (await exchange(world, again))[0] == 200
         assert "used before" in await refusal(world, assertion(world, jti="one", iat=int(time.time()) - 1))
@@ -241,7 +242,7 @@ async def test_assertion_that_was_refused_for_another_reason_is_not_spent(tmp_pa
 
 
 async def test_assertion_outside_of_its_times_is_refused(tmp_path: Path) -> None:
-    """Clocks may differ by the 30 s of the issuer's `leewaySeconds`."""
+    """Clocks may differ by 30 s, the issuer's `leewaySeconds`."""
     async with authorization_world(tmp_path, server=TAKES) as world:
         now = int(time.time())
         wrong: list[dict[str, Any]] = [
@@ -258,7 +259,7 @@ async def test_assertion_outside_of_its_times_is_refused(tmp_path: Path) -> None
 
 
 async def test_assertion_that_lives_long_is_refused(tmp_path: Path) -> None:
-    """Its `jti` would be kept as long."""
+    """Its `jti` would have to be stored for its whole lifetime."""
     async with authorization_world(tmp_path, server=TAKES) as world:
         assert "exp" in await refusal(world, assertion(world, exp=int(time.time()) + 86_400))
 
@@ -292,14 +293,14 @@ async def test_issuer_that_is_away_costs_no_assertion(tmp_path: Path) -> None:
 
 
 def workload_token(**claims: Any) -> str:
-    """Token of a ServiceAccount; the reviews of `token_reviews` do not look at its signature."""
+    """Token of a ServiceAccount. The fake reviews of `token_reviews` do not check its signature."""
     members = {"sub": "system:serviceaccount:shop:npc", "exp": int(time.time()) + 3_600, **claims}
     return jwt.encode({"alg": "HS256"}, members, OctKey.import_key("k" * 32))
 
 
 @contextlib.asynccontextmanager
 async def workload_world(folder: Path, audience: str = "", **server: Any) -> AsyncIterator[AuthorizationWorld]:
-    """A gateway that takes tokens of ServiceAccounts for `audience`, by default for its token endpoint."""
+    """A gateway that accepts tokens of ServiceAccounts with `audience`, by default the gateway's token endpoint."""
     port = free_port()
     reviewer = cast("Kube", Reviewer(audience or f"http://127.0.0.1:{port}/oauth/token"))
     allowed = {"service_accounts": {"audiences": ["fairlead"]}, "workloads": "allow", **server}
@@ -352,7 +353,7 @@ async def test_workload_is_not_a_person_or_client(tmp_path: Path) -> None:
         for text in (assertion(world), assertion(world, header={"typ": "JWT"}), "no assertion"):
             status, content = await world.token({"grant_type": JWT_BEARER, "assertion": text})
             assert (status, content.get("error")) == (400, "invalid_grant")
-        # and a workload is not a client
+        # a workload cannot authenticate as a client
         assert "iss" in await refusal(world, workload_token(iss="https://kubernetes.default.svc"))
 
 

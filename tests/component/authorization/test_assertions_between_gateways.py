@@ -1,5 +1,5 @@
-"""A gateway whose server is another gateway: people call its tools as themselves, by assertions (ID-JAG) of the
-identity provider of both.
+"""A gateway whose server is another gateway: users call its tools as themselves, with assertions (ID-JAG) of the
+identity provider that both gateways trust.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tokenproviders import CLIENT, SECRET, TokenProvider
 
 TOOL = f"far__{FAR_TOOL}"
 DOCUMENT = "https://near.example/client.json"
-"""Client of the near gateway at the far one by a document, without a secret."""
+"""The near gateway's client at the far gateway: a client document, without a secret."""
 TRUSTING: dict[str, Any] = {"assertions": ["corp"]}
 PEOPLE = Rules(
     policies=(
@@ -48,7 +48,7 @@ PEOPLE = Rules(
 
 @dataclass(frozen=True)
 class TwoGateways:
-    """The near gateway, whose server is the far one, which does not run yet."""
+    """The near gateway, whose server is the far gateway. The far gateway is started later."""
 
     near: str
     gateway: Gateway
@@ -59,21 +59,22 @@ class TwoGateways:
         return self.far.provider
 
     async def call(self, person: str) -> str:
-        """Text that the near gateway answers to a person with a token of the provider."""
+        """Call a tool at the near gateway with a user's token of the provider. Returns the text of the result."""
         token = await self.provider.sign_in(person)
         async with await Wire.connect(self.gateway) as wire:
             ask = calling(TOOL, {"item": "tea"}).with_headers(authorization=f"Bearer {token}")
             return text_of(await wire.ask(ask))
 
     async def assertion_requests(self) -> list[tuple[str, str, str]]:
-        """Person, subject token type and audience of each request for an assertion."""
+        """User, type of the subject token, and audience of each request for an assertion."""
         await self.provider.mark()
         return [(grant["person"], grant["type"], grant["audience"]) for grant in self.provider.granted()]
 
 
 @contextlib.asynccontextmanager
 async def two_gateways(folder: Path, *, issuer: str | None = None, **own: Any) -> AsyncIterator[TwoGateways]:
-    """`issuer`: that of `resourceClient`, by default the far gateway; keywords are its other members."""
+    """`issuer`: issuer in `resourceClient`, by default the far gateway. Keywords are the other members of
+    `resourceClient`."""
     port = free_port()
     near = f"http://127.0.0.1:{port}"
     here = folder / "near"
@@ -99,7 +100,7 @@ async def two_gateways(folder: Path, *, issuer: str | None = None, **own: Any) -
 
 
 def server_of(far: FarGateway, settings: OAuthSettings) -> Catalog:
-    """The far gateway as a server of the near one."""
+    """Catalog of the far gateway as a server of the near one."""
     ref = CredentialRef(secret="far", key="", hash="1")
     return catalog("far", f"{far.url}/mcp", [FAR_TOOL], oauth=settings, credential=ref)
 

@@ -1,4 +1,4 @@
-"""Identity assertions that replicas take at the same moment, with a real Redis."""
+"""Replicas that receive the same identity assertion at the same time, with a real Redis."""
 
 from __future__ import annotations
 

@@ -35,17 +35,17 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 IDP_CLIENT = "fairlead-post"
-"""Client of the provider that sends its secret in the form; the gateway knows it by the same id."""
+"""Client of the provider that sends its secret in the form, and has the same id at the gateway."""
 
 
 async def sent(url: str, **fields: str) -> tuple[int, dict[str, Any]]:
-    """Status and members of an answer to a form."""
+    """Post a form. Returns status and members of the answer."""
     async with aiohttp.ClientSession() as session, session.post(url, data=fields) as answer:
         return answer.status, await answer.json()
 
 
 async def assertion(provider: TokenProvider, subject: str, audience: str, resource: str) -> dict[str, Any]:
-    """Answer of the provider to the first leg."""
+    """The provider's answer to the first exchange."""
     fields = {
         "grant_type": TOKEN_EXCHANGE,
         "requested_token_type": ID_JAG,

@@ -1,4 +1,4 @@
-"""Attacks on sign-ins of clients: by other clients, web pages, providers, and programs on the person's machine."""
+"""Attacks on sign-ins of clients: by other clients, web pages, providers, and programs on the user's machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_id_token_of_another_sign_in_is_not_taken(tmp_path: Path) -> None:
 
 
 async def test_answer_is_not_taken_in_another_browser(tmp_path: Path) -> None:
-    """The attacker's own sign-in, completed by the victim, or the victim's answer, by the attacker."""
+    """A victim completes the attacker's sign-in, or the attacker uses the victim's answer."""
     async with authorization_world(tmp_path) as world:
         back = await world.browser.come_back((await world.authorize(Attempt())).location)
         victim = another_browser(world)
@@ -138,7 +138,7 @@ async def test_request_without_pkce_by_s256_is_refused(tmp_path: Path, more: dic
     ],
 )
 async def test_answer_goes_to_no_other_redirect_uri(tmp_path: Path, uri: str) -> None:
-    """Redirect confusion (RFC 9700 section 4.1): a page, never a redirect."""
+    """Redirect confusion (RFC 9700 section 4.1): the answer is a page, never a redirect."""
     async with authorization_world(tmp_path) as world:
         page = await world.authorize(Attempt(redirect_uri=uri))
         assert (page.status, page.location) == (400, "")
@@ -152,7 +152,7 @@ async def test_loopback_redirect_has_any_port_and_nothing_else(tmp_path: Path) -
 
 
 async def test_consent_to_one_client_is_none_to_another(tmp_path: Path) -> None:
-    """Confused deputy: the provider knows one client, and asks nobody again."""
+    """Confused deputy: the provider knows only one client, the gateway, and does not ask the user again."""
     async with authorization_world(tmp_path) as world:
         await world.sign_in()
         page = await world.come_back(await world.authorize(Attempt(OTHER_ID, OTHER_BACK)))
@@ -173,7 +173,7 @@ async def test_consent_is_not_given_by_another_page_or_browser(tmp_path: Path) -
 
 
 async def test_pages_cannot_be_framed(tmp_path: Path) -> None:
-    """Click-jacking."""
+    """Protection against clickjacking."""
     async with authorization_world(tmp_path) as world:
         page = await world.come_back(await world.authorize(Attempt()))
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]

@@ -1,4 +1,4 @@
-"""Settings with which no authorization server can be served: each is refused with what to do."""
+"""Invalid settings of the authorization server: each is refused with a message that says what to do."""
 
 from __future__ import annotations
 

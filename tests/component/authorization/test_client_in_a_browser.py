@@ -1,4 +1,4 @@
-"""A client that is a web page signs a person in, in Chromium, which keeps to CORS, SameSite and `form-action`."""
+"""A client that is a web page signs a user in, in Chromium, which enforces CORS, SameSite and `form-action`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_page_registers_signs_a_person_of_dex_in_and_lists_tools(tmp_path:
     ):
         mcp = f"{world.base}/mcp"
         page = await empty_page(chromium)
-        await page.goto(f"http://localhost:{host.port}/")  # another site than the gateway's
+        await page.goto(f"http://localhost:{host.port}/")  # a site other than the gateway's
         await page.goto(await page.evaluate("(mcp) => authorizationUrl(mcp)", mcp))
         await page.locator("[name=login]").fill(LOGIN["login"])
         await page.locator("[name=password]").fill(LOGIN["password"])
@@ -104,7 +104,7 @@ async def test_consent_is_asked_in_a_window_and_not_in_a_frame(tmp_path: Path, c
         async with page_host('<iframe name="framed"></iframe>') as host:
             page = await empty_page(chromium)
             problems = complaints(page)
-            await page.goto(f"http://127.0.0.1:{host.port}/")  # of the same site, so that cookies are sent
+            await page.goto(f"http://127.0.0.1:{host.port}/")  # the gateway's site, so that cookies are sent
             async with page.expect_event("console", lambda message: "frame" in message.text):
                 await page.evaluate("(url) => { document.querySelector('iframe').src = url; }", url)
             inner = page.frame("framed")

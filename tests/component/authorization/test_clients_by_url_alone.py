@@ -1,4 +1,4 @@
-"""Clients that nobody has set up: by the URL of a document about them."""
+"""Clients without any set-up, which identify themselves by the URL of their document."""
 
 from __future__ import annotations
 

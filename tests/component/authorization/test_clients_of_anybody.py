@@ -1,4 +1,4 @@
-"""Clients behind which anybody may be: those that registered themselves, and those of any host."""
+"""Clients that anybody could create: self-registered clients, and clients with a document at any host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERYBODYS = "/v1/sign-ins?everybody=true"
 
 
 async def register(world: AuthorizationWorld) -> Attempt:
-    """Request of a client that has just registered itself."""
+    """Register a client. Returns its authorization request."""
     body = {"redirect_uris": ["http://localhost/back"], "client_name": "Desk"}
     async with (
         aiohttp.ClientSession() as session,
@@ -29,7 +29,7 @@ async def register(world: AuthorizationWorld) -> Attempt:
 
 
 async def of_any_host(address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
-    """The document at a URL, with a redirect URI at its host."""
+    """The client document at a URL, with a redirect URI at the same host."""
     document = {"client_id": address.url, "redirect_uris": [f"https://{address.host}/back"]}
     return FetchedMetadata(json.dumps(document).encode(), 600.0)
 
@@ -39,7 +39,7 @@ def document_client(host: str) -> Attempt:
 
 
 async def test_no_link_leads_a_browser_on_to_a_client_of_anybody(tmp_path: Path) -> None:
-    """Open redirector (RFC 9700 section 4.11.2): nobody has signed in, or was asked."""
+    """Open redirector (RFC 9700 section 4.11.2): at this point, the user has neither signed in nor consented."""
     server = {
         **REGISTRATION,
         "clientHosts": ["*", "named.example"],
@@ -133,7 +133,7 @@ async def test_client_of_any_host_does_not_administer_for_an_administrator(tmp_p
 
 
 async def ended(world: AuthorizationWorld, tokens: dict[str, Any]) -> bool:
-    """Whether the sign-in of tokens of the client `desk` has ended."""
+    """Whether the sign-in that these tokens of the client `desk` belong to has ended."""
     status, _ = await world.refresh(tokens)
     return status == 400
 

@@ -1,4 +1,4 @@
-"""A client signs a person of Dex in, whose groups decide what the client may call."""
+"""A client signs in a user of Dex, whose groups decide which tools the client may call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ports import free_port
 
 
 async def logged_in(url: str, callback: str) -> str:
-    """Log in at Dex; the URL to which it leads back."""
+    """Log in at Dex. Returns the URL to which Dex redirects."""
     fields: dict[str, str] | None = None
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         for _ in range(8):
@@ -37,7 +37,7 @@ async def logged_in(url: str, callback: str) -> str:
 
 
 async def answer_to(base: str, **fields: str) -> dict[str, Any]:
-    """Answer of the token endpoint."""
+    """The token endpoint's answer to a form."""
     async with aiohttp.ClientSession() as session, session.post(f"{base}/oauth/token", data=fields) as answer:
         assert answer.status == 200, await answer.text()
         members: dict[str, Any] = await answer.json()

@@ -1,7 +1,8 @@
-"""Documents of clients, fetched from real servers under https names: what is taken, and what attacks come to nothing.
+"""Documents of clients, fetched from real servers under https names: which documents are accepted, and attacks that
+fail.
 
-The names lead to this machine by a resolver of the test. That the resolver of the product gives away no such address is
-shown for itself, at the real dialer (`tests/unit/mcp/test_egress.py`) and here.
+The tests' resolver resolves the names to this machine. Other tests, here and in `tests/unit/mcp/test_egress.py`, show
+that the product's resolver refuses such addresses.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ async def test_a_host_in_trouble_is_away_and_not_without_a_document(tmp_path: Pa
 
 @pytest.mark.parametrize("drips", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"])
 async def test_a_slow_host_is_given_up_in_time(tmp_path: Path, drips: bytes) -> None:
-    """The clock of the fetch runs a hundred times faster than that of the host."""
+    """The clock of the fetch runs a hundred times faster than the host's clock."""
     ended = asyncio.Event()
 
     async def drip(writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""People who signed in to the gateway's own authorization server call servers as themselves, by token exchange."""
+"""Users who signed in at the gateway's own authorization server call servers as themselves, by token exchange."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOOL = "desk__whoami"
 
 
 def exchanging(folder: Path, url: str, secret: str, **oauth: Any) -> Catalog:
-    """A server that gets exchanged tokens, with the secret of the gateway's client."""
+    """Catalog of a server that gets exchanged tokens, with the secret of the gateway's client."""
     credentials = folder / "credentials"
     credentials.mkdir(exist_ok=True)
     (credentials / "desk.json").write_bytes(msgspec.json.encode(Credential(client_secret=secret)))
@@ -37,7 +37,7 @@ def exchanging(folder: Path, url: str, secret: str, **oauth: Any) -> Catalog:
 
 
 def fronting(folder: Path, issuer: dict[str, Any], client_id: str, secret: str) -> Path:
-    """identity.yaml of a gateway in front of a provider, at which clients register themselves."""
+    """identity.yaml of a gateway with a provider, at which clients register themselves."""
     (folder / "secret").write_text(secret)
     client = {"issuer": "corp", "clientId": client_id, "clientSecretFile": str(folder / "secret")}
     registration = {"redirectHosts": ["localhost"]}
@@ -45,14 +45,14 @@ def fronting(folder: Path, issuer: dict[str, Any], client_id: str, secret: str) 
 
 
 async def called(gateway: Gateway, client: SdkClient) -> Answer:
-    """Answer to a call with the access token that a client has."""
+    """Answer to a call with a client's access token."""
     assert client.tokens is not None
     async with await Wire.connect(gateway) as wire:
         return await wire.ask(calling(TOOL, {}).with_headers(authorization=f"Bearer {client.tokens.access_token}"))
 
 
 async def sign_out(gateway: Gateway, client: SdkClient) -> None:
-    """End all sign-ins of the person of a client."""
+    """End all sign-ins of the user who is signed in at a client."""
     sign_ins = gateway.rest.administration.client_sign_ins
     assert sign_ins is not None
     assert client.tokens is not None

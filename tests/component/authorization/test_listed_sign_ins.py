@@ -1,4 +1,4 @@
-"""Clients that persons have signed in, listed and ended: `/v1/sign-ins`, `fairlead sign-ins` and `sign-out`, a page."""
+"""Listing and ending of users' sign-ins: `/v1/sign-ins`, `fairlead sign-ins` and `sign-out`, and a page."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def ended(world: AuthorizationWorld, token: str, sign_in: str = "", **quer
 
 
 async def sign_in_of(world: AuthorizationWorld, subject: str, attempt: Attempt | None = None) -> dict[str, Any]:
-    """Tokens of a client that a person has signed in."""
+    """Tokens of a client after a user's sign-in."""
     world.provider.person = subject
     return await world.sign_in(attempt)
 

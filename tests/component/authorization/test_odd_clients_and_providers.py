@@ -1,4 +1,4 @@
-"""Clients and providers that are odd cost themselves alone."""
+"""Misbehaving clients and providers affect only themselves."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from waiting import eventually
 
 
 class CountedProvider(OidcProvider):
-    """Counts requests by path, and answers those for keys with 503 while `keyless`."""
+    """Provider that counts requests by path, and answers requests for its keys with 503 while `keyless`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.keyless = False
         self.paths: list[str] = []
         self.slow: asyncio.Event | None = None
-        """Answers wait for it."""
+        """All answers wait for this event."""
         self.slow_keys: asyncio.Event | None = None
-        """Answers with keys wait for it."""
+        """Answers with keys wait for this event."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         self.paths.append(request.path)
@@ -92,7 +92,7 @@ async def test_basic_authorization_that_cannot_be_read_is_a_missing_credential(t
 
 
 async def test_provider_that_is_away_is_asked_once_for_all_who_wait() -> None:
-    """Or each would wait for the time limits of all before."""
+    """Otherwise each request would also wait for the time-outs of all earlier ones."""
     corp = CountedProvider()
     corp.away = True
     corp.slow = asyncio.Event()
@@ -127,7 +127,7 @@ async def test_claims_are_not_those_of_another_providers_access_token(tmp_path: 
 async def test_claims_are_not_those_of_the_id_token_while_the_access_token_cannot_be_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At some providers the two have other groups, or another subject."""
+    """At some providers, the two tokens have different groups or subjects."""
     monkeypatch.setattr(jwks, "COOL_DOWN", 0.0)
     async with counted_world(tmp_path) as (world, provider):
         provider.access_claims = {"aud": world.base, "groups": ["staff"]}
@@ -164,7 +164,7 @@ async def test_client_that_has_lost_a_name_of_an_agent_does_not_keep_it_by_refre
 
 
 async def test_page_warns_of_a_loopback_redirect_beside_others(tmp_path: Path) -> None:
-    """As VS Code's document has both: any program on the machine can send its client id."""
+    """VS Code's document has both kinds. Any program on the machine can send VS Code's client id."""
     both = {"id": "both", "redirectUris": ["https://both.example/back", "http://127.0.0.1/back"]}
     async with authorization_world(tmp_path, server={"more_clients": [both]}) as world:
         for uri, warns in (("https://both.example/back", False), ("http://127.0.0.1:7777/back", True)):
@@ -194,7 +194,7 @@ async def test_refresh_token_that_a_provider_gave_outlives_slow_keys(
 
 
 async def test_claims_about_the_gateways_client_are_not_those_of_the_person(tmp_path: Path) -> None:
-    """A policy for an agent's claim would else hold for every client behind the gateway."""
+    """Otherwise a policy for an agent's claim would apply to all clients of the gateway."""
     async with authorization_world(tmp_path) as world:
         file = tmp_path / "identity.yaml"
         file.write_text(file.read_text().replace('"agentClaims": ["azp"]', '"agentClaims": ["app_name"]'))

@@ -1,4 +1,4 @@
-"""Clients sign a person in behind the npm package `oidc-provider`."""
+"""Clients sign in users at the npm package `oidc-provider`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def registered(provider: ConsentProvider, redirect_uri: str) -> dict[str, 
 
 
 async def token_answer(base: str, path: str = "/oauth/token", **fields: str) -> tuple[int, dict[str, Any]]:
-    """Status and members of an answer to a form."""
+    """Post a form to the token endpoint. Returns status and members of the answer."""
     async with aiohttp.ClientSession() as session, session.post(base + path, data=fields) as answer:
         return answer.status, await answer.json()
 

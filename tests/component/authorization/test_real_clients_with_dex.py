@@ -1,5 +1,5 @@
-"""Clients of others, each of which knows the gateway's URL alone, sign a person of Dex in: nothing is registered by
-hand but the gateway at Dex.
+"""Third-party clients that know only the gateway's URL sign in users of Dex. Only the gateway is registered manually,
+at Dex.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def tools_of_fastmcp(url: str, folder: Path) -> list[str]:
 
 
 async def tools_of_mcp_remote(url: str, folder: Path) -> list[str]:
-    """With the TypeScript SDK's OAuth."""
+    """Names of the tools that mcp-remote lists, which uses OAuth of the TypeScript SDK."""
     remote = await mcp_remote(url, folder)
     remote.env = {**(remote.env or {}), **browser_environment(folder, LOGIN)}
     async with Client(stdio_client(remote), mode="legacy") as client:
@@ -43,7 +43,7 @@ async def tools_of_mcp_remote(url: str, folder: Path) -> list[str]:
 
 
 async def refreshed(world: DexWorld, client: SdkClient) -> tuple[int, str]:
-    """Status and error with which a client's refresh is answered."""
+    """Status and error of the answer to a client's refresh."""
     assert client.tokens is not None
     assert client.registration is not None
     fields = {
@@ -112,7 +112,7 @@ async def test_client_refreshes_without_the_person(tmp_path: Path) -> None:
 
 
 async def test_person_removed_at_dex_is_out_at_the_next_refresh(tmp_path: Path) -> None:
-    """Dex says `invalid_request` of a refresh token that it has revoked."""
+    """Dex answers `invalid_request` for a revoked refresh token."""
     async with dex_world(tmp_path, server=REGISTRATION) as world:
         await world.dex.add(BOB["login"])
         client = SdkClient(f"{world.base}/mcp", BOB)

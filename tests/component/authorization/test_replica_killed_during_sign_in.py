@@ -1,4 +1,4 @@
-"""Two replicas behind one address, with the sign-ins of clients in Redis: one is killed while a client signs in."""
+"""Two replicas behind one address, which share sign-ins in Redis: one is killed while a client signs in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two gateway processes with their sign-ins in one Redis: one ends what the other has signed in."""
+"""Two gateway processes that share sign-ins in Redis: one ends a sign-in of the other."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Replicas(NamedTuple):
     settings: dict[str, str]
 
     async def another(self) -> Process:
-        """A replica that has just started, to which requests go from now on."""
+        """Start a replica, to which all further requests go."""
         process = await self.stack.enter_async_context(started(**self.settings))
         process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
         self.front.ports = [process.port]
         return process
 
     async def command(self, *words: str) -> str:
-        """Output of the `fairlead` command of alice."""
+        """Output of a `fairlead` command that alice runs."""
         token = self.provider.token(sub="alice", aud=self.world.base)
         credential = ("--header", f"Authorization: Bearer {token}", "--url", f"{self.world.base}/mcp")
         code, out, errors = await fairlead(*words, *credential)

@@ -1,4 +1,4 @@
-"""Clients that know the gateway's URL alone, and persons of its provider."""
+"""Clients that know only the gateway's URL sign in users of the gateway's provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of clients in the stores that replicas share: a folder, a real Redis, Secrets of a real API server."""
+"""Sessions of clients in stores that replicas share: a folder, a real Redis, Secrets of a real API server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def refresh(url, keys, token, client):
 
 asyncio.run(refresh(*sys.argv[1:]))
 """
-"""A replica that is killed when it has claimed a session."""
+"""Program of a replica that is killed after it has claimed a session."""
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ async def world_of(make: Callable[[], ClosableGrantStore]) -> AsyncIterator[Sess
 
 
 async def race(world: SessionWorld, rounds: int) -> None:
-    """Two clients with one refresh token, each at a replica of its own, for some rounds of ten minutes."""
+    """Let two clients use the same refresh token at two replicas, for some rounds that are ten minutes apart."""
     replica, other = world.replica(), world.replica()
     mine = theirs = (await replica.signed_in()).refresh_token
     for _ in range(rounds):
@@ -113,7 +113,7 @@ async def test_sessions_are_kept_in_secrets(control_plane: ControlPlane, namespa
 
 
 async def end_elsewhere(world: SessionWorld) -> None:
-    """One replica ends what another has signed in, which a third knows that starts later."""
+    """Let one replica end another's sign-in, and check that a replica that starts later knows this."""
     replica, other = world.replica(), world.replica()
     told: list[str] = []
     watch = EndedSessions(replica.store, told.append)

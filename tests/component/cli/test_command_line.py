@@ -18,10 +18,10 @@ from commands import fairlead, program_in
 from fairlead_cli.tree import tree
 from ports import free_port
 
-pytestmark = pytest.mark.timeout(240)  # an interpreter for each command
+pytestmark = pytest.mark.timeout(240)  # each command starts an interpreter
 VERBS = dict(tree().verbs())
 PRINT_NO_RESULT = {"operator", "gateway", "completion", "migrate", "bridge"}
-"""They log until a signal, print a script or manifests, or speak MCP."""
+"""Verbs that log until a signal, print a script or manifests, or speak MCP."""
 WRITE_AN_ADDRESS = {"client setup"}
 _LOADED = (
     "import atexit, sys; atexit.register(lambda: print(sorted({'httpx2', 'httpcore2', 'textual'} & set(sys.modules)), "
@@ -89,8 +89,8 @@ async def test_the_flag_of_a_verb_that_is_written_as_a_verb_is_suggested() -> No
     ("words", "flags"),
     [
         (["undo"], ["fairlead client setup CLIENT --undo"]),
-        (["client", "url"], []),  # takes a value
-        (["json"], []),  # too many verbs have it
+        (["client", "url"], []),  # this option takes a value
+        (["json"], []),  # too many verbs have this option
         (["client", "setup", "undo"], []),
         (["client"], []),
     ],
@@ -147,8 +147,9 @@ def test_a_reader_that_goes_away_ends_a_verb_in_silence(words: list[str], tmp_pa
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Processes that the test starts are ended by SIGINT, also where the tests are a background job of a script: such
-    a job ignores SIGINT, and hands that down.
+    """Let child processes react to SIGINT, also if the tests are a script's background job, which ignores SIGINT and
+        passes
+    this on to its children.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

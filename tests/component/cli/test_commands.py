@@ -1,4 +1,4 @@
-"""The commands as a person starts them: exit codes, sentences, help; never a traceback."""
+"""The commands in processes of their own: exit codes, messages and help, but never a traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ports import free_port
 
 
 def fairlead(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command; `code` runs before it in the same interpreter."""
+    """Run the command. `code`: runs before it in the same interpreter."""
     program = (
         f"{code}\nimport sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
     )

@@ -1,4 +1,4 @@
-"""The commands of docs/connect/clients.md, run as they stand there."""
+"""The commands of docs/connect/clients.md, run unchanged."""
 
 from __future__ import annotations
 

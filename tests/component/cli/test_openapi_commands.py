@@ -1,4 +1,4 @@
-"""`fairlead openapi check` as a person starts it."""
+"""`fairlead openapi check` in a process of its own."""
 
 from __future__ import annotations
 

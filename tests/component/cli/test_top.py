@@ -1,4 +1,4 @@
-"""`fairlead top` against a gateway: its screen, by keys and window sizes, and what it prints for programs."""
+"""`fairlead top` against a gateway: its screen for keys and window sizes, and its output for programs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def screen(
 
 
 def table(app: TopApp, kind: str) -> list[list[str]]:
-    """Cells of a table, headings first."""
+    """Cells of a table, in rows, with the headings first."""
     shown_table = app.query_one(f"#{kind}", WatchedTable)
     headings = [str(column.label).strip() for column in shown_table.ordered_columns]
     return [
@@ -315,7 +315,7 @@ async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_p
 
 
 def in_terminal(*words: str) -> int:
-    """Exit code of a command in a terminal of its own, of which `q` is asked once something is drawn."""
+    """Run a command in a terminal, and press `q` after it has drawn a tool. Returns its exit code."""
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen([sys.executable, "-m", "fairlead_cli", *words], stdin=there, stdout=there, stderr=there)
@@ -326,7 +326,7 @@ def in_terminal(*words: str) -> int:
         while process.poll() is None and select.select([here], [], [], 30)[0]:
             try:
                 drawn += os.read(here, 1 << 16)
-            except OSError:  # its end of the terminal is closed
+            except OSError:  # the process has closed its end of the terminal
                 break
             if b"demo__add" in drawn and not quitting:
                 quitting = bool(os.write(here, b"q"))

@@ -1,4 +1,4 @@
-"""Files of `fairlead client setup`, read by the vendors' own command lines, which connect by them."""
+"""Files that `fairlead client setup` writes: the vendors' command lines read them and connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry without `await`: from plain threads, inside a running loop, closed in every way."""
+"""The registry without `await`: in plain threads, inside a running event loop, and closed in all ways."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHILD = Server(name="s", command=[sys.executable, LEGACY_STDIO])
 
 @contextmanager
 def modern_in_a_thread() -> Iterator[str]:
-    """A server whose loop is not that of the test."""
+    """A modern server with an event loop of its own."""
     ready: list[str] = []
     stop = asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []

@@ -104,7 +104,7 @@ async def test_a_tool_of_a_server_that_went_away_is_an_execution_error_with_its_
     assert isinstance(outcome.error.cause, ConnectFailed)
     assert (outcome.error.code, outcome.error.retryable) == ("CONNECTION_LOST", True)
     assert await registry.get_all_tools() == ()
-    assert isinstance((await registry.execute("s__a")).error, ExecutionError)  # known, and not to be reached
+    assert isinstance((await registry.execute("s__a")).error, ExecutionError)  # a known server that cannot be reached
     await registry.close()
 
 
@@ -158,7 +158,7 @@ async def test_a_refusal_for_now_is_tried_again_after_the_time_that_the_server_a
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server)]) as registry:
         outcome = await registry.execute("s__a", retry=Retry(attempts=9, first=0))
-        assert outcome.attempts == 3  # an hour is longer than anybody waits
+        assert outcome.attempts == 3  # an hour is longer than the registry waits
         assert outcome.error is not None
         assert (outcome.error.code, outcome.error.retry_after) == ("RATE_LIMITED", 3600)
         assert (await registry.execute("s__a", retry=Retry(attempts=9, first=0))).attempts == 1
@@ -326,7 +326,7 @@ async def test_a_freeform_call_is_left_to_the_caller(form: str, message: object)
 
 
 class ToolUse(pydantic.BaseModel):
-    """As the SDKs of providers have it: models of pydantic, some members unset."""
+    """A call as the SDKs of providers represent it: a pydantic model with unset members."""
 
     type: str = "tool_use"
     id: str

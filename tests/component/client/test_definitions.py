@@ -1,4 +1,4 @@
-"""The tools of a registry in the forms of providers, and in requests to them."""
+"""The tools of a registry in providers' formats, and in requests to providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that a server lists only to clients with a capability: a registry that is asked for one says what it lacks."""
+"""Tools that a server lists only for clients with a capability: the registry's error names the missing capability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of this process in a registry: what they come to, and that they stand before those of servers."""
+"""Tools of this process in a registry: results of calls, and precedence over servers' tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that a registry lists and finds, of real servers: caching, refreshing, dead servers, changes, health."""
+"""Listing and lookup of real servers' tools in a registry: caching, refreshing, dead servers, changes, health."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GROWING = str(Path(SDK_STDIO).with_name("growing_stdio.py"))
 
 
 def changing_server(tools: Sequence[Item], *, port: int = 0) -> AbstractAsyncContextManager[RawServer]:
-    """A modern server of whatever `tools` holds at the moment."""
+    """A modern server that lists the current content of `tools`."""
 
     async def handle(request: Request, reply: Reply) -> None:
         answer_modern(request, reply, tools)
@@ -123,7 +123,7 @@ async def test_without_initialize_on_startup_nothing_is_connected_before_the_fir
 
 
 def listings(server: RawServer) -> int:
-    """Listings so far that are not comparisons, which declare capabilities."""
+    """Number of listings so far, without those that declare capabilities to compare lists."""
     listed = (request for request in server.seen if request.method == "tools/list")
     return sum(not request.params["_meta"][META_CAPABILITIES] for request in listed)
 
@@ -181,7 +181,7 @@ async def test_callers_that_come_together_share_one_refresh() -> None:
     ):
         lookups = [asyncio.create_task(looked_up(registry)) for _ in range(8)]
         await asyncio.wait_for(requested.wait(), 20)
-        lookups[0].cancel()  # one who gives up stops it for nobody else
+        lookups[0].cancel()  # a cancelled caller does not cancel the lookup for the others
         await asyncio.wait([lookups[0]])
         go.set()
         assert await asyncio.gather(*lookups[1:]) == [["s__a"]] * 7

@@ -1,4 +1,4 @@
-"""Answers of models without a tool call, given to a registry to execute."""
+"""Execution of model answers that contain no tool call."""
 
 from __future__ import annotations
 

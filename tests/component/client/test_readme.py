@@ -1,4 +1,4 @@
-"""The blocks of the registry's page, run in their order."""
+"""The code blocks of the registry's page, run in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ README = Path(__file__).parents[3] / "docs" / "connect" / "python.md"
 
 
 def blocks() -> list[tuple[int, str]]:
-    """Each with the line that it begins in."""
+    """The code blocks, each with the number of its first line."""
     text = README.read_text()
     return [
         (text[: match.start()].count("\n") + 1, match[1]) for match in re.finditer(r"```python\n(.*?)```", text, re.S)

@@ -1,4 +1,4 @@
-"""Servers that want each person to sign in, in a registry, which cannot do so."""
+"""Servers that require each user to sign in, which a registry does not support."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_call_says_that_a_sign_in_is_required_and_how_to_do_it(fields: dic
     assert isinstance(outcome.error, ExecutionError)
     assert outcome.error.code == "SIGN_IN_REQUIRED"
     assert not outcome.error.retryable
-    assert "the server linear wants each person to sign in" in str(outcome.error)
+    assert "the server linear wants each user to sign in" in str(outcome.error)
     assert "`fairlead login linear`" in str(outcome.error)
 
 

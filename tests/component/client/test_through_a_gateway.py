@@ -1,4 +1,4 @@
-"""A gateway as the server of a registry: its names, and its refusals told apart from what tools say."""
+"""A gateway as a registry's server: its names, and the distinction of its refusals from errors of tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that hang, die and announce under a registry; transports beside streamable HTTP."""
+"""Servers of a registry that hang, die and announce changes; transports other than streamable HTTP."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_server_that_is_killed_under_a_call_ends_the_call_and_comes_back
         on_disconnect=lambda name, error: lost.append((name, error)),
     ) as registry:
         call = asyncio.create_task(registry.execute("s__later", {"n": 99}))
-        await registry.execute("s__echo")  # the call before it has gone out
+        await registry.execute("s__echo")  # the earlier call has been sent
         os.kill(pid_of(registry, "s"), signal.SIGKILL)
         outcome = await asyncio.wait_for(call, 20)
         assert isinstance(outcome.error, ExecutionError)
@@ -103,7 +103,7 @@ async def test_a_lookup_does_not_wait_for_long_for_a_process_that_failed(tmp_pat
         now += 1
         assert await asyncio.wait_for(registry.get_all_tools(), 20) == ()
         assert registry._connector._host is not None
-        assert registry._connector._host.find("s") is not None  # it is being started
+        assert registry._connector._host.find("s") is not None  # the server is still being started
 
 
 async def test_a_process_that_dies_as_it_lists_its_tools_is_left_alone_too(tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow() -> N
     async with raw_server(handle) as server:
         slow = Server(name="s", url=server.url)
         async with AsyncToolRegistry([slow], connect_timeout=0.5) as registry:
-            registry._connector.connect_seconds = 30  # longer than anybody here waits
-            assert await registry.get_all_tools() == ()  # still being tried
+            registry._connector.connect_seconds = 30  # longer than this test waits
+            assert await registry.get_all_tools() == ()  # the connection is still being tried
             go.set()
             await eventually(lambda: registry.tools)
 

@@ -1,4 +1,4 @@
-"""The browser of these tests: a process of it and its driver take longer to start than most pages to be looked at."""
+"""The browser that these tests share, because it and its driver take longer to start than most tests run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from consoleworld import browser
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """One for the whole run (per worker), for tests on the session's loop. Use it by `emptied`."""
+    """One browser per pytest worker, for tests on the session's event loop. Tests use it through `emptied`."""
     async with browser() as started:
         yield started

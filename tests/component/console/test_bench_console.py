@@ -1,4 +1,4 @@
-"""`hack/bench console` asks the pages that there are."""
+"""`hack/bench console` requests the console's existing pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gatewayworld import running
 
 
 def looked_at(gateway: Gateway) -> tuple[list[str], int]:
-    """Pages that the benchmark's browser finds, and views of its consoles, each of which looks once at least."""
+    """Pages that the benchmark's browser finds, and the number of page views of its consoles, at least one per
+    console."""
     browser = Browser(gateway.port)
     pages = browser.pages()
     browser.close()

@@ -1,4 +1,4 @@
-"""The console's pages about calls: the live tail, one call's timeline, what is text, and what stays small."""
+"""The console's pages about calls: the live tail, the timeline of a call, escaping of text, and limits on size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOSTILE = "\"><img src=x onerror=\"document.title='owned'\"><script>document.tit
 
 @asynccontextmanager
 async def shop(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway in front of a server that answers, and of one that is away."""
+    """A gateway with a server that answers, and a server that cannot be reached."""
     away = catalog("away", "http://127.0.0.1:9/mcp", ["x"])
     async with (
         modern_server() as server,
@@ -43,7 +43,7 @@ async def shop(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
 
 
 async def newest(gateway: Gateway, **headers: str) -> str:
-    """Address of the newest call's page."""
+    """Path of the newest call's page."""
     calls = (await get(gateway, "/v1/calls", **headers)).message["calls"]
     return f"{LIST}/{calls[0]['id']}"
 

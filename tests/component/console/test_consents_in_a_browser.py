@@ -1,4 +1,4 @@
-"""Signing in at a server in Chromium, which keeps to SameSite and to the policy of content, also about forms."""
+"""Signing in at a server in Chromium, which enforces SameSite and the content security policy, also for forms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALICE = Identity(kind="apiKey", principal="name:alice", agent="alice")
 
 
 def refused(problems: list[str]) -> list[str]:
-    """Complaints but those about icons, which neither page of the sign-in nor the authorization server has."""
+    """Complaints of the browser, except those about icons, which these pages do not have."""
     return [problem for problem in problems if not problem.startswith("Failed to load resource")]
 
 

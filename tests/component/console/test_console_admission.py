@@ -1,4 +1,4 @@
-"""Who gets to see the console, and what protects its sessions and forms."""
+"""Access to the console, and the protection of its sessions and forms."""
 
 from __future__ import annotations
 

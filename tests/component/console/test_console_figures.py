@@ -30,7 +30,7 @@ SERVERS = "/console/servers"
 
 
 def figure(page: str, title: str) -> str:
-    """A figure of a page, by the words above it."""
+    """The figure below a label on a page."""
     match = re.search(rf"<dt>{title}</dt><dd>(.*?)</dd>", page)
     assert match is not None
     return re.sub(r"<.*?>", "", match[1]).strip()

@@ -1,4 +1,4 @@
-"""A real browser walks every page that the console's own links lead to, on gateways of three sizes."""
+"""A real browser opens every page that the console's links lead to, at gateways of three sizes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from gatewayworld import running
 
 DAY = Look(1280)
 NIGHT = Look(375, dark=True)
-"""With DAY both widths and both colors; a width changes no color."""
+"""Together with DAY: both widths and both color schemes. Colors do not depend on the width."""
 OTHERS = (Look(375), Look(1280, dark=True))
 PICTURES = os.environ.get("FAIRLEAD_SCREENSHOTS", "")
-"""Folder that pictures of all pages are put into; empty: none are made."""
+"""Folder for pictures of all pages; empty: no pictures are made."""
 
 
 @asynccontextmanager
 async def world(name: str, folder: Path) -> AsyncIterator[Gateway]:
-    """Gateway with 14 servers, 1,302 tools and a server that fails; with that one alone; with nothing."""
+    """A gateway by name: `large` with 14 servers, 1,302 tools and a failing server, `broken` with only the failing
+    server, `none` without servers."""
     made = showcase(folder) if name == "large" else running(folder, BROKEN if name == "broken" else Servers())
     async with made as gateway:
         yield gateway
 
 
 def screenshots(name: str) -> Path | None:
-    """Where the pictures of one world go."""
+    """Folder for the pictures of one gateway; None if no pictures are made."""
     if not PICTURES:
         return None
     folder = Path(PICTURES) / name
@@ -43,7 +44,7 @@ def screenshots(name: str) -> Path | None:
 
 
 async def problems_of(chromium: Browser, name: str, folder: Path, look: Look) -> list[str]:
-    """Faults of all pages of one world, and that every page was found."""
+    """Problems of all pages of one gateway. Asserts that every page was found."""
     async with world(name, folder) as gateway, emptied(chromium):
         first = (await visited(gateway, "/console/servers")).body.decode()
         pages = await walked(chromium, gateway, look, keyboard=look == DAY, folder=screenshots(name))

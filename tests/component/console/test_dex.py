@@ -1,6 +1,6 @@
-"""Signing in to the console by Dex, in Chromium: the way in, going on after the token has ended, and out again.
+"""Signing in to the console through Dex, in Chromium: sign-in, renewal of an expired token, and sign-out.
 
-Dex, an OpenID provider, has one person (EMAIL, PASSWORD) and the console as its client.
+Dex, an OpenID provider, has one user (EMAIL, PASSWORD) and one client, the console.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ EMAIL: Final = "ann@example.com"
 PERSON: Final = "ann"
 PASSWORD: Final = "password"
 PASSWORD_HASH: Final = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
-"""Bcrypt of PASSWORD."""
+"""bcrypt hash of PASSWORD."""
 
 
 def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
-    """Configuration file, as JSON; `console` is the origin of the gateway."""
+    """Configuration file as JSON. `console`: origin of the gateway."""
     return {
         "issuer": issuer,
         "storage": {"type": "memory"},
@@ -69,7 +69,8 @@ def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def dex(folder: Path, console: str) -> AsyncIterator[str]:
-    """A provider on a free port; its issuer. It is at `localhost`: to browsers another site than the gateway's."""
+    """Issuer of a Dex on a free port. Its host is `localhost`, which is a different site from the gateway's to
+    browsers."""
     port = free_port()
     issuer = f"http://localhost:{port}/dex"
     async with dex_process(folder, configuration(issuer, port, console)):
@@ -93,7 +94,7 @@ STAFF_ALONE = Rules(
 
 @asynccontextmanager
 async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
-    """A gateway with one server, whose tools are for staff, and whose console Dex signs people in to."""
+    """A gateway with one server, whose tools are for staff, and a console with sign-in through Dex."""
     port = free_port()
     base = f"http://127.0.0.1:{port}"
     async with dex(folder, base) as issuer:
@@ -117,7 +118,7 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
 
 
 async def signed_in(page: Page) -> None:
-    """Go from the form of the console through Dex's, and back."""
+    """Sign in: from the console's form to Dex's form and back."""
     await page.get_by_role("link", name="Sign in with localhost").click()
     await page.locator("#login").fill(EMAIL)
     await page.locator("#password").fill(PASSWORD)
@@ -126,7 +127,7 @@ async def signed_in(page: Page) -> None:
 
 
 async def let_end(page: Page) -> None:
-    """Have the token of the console's session be over."""
+    """Make the token of the console's session expire."""
     cookies = await page.context.cookies()
     (cookie,) = [cookie for cookie in cookies if cookie["name"] == SEALER.name]
     session = SEALER.session(f"{SEALER.name}={cookie['value']}")

@@ -1,5 +1,5 @@
-"""First views find ready what they wait for once somebody has looked at a page: of what a person sees, and of the next
-catalog.
+"""After somebody has opened a page, the gateway prepares the views that the first pages of a user, and the pages after
+a change of the catalog, would otherwise wait for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Approving changed definitions in the console: what is shown, what is approved, by whom, and what is not."""
+"""Approving changed definitions in the console: what is shown, what is approved, and who may approve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Keys that people make for themselves on the page Connect: shown once, worth what their maker is, and revoked."""
+"""Keys that users create for themselves on the page Connect: shown once, with the rights of their creator, and
+revoked."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ HOSTILE = '"><img src=x onerror=alert(1)>'
 
 @contextlib.asynccontextmanager
 async def gateway_with(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
-    """A gateway with the keys of Ann, who is an administrator and may make some, and Ben, who may not."""
+    """A gateway with a key of Ann, an administrator who may create keys, and a key of Ben, who may not."""
     (folder / "keys.json").write_bytes(encode_keys([ANN_RECORD, BEN_RECORD]))
     settings: dict[str, Any] = {"api_keys": folder / "keys.json", "made_keys": folder / "made.json"}
     settings |= {"key_makers": ("staff",), "admin_groups": ("admins",), **changes}
@@ -55,7 +56,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 async def made(gateway: Gateway, name: str = "editor", **more: Any) -> Any:
-    """A new key of Ann's, once the gateway takes it."""
+    """Create a key as Ann, and wait until the gateway accepts it. Returns the answer."""
     answer = await post(gateway, "/v1/keys", {"name": name, **more}, **bearer(ANN))
     assert (answer.status, answer.headers["cache-control"]) == (201, "no-store")
     key = json.loads(answer.body)

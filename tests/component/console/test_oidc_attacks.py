@@ -1,4 +1,4 @@
-"""Attacks on the sign-in by an OpenID provider: each deceit of a browser, a thief and a provider fails."""
+"""Attacks on the sign-in by an OpenID provider: attacks by a browser, a thief and a provider fail."""
 
 from __future__ import annotations
 
@@ -111,19 +111,19 @@ async def test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_refused(
 
 
 def signed_by_secret(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
-    """HS256 with what everybody knows: the provider's public key."""
+    """Token signed by HS256 with the provider's public key, which everybody knows."""
     public = json.dumps(provider.keys[0].as_dict(private=False)).encode()
     return lambda claims: provider.token(key=OctKey.import_key(public), **claims)
 
 
 def unsigned(claims: dict[str, Any]) -> str:
-    """By `alg: none`."""
+    """Token with `alg: none`."""
     parts = [json.dumps(part).encode() for part in ({"alg": "none", "typ": "JWT"}, claims)]
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
 
 
 def signed_by_another(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
-    """By a key that only claims to be the provider's."""
+    """Token signed with another key under the provider's key id."""
     key = RSAKey.generate_key(2048, {"kid": "first"})
     return lambda claims: provider.token(key=key, **claims)
 
@@ -162,7 +162,7 @@ async def test_id_tokens_that_do_not_fit_are_refused(tmp_path: Path, deceit: str
 
 
 async def test_a_code_is_of_no_use_without_its_verifier(tmp_path: Path) -> None:
-    """Somebody who got hold of a code, with a way of their own begun in their own browser."""
+    """A thief with a stolen code uses it in a sign-in that began in the thief's own browser."""
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
         stolen = parameters(await browser.come_back(await browser.begin()))["code"]
         thief = BareBrowser(browser.base)

@@ -1,4 +1,5 @@
-"""Signing in by an OpenID provider in Chromium, which keeps to SameSite, and to the console's policy of content."""
+"""Signing in through an OpenID provider in Chromium, which enforces SameSite and the console's content security
+policy."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
     async with providing() as provider, emptied(chromium):
         provider.asks = True
-        provider.url = provider.url.replace("127.0.0.1", "localhost")  # another site than the console's
+        provider.url = provider.url.replace("127.0.0.1", "localhost")  # a site other than the console's
         async with running(tmp_path, shop, **console_of(tmp_path, provider)) as gateway:
             page = await opened(chromium, gateway, "/console/servers", width=375)
             problems = complaints(page)

@@ -1,4 +1,4 @@
-"""Signing in to the console by an OpenID provider, how long that lasts, and out again."""
+"""Signing in to the console through an OpenID provider, the duration of the session, and signing out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "key of the sessions"
 
 
 def let_end(browser: BareBrowser) -> None:
-    """Have the credential of the browser's session be over, of a gateway whose session key is KEY."""
+    """Make the credential of the browser's session expire. The gateway's session key has to be KEY."""
     sealer = CookieSealer(KEY.encode())
     session = sealer.session(f"{sealer.name}={browser.cookies[sealer.name]}")
     assert session is not None

@@ -1,4 +1,4 @@
-"""The console's pages about servers: what fails, why and what to do, in a real browser and within a size."""
+"""The console's pages about servers: failures with reason and remedy, in a real browser, and limits on size."""
 
 from __future__ import annotations
 

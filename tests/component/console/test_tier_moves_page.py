@@ -1,4 +1,4 @@
-"""Moves of tools between tiers: on the console's page, over REST, and what is honest about them."""
+"""Moves of tools between tiers, on the console's page and over REST, and the reasons that are shown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 
 
 def decided(*shown: str, why: str = SLOW, names: tuple[str, ...] = ("look",)) -> State:
-    """A decision about tools of the shop: the tiers that show them, and why others do not."""
+    """State with a decision about tools of the shop: the tiers that show them, and why other tiers do not."""
     hidden = {tier.name: why for tier in TIERS if tier.name not in shown}
     tools = tuple(ToolState(name=name, tiers=shown, hidden=hidden, fits=dict.fromkeys(shown, why)) for name in names)
     return State(servers=(ServerState(namespace="default", name="shop", tools=tools),))
@@ -42,7 +42,7 @@ async def moves(gateway: Gateway, query: str = "", **headers: str) -> Any:
 
 
 async def moved(gateway: Gateway, folder: Path, state: State, total: int) -> None:
-    """Publish a decision, and wait until the gateway has seen so many moves."""
+    """Publish a decision, and wait until the gateway has seen `moves` moves."""
 
     async def seen() -> bool:
         return len(gateway.rest.administration.moves.all) >= total

@@ -1,4 +1,4 @@
-"""The console's pages about tools: search, why one is hidden, what it costs, and the form that calls it."""
+"""The console's pages about tools: search, the reason why a tool is hidden, its cost, and the form that calls it."""
 
 from __future__ import annotations
 

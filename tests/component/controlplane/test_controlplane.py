@@ -1,4 +1,4 @@
-"""The control plane that other tests stand on is a real one, and its fixtures do what they say."""
+"""The control plane of other tests is a real one, and its fixtures work as documented."""
 
 from __future__ import annotations
 

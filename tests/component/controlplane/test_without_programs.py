@@ -1,4 +1,4 @@
-"""Where there is no API server, tests say how to get one, and in CI they fail."""
+"""Without an API server, tests are skipped with advice how to get one, and fail in CI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASSETS = REPOSITORY / "hack" / "kubernetes" / "assets"
 
 
 def run(command: list[str | Path], **environment: str) -> subprocess.CompletedProcess[str]:
-    """`command` in this environment without what finds the programs, and with `environment`."""
+    """Run `command` in this environment plus `environment`, without the variables that locate the programs."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("KUBEBUILDER_ASSETS", "CI")}
     return subprocess.run(
         command, env=inherited | environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=50, check=False
@@ -21,7 +21,7 @@ def run(command: list[str | Path], **environment: str) -> subprocess.CompletedPr
 
 
 def one_test(**environment: str) -> subprocess.CompletedProcess[str]:
-    """pytest on a single test that needs the shared plane."""
+    """Run pytest on one test that needs the shared control plane."""
     chosen = "tests/component/controlplane/test_controlplane.py::test_the_shared_plane_is_ready_and_answers_kubectl"
     return run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", chosen], **environment)
 

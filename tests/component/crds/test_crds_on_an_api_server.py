@@ -1,4 +1,4 @@
-"""A real API server takes the CRDs and the samples, and refuses what each rule forbids with the rule's own sentence."""
+"""A real API server accepts the CRDs and the samples, and refuses violations of each rule with the rule's message."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fairlead_operator.publish.policy_review import review
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
 LOCAL = ("mcpserver-command", "mcpserver-command-with-key", "mcpserver-openapi-file")
-"""Samples for `fairlead up` only."""
+"""Samples that only `fairlead up` supports."""
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
 
 
 def create(plane: ControlPlane, namespace: str, manifest: dict[str, Any], *, dry_run: bool = True) -> tuple[int, Any]:
-    """Post an object with strict field validation: HTTP status and answer."""
+    """Post an object with strict field validation. Returns HTTP status and answer."""
     manifest["metadata"].pop("namespace", None)
     plural = PLURALS[manifest["kind"]]
     scope = "" if plural == "latencytiers" else f"namespaces/{namespace}/"
@@ -46,7 +46,7 @@ def mcpserver(**spec: Any) -> dict[str, Any]:
 
 
 def without_defaults(stored: Any, wanted: Any) -> Any:
-    """`stored`, reduced to the members of `wanted`, as an API server adds defaults inside of objects."""
+    """`stored` without the members that `wanted` lacks: an API server adds defaults inside of objects."""
     if not isinstance(wanted, dict) or not isinstance(stored, dict):
         return stored
     return {name: without_defaults(stored.get(name), value) for name, value in wanted.items()}
@@ -55,7 +55,7 @@ def without_defaults(stored: Any, wanted: Any) -> Any:
 @pytest.mark.parametrize("path", [path for path in SAMPLES if path.stem not in LOCAL], ids=lambda path: path.stem)
 def test_a_sample_is_accepted_as_it_stands(control_plane: ControlPlane, namespace: str, path: Path) -> None:
     manifest = load_yaml(path.read_text("utf-8"))
-    manifest["metadata"]["name"] += "-sample"  # tiers are the cluster's: another test may have one of that name
+    manifest["metadata"]["name"] += "-sample"  # tiers are not namespaced, so another test may have a tier of that name
     wanted = load_yaml(path.read_text("utf-8"))
 
     status, answer = create(control_plane, namespace, manifest)
@@ -105,7 +105,7 @@ def test_amounts_of_resources_are_compared_alike_by_an_api_server_and_off_a_clus
 
 
 def _dotted(field: str) -> str:
-    """The field with dots before keys of maps, which the API server writes in brackets."""
+    """The field path with keys of maps after dots; the API server writes them in brackets."""
     return re.sub(r"\[([A-Za-z]\w*)\]", r".\1", field)
 
 
@@ -273,7 +273,7 @@ def test_every_field_of_an_mcpserver_is_explained(control_plane: ControlPlane) -
 
 
 def of_pods(template: dict[str, Any]) -> dict[str, Any]:
-    """A server that runs as pods, with this template."""
+    """A server that runs in pods with this template."""
     spec = {"image": {"name": "registry.example/demo:1"}, "podTemplate": template}
     return {**mcpserver(), "spec": spec}
 

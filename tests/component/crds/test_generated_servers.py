@@ -1,4 +1,5 @@
-"""Random McpServers that the CRD takes: the API server takes their pods too, or names the wrong field at once."""
+"""For random McpServers that the CRD accepts, the API server also accepts the pods, or names the wrong field at
+once."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ JUDGED_BY_THE_API_SERVER: Final = (
     ".dnsPolicy",
     "Selector.matchLabels",
 )
-"""Parts of a pod template or of `network` whose members depend on each other, or lie too deep for rules on the names of
-labels."""
+"""Parts of a pod template or of `network` whose members depend on each other, or are nested too deeply for rules on the
+names of labels."""
 
 
 def specs() -> Any:
@@ -39,7 +40,7 @@ def specs() -> Any:
 
 
 def causes(answer: dict[str, Any]) -> list[tuple[str, str]]:
-    """Field and sentence of each cause."""
+    """Field and message of each cause."""
     listed = answer.get("details", {}).get("causes", [{"message": answer["message"]}])
     return [(cause.get("field", ""), cause["message"]) for cause in listed]
 
@@ -54,7 +55,7 @@ def test_a_server_that_the_crd_takes_has_pods_or_a_field_to_blame(control_plane:
         head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "drawn"}}
         manifest = {**head, "spec": json.loads(json.dumps(spec))}
         status, answer = dry_run(control_plane, namespace, manifest)
-        if status == 422:  # by a rule between several members
+        if status == 422:  # refused by a rule about several members
             assert all(field.startswith("spec.") for field, _ in causes(answer)), answer
             return
         assert status in (200, 201), answer

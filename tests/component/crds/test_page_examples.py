@@ -1,4 +1,4 @@
-"""Every manifest of a page, a sample or an example is taken by a real API server, and so are the pods made of it."""
+"""A real API server accepts every manifest of a page, a sample or an example, and the pods that result from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from page_examples import ROOT, Example, examples, pages
 
 
 def is_local(spec: dict[str, Any]) -> bool:
-    """Whether only `fairlead up` runs a server of that source."""
+    """Whether only `fairlead up` can run a server with this source."""
     return "command" in spec or "file" in spec.get("openapi", {})
 
 

@@ -1,5 +1,7 @@
-"""Tools of real servers in every format: taken by the rule set, and by the validators of botocore and google-genai. In
-the eyes of the scan for suspicious definitions they are harmless.
+"""Tools of real servers in every format: they pass the rules of the format and the validators of botocore and
+google-genai.
+
+The scan for suspicious definitions finds nothing in them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from providerfaults import provider_fault
 
 EVAL = "FAIRLEAD_EVAL_TOOLS"
 PARTS = 8
-"""Parts of the evaluation set: by day each choice has one of them."""
+"""Number of parts of the evaluation set. Except at night, each choice is tested with one part."""
 CHOICES = {
     **{name: (name, Options()) for name in FORMATS if name != "mcp"},
     "openai-chat gpt-5": ("openai-chat", Options(model="gpt-5")),
@@ -45,7 +47,7 @@ def _converted(choice: str, tools: list[Tool]) -> tuple[Tool, ...]:
 
 
 def broken(choice: str, tools: list[Tool]) -> list[Any]:
-    """Tools that are refused or break a rule, of `tools` converted."""
+    """Convert the tools. Returns the tools that are refused and the converted tools that break a rule."""
     format_name, options = CHOICES[choice]
     converted = find(format_name).convert(tools, options)
     refused: list[Any] = [loss for loss in converted.report if loss.action == "refused"]
@@ -65,7 +67,7 @@ def definitions() -> list[Tool]:
 
 
 def named(definitions: list[Tool]) -> list[Tool]:
-    """MCP's definitions, each under a name of its own."""
+    """MCP definitions with unique names."""
     members = ("description", "inputSchema")
     return [
         {"name": tool.get("id", tool["name"]), **{key: tool[key] for key in members if key in tool}}
@@ -94,12 +96,12 @@ def test_every_tool_of_the_evaluation_set_is_converted_validly_beside_one_that_i
 
 @pytest.fixture(scope="module", params=["mcp-server-time", "mcp-server-git", "mcp-server-fetch"])
 def server_tools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Tool]:
-    """Answer of a published server to tools/list; skipped, with the reason, where PyPI is out of reach."""
+    """Answer of a published server to tools/list. Skips the test with a reason if PyPI cannot be reached."""
     return listed(installed(request.param, tmp_path_factory.mktemp("package")))
 
 
 def installed(package: str, folder: Path) -> str:
-    """The program of a package, from an environment of its own; fetched in up to three attempts."""
+    """The program of a package, installed in an environment of its own in up to three attempts."""
     uv = shutil.which("uv")
     assert uv, "uv comes with the development dependencies"
     words = [uv, "tool", "install", "--quiet", package]
@@ -117,7 +119,7 @@ def installed(package: str, folder: Path) -> str:
 
 
 def listed(program: str) -> list[Tool]:
-    """The tools of a program that speaks MCP on standard input and output."""
+    """The tools of a program that serves MCP on standard input and output."""
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
@@ -168,7 +170,7 @@ def test_definitions_of_the_evaluation_set_are_not_suspicious(evaluation_tools: 
 
 @pytest.fixture(scope="module")
 def validators() -> str:
-    """The Python that has botocore and google-genai."""
+    """Python interpreter of an environment with botocore and google-genai."""
     python = os.environ.get(VARIABLE)
     if not python:
         pytest.skip(

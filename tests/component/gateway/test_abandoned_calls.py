@@ -1,4 +1,4 @@
-"""Calls of legacy clients that went away: by default they go on, by a setting or with their session they end."""
+"""Calls of disconnected legacy clients: by default they continue; a setting or the end of the session ends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call what, and why: `GET /v1/access` and `fairlead can`, by the decision that calls go by."""
+"""Who may call which tool, and why: `GET /v1/access` and `fairlead can` agree with the decisions about calls."""
 
 from __future__ import annotations
 

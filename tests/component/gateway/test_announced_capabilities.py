@@ -1,4 +1,4 @@
-"""Capabilities that an endpoint declares of its servers, and serves: none is declared that no client can have."""
+"""Capabilities that an endpoint declares for its servers: it declares only capabilities that clients can use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHILD = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
 
 
 async def declared(gateway: Any) -> list[dict[str, Any]]:
-    """Capabilities for a modern and a legacy client."""
+    """The declared capabilities for a modern and for a legacy client."""
     answers = [await ask(gateway, modern("server/discover")), await ask(gateway, legacy("initialize", HELLO))]
     return [answer.message["result"]["capabilities"] for answer in answers]
 
@@ -31,7 +31,7 @@ async def declared(gateway: Any) -> list[dict[str, Any]]:
 async def test_tasks_are_declared_where_a_server_of_their_revision_has_them(
     tmp_path: Path, version: str, has_tasks: bool
 ) -> None:
-    """A legacy server that names the extension makes no task (SEP-2663), so nobody can ask for one."""
+    """A legacy server with the extension cannot create tasks (SEP-2663), so the extension is not declared."""
     capabilities = Raw(b'{"tools":{},"extensions":{"%b":{}}}' % TASKS.encode())
     document = catalog("demo", "http://127.0.0.1:1/mcp", ["job"], version=version, capabilities=capabilities)
     async with running(tmp_path, document) as gateway:

@@ -1,4 +1,4 @@
-"""API keys from the command that makes them to the request that they let in, and until they are revoked."""
+"""Life of API keys: their creation by a command, their use in requests, and their revocation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEMO = catalog("demo", NOWHERE, ["add"])
 
 
 class _Place:
-    """Where keys are, told of by the test."""
+    """Source of keys whose content the test reports."""
 
     name = "here"
 
@@ -50,7 +50,7 @@ async def status(gateway: Gateway, key: str) -> int:
 
 
 async def until_status(gateway: Gateway, key: str, expected: int) -> None:
-    """It takes a moment until a file or a Secret is read again."""
+    """Wait for a status of requests with the key: files and Secrets are read again after a moment."""
 
     async def reached() -> bool:
         return await status(gateway, key) == expected
@@ -59,7 +59,8 @@ async def until_status(gateway: Gateway, key: str, expected: int) -> None:
 
 
 async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> None:
-    """By the commands, before a gateway that runs: it is told once, kept as a hash, refused at once when revoked."""
+    """The commands, with a running gateway: the key is printed once, stored as a hash, and refused soon after its
+    revocation."""
     file = tmp_path / "keys.json"
     code, key, _ = await fairlead("keys", "create", "npc", "--group", "game", "--file", str(file))
     key = key.strip()
@@ -124,7 +125,8 @@ async def test_a_key_is_refused_from_its_expiry_on() -> None:
 
 
 def test_before_its_keys_were_read_a_gateway_refuses_none_for_good() -> None:
-    """A replica that starts while the API server is away cannot say: 503, so that clients try again."""
+    """A replica that starts while the API server is unreachable does not know the keys: it answers 503, so that clients
+    retry."""
     key, record = new_key("npc", now=_now())
     keys = ApiKeys([_Place()], time.time)
     early = keys.check(key)
@@ -136,7 +138,7 @@ def test_before_its_keys_were_read_a_gateway_refuses_none_for_good() -> None:
 
 
 def test_keys_of_a_file_are_known_before_the_gateway_listens(tmp_path: Path) -> None:
-    """A request may come before the watch has read the file for the first time."""
+    """A request may arrive before the watch has read the file for the first time."""
     key, record = new_key("npc", now=_now())
     file = tmp_path / "keys.json"
     file.write_bytes(encode_keys([record]))

@@ -1,4 +1,4 @@
-"""Apps of the SDK's server before the TypeScript SDK's client, as its hosts use them."""
+"""Apps of the SDK's server with the TypeScript SDK's client, which acts as hosts do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def output(folder: Path, *command: str) -> str:
 
 @contextlib.asynccontextmanager
 async def app_server(name: str) -> AsyncIterator[Catalog]:
-    """The SDK's server with an app, and its catalog as a discovery finds it."""
+    """The SDK's server with an app, and its catalog by a discovery."""
     async with serve_asgi(server(name).streamable_http_app()) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         async with McpSession.over_http(Target.from_url(url)) as session:

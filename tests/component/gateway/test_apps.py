@@ -1,4 +1,5 @@
-"""Apps of several servers through one gateway: whose HTML a host gets, whose tools it calls, and what policies keep."""
+"""Apps of several servers through one gateway: whose HTML a host gets, whose tools an app calls, and what policies
+hide."""
 
 from __future__ import annotations
 

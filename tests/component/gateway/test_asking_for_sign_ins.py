@@ -1,4 +1,4 @@
-"""Calls at servers that want each person to sign in: each kind of client is asked in its own form, once."""
+"""Calls at servers that require each user to sign in: each kind of client is asked once, in its own form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOKEN: Final = "Bearer of-local"
 
 
 class Stream:
-    """A legacy client's call, message by message."""
+    """Stream of a legacy client's call, read message by message."""
 
     def __init__(self, world: AskedSignIns, wire: Wire, session: str) -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""Attacks on signing in at a server: nobody attaches an account to another person, by a link, a state or a page."""
+"""Attacks on signing in at a server: no link, state or page attaches an account to another user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALICE, MALLORY = (Identity(kind="apiKey", principal=f"name:{name}", agent=name) 
 
 @asynccontextmanager
 async def shared_gateway(folder: Path, url: str, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway of two persons, who sign in to its console."""
+    """A gateway of two users, who sign in to its console."""
     port = free_port()
     async with laptop(
         folder,
@@ -55,7 +55,7 @@ def location_of(page: BrowserPage) -> str:
 
 
 async def back_from(browser: FormBrowser, page: BrowserPage) -> str:
-    """Where the authorization server leads the browser back to, which it does not follow."""
+    """URL to which the authorization server redirects the browser, which does not follow it."""
     begun = await browser.press(page, follow=False)
     form = await browser.get(begun.onward)
     return location_of(await browser.press(form, follow=False))
@@ -199,7 +199,7 @@ async def test_an_answer_for_one_server_is_not_taken_at_the_address_of_another(t
 async def test_a_port_of_two_issuers_takes_no_answer_that_does_not_name_its_own(
     tmp_path: Path, same_issuer: bool
 ) -> None:
-    """The answer may be of the other one, which gave it for a client that both know."""
+    """The answer may come from the other issuer, for a client that both issuers know."""
     async with consent_server("linear") as server:
         shared = {"callback_port": free_port()}
         issuer = f"{server.provider.url}/" if same_issuer else "https://login.example.com"
@@ -259,7 +259,7 @@ async def test_no_page_can_be_framed_or_run_a_script(tmp_path: Path) -> None:
 
 
 def leads(pages: Iterable[BrowserPage]) -> set[str]:
-    """Hosts that pages lead to."""
+    """Hosts to which pages link or redirect."""
     return {urlsplit(url).netloc for page in pages for url in (page.onward, location_of(page)) if url}
 
 
@@ -294,7 +294,8 @@ async def test_the_page_of_a_laptop_is_for_browsers_of_this_machine(tmp_path: Pa
 
 
 async def refused_as_nobody(gateway: Gateway, wire: Wire, **headers: str) -> None:
-    """Fail unless requests on a connection are those of nobody, who has no accounts and cannot sign in."""
+    """Assert that the gateway takes requests on a connection for those of an unknown user, who has no accounts and
+    cannot sign in."""
     answer = await wire.ask(calling("linear__whoami").with_headers(**headers))
     assert answer.message["result"]["isError"] is True
     assert "cannot tell who calls" in answer.message["result"]["content"][0]["text"]
@@ -383,7 +384,7 @@ async def test_links_say_nothing_of_the_person_and_cannot_be_guessed(tmp_path: P
         assert len({*idents}) == 2
         assert all(len(ident) >= 32 for ident in idents)
         assert not any(name in link for link in links for name in ("alice", "mallory"))
-        for part in (0, len(idents[0]) // 2, -2):  # the last character has bits that say nothing
+        for part in (0, len(idents[0]) // 2, -2):  # the last character has unused bits
             altered = [*idents[0]]
             altered[part] = "A" if altered[part] != "A" else "B"
             assert gateway.sign_ins.find("".join(altered)) is None
@@ -392,7 +393,7 @@ async def test_links_say_nothing_of_the_person_and_cannot_be_guessed(tmp_path: P
 async def test_an_account_at_one_url_is_not_used_at_another_of_the_servers_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As with another `mcp.json` on a laptop: its lists are read at the start, without any call."""
+    """For example with another `mcp.json` on a laptop, whose lists are read at the start, without any call."""
     seen: list[Request] = []
 
     async def note(request: Request, reply: Reply) -> None:

@@ -1,6 +1,6 @@
-"""Attempts to get at a token, a result or an address by calls with credentials per call.
+"""Attacks on tokens, results and addresses through calls with credentials per call.
 
-The provider is a real one, but where the attack needs one that gives more than it should.
+The provider is a real one, except in attacks that need a provider which issues too much.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_ma
 
 
 async def test_a_server_gets_the_tokens_that_are_for_it_alone(shared_provider: TokenProvider, tmp_path: Path) -> None:
-    """Two servers that the same person calls, of the same provider."""
+    """One user calls two servers with the same provider."""
     ports = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}/mcp" for port in ports]
     async with contextlib.AsyncExitStack() as stack:
@@ -74,7 +74,7 @@ async def test_a_server_gets_the_tokens_that_are_for_it_alone(shared_provider: T
 
 async def test_a_callers_token_for_another_application_is_exchanged_for_nothing(tmp_path: Path) -> None:
     async with token_endpoint() as provider, protected_server(provider) as (_, server):
-        provider.subject_audience = "https://mail.example.com"  # whose tokens it exchanges
+        provider.subject_audience = "https://mail.example.com"  # the provider whose tokens it exchanges
         box = oauth_catalog(provider, "box", server.url)
         async with exchanging(tmp_path, provider, box) as gateway:
             answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
@@ -83,7 +83,7 @@ async def test_a_callers_token_for_another_application_is_exchanged_for_nothing(
 
 
 async def test_a_token_that_one_server_was_sent_is_for_no_other(tmp_path: Path) -> None:
-    """Without `resource`, this provider's tokens are for all of its servers."""
+    """Without `resource`, this provider's tokens are valid for all of its servers."""
     async with (
         token_endpoint() as provider,
         protected_server(provider) as (_, mail),

@@ -1,4 +1,4 @@
-"""Agents that are known by their credentials: what the audit log says of them, and whose calls a limit counts."""
+"""Agents identified by their credentials: their names in the audit log, and limits that count their calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def with_keys(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterato
 
 
 async def outcome(gateway: Gateway, key: str) -> str:
-    """Outcome of a call: a code, a status, or ok. Keys are read a moment after the start."""
+    """Outcome of a call: a code, a status, or ok. Waits for the gateway to read its keys."""
 
     async def told() -> str:
         answer = await ask(gateway, calling("demo__add").with_headers(authorization=f"Bearer {key}"))
@@ -123,7 +123,7 @@ async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_
 
 
 def chat(*names: str, arguments: str = '{"path": "/etc/passwd"}') -> dict[str, Any]:
-    """A model's message that makes calls."""
+    """A model's message with calls."""
     calls = [
         {"id": str(number), "type": "function", "function": {"name": name, "arguments": arguments}}
         for number, name in enumerate(names)
@@ -133,7 +133,7 @@ def chat(*names: str, arguments: str = '{"path": "/etc/passwd"}') -> dict[str, A
 
 @pytest.mark.parametrize("own", [None, [], "stream"])
 async def test_a_denied_call_over_rest_leaves_the_line_that_it_leaves_on_mcp(tmp_path: Path, own: Any) -> None:
-    """Without the caller's own definitions such a call is left to the caller, and is a try all the same."""
+    """Such a call is left to the caller, who may have a tool of that name, but it counts as an attempt."""
     log = tmp_path / "audit.log"
     body: dict[str, Any] = {"format": "openai-chat", "message": chat("demo__web-search", "demo__read")}
     if own == "stream":

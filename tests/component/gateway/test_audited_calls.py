@@ -1,4 +1,4 @@
-"""Limits and the audit log on the path of a call: who is limited, what a line says, and what never gets into one."""
+"""Limits and the audit log on the path of a call: who is limited, what lines contain, and what they never contain."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def audited(tmp_path: Path, server: RawServer, **settings: Any) -> AsyncIt
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    """After the gateway has stopped."""
+    """Lines of the audit log. Call it after the gateway has stopped."""
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 

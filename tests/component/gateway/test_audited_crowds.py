@@ -1,4 +1,4 @@
-"""One request with thousands of denied calls, through a real gateway: what it leaves in the audit log."""
+"""One request with thousands of denied calls, through a real gateway: the resulting lines of the audit log."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ async def test_an_endpoint_without_prompts_neither_offers_nor_lists_them(tmp_pat
 
 
 def other(url: str, lists: str) -> Catalog:
-    """The server with one of its lists changed."""
+    """The catalog of the server with a change in one list."""
     before = demo(url)
     if lists == "tools":
         return msgspec.structs.replace(before, tools=catalog("demo", url, ["x", "y"]).tools)

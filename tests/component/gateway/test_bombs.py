@@ -1,6 +1,6 @@
-"""Definitions and messages that are small and ask for a great deal of work, through a real gateway.
+"""Small definitions and messages that would cause a great deal of work, sent through a real gateway.
 
-Each is answered or refused, and while it is, a harmless call of somebody else goes through. The bounds are those of
+Each is answered or refused, and meanwhile a harmless call of somebody else succeeds. The limits are those of
 `validation.intricacy`, `validation.checker`, `formats.schema.bounds` and the decoders, which have tests of their own.
 """
 
@@ -33,7 +33,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def doubling(levels: int, keyword: str) -> dict[str, Any]:
-    """Thirty definitions of two lines that unfold into a billion."""
+    """Thirty definitions of two lines that expand to a billion subschemas."""
     defs: dict[str, Any] = {
         f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(levels)
     }
@@ -72,8 +72,8 @@ async def still_answers(gateway: Any) -> None:
 async def test_a_definition_that_unfolds_is_listed_converted_and_called_in_bounded_time(
     tmp_path: Path, bomb: str
 ) -> None:
-    """With MAX_NODES and MAX_BYTES of `formats.schema.bounds` a million times as large, the exponential ones do not end
-    before the time-out of a test.
+    """With MAX_NODES and MAX_BYTES a million times larger, the exponential definitions would not end before the test's
+    time-out.
     """
     tools = [tool("fine", {}), tool("bomb", BOMBS[bomb])]
     async with (
@@ -112,7 +112,7 @@ MESSAGES = {
 async def test_a_body_that_is_hard_to_read_is_refused_and_costs_nobody_else_anything(
     tmp_path: Path, message: str
 ) -> None:
-    """The deep ones end `json.loads` in a RecursionError, and the huge integer its conversion to text."""
+    """In `json.loads`, the deep bodies cause a RecursionError; converting the huge integer to text would fail."""
     body = MESSAGES[message].encode()
     async with (
         modern_server(call=lambda request: {"content": []}) as server,
@@ -132,7 +132,7 @@ async def test_a_body_that_is_hard_to_read_is_refused_and_costs_nobody_else_anyt
 
 
 async def as_arguments(gateway: Any, body: bytes) -> Answer:
-    """A bomb in the place of a call's arguments."""
+    """A call with a bomb as its arguments."""
     request = calling("demo__fine", {"x": "HERE"})
     whole = json.dumps(request.message).encode().replace(b'"HERE"', body)
     return await ask(gateway, Ask(body=whole, headers=request.headers, target=request.target))

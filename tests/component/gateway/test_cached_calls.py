@@ -125,7 +125,7 @@ async def test_a_request_for_input_is_not_kept_nor_is_what_its_retry_came_to(tmp
 
 
 class ModernAsker:
-    """A modern server whose tool asks by its result, and answers with what it was told."""
+    """A modern server whose tool asks the client by its result, and returns the client's answer."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         if request.method == "initialize":
@@ -176,7 +176,7 @@ async def test_a_result_after_a_question_to_its_client_is_not_cached(
 async def test_a_call_with_progress_is_answered_by_what_was_kept_and_the_other_way_round(
     tmp_path: Path, era: str
 ) -> None:
-    """A progress token is not part of the cache key, and the result is that of any other call."""
+    """A progress token is not part of the cache key and does not change the result."""
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         calls = [calling("demo__x", era=era) for _ in range(3)]
         for call, token in zip(calls, ("p", "q"), strict=False):
@@ -226,7 +226,7 @@ async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
         requests = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
         await reached(server, 1)
         await eventually(lambda: len(gateway.endpoint.calls) >= 5)
-        wires[4].close()  # one of those who wait goes
+        wires[4].close()  # one of the waiting clients disconnects
         go.set()
         answers = await asyncio.gather(*requests[:4])
         assert sorted(from_cache(answer) for answer in answers) == [False, True, True, True]

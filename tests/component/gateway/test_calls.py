@@ -1,4 +1,4 @@
-"""Tool calls in all combinations of eras: what passes, and that it passes untouched."""
+"""Tool calls in all combinations of eras: calls and results pass unchanged."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_o
         return reply.result(request, {"content": [], "resultType": "complete"})
 
     async with raw_server(handle) as first, raw_server(handle) as second:
-        turn = itertools.cycle([[first, second], [second, first]])  # as DNS gives them
+        turn = itertools.cycle([[first, second], [second, first]])  # in the order of DNS
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             assert host == "demo.tools.svc"

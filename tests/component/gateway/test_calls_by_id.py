@@ -1,4 +1,4 @@
-"""`tools/call` by a tool's id, `mcp.{server}.{tool}`, as REST and the Python API show it."""
+"""`tools/call` with a tool's id, `mcp.{server}.{tool}`, which REST and the Python API show."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ async def handle(request: Request, reply: Reply) -> None:
 
 
 def called(server: RawServer) -> list[str]:
-    """The tools that were called at a server, as it calls them."""
+    """The tools that were called at a server, by the server's own names."""
     return [request.params["name"] for request in server.seen if request.method == "tools/call"]
 
 
 def namesakes(first: str, other: str) -> list[Catalog]:
-    """Two servers of one name."""
+    """Two servers with the same name in different namespaces."""
     return [
         catalog("demo", first, ["add", "mine"], namespace="team-a", prefix="a"),
         catalog("demo", other, ["add", "theirs"], namespace="team-b", prefix="b"),

@@ -1,6 +1,6 @@
-"""Progress restarts the timeout of a call, up to a maximum; a budget it never moves.
+"""Progress restarts the timeout of a call, up to a maximum, but never extends a budget.
 
-The times are real, as those of connections and processes are: ten steps fit into the shortest that progress moves.
+The tests take real time, because they have connections and processes. Ten steps fit into the shortest timeout.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STEP = 0.1
 """Seconds between two reports of progress."""
 TIMEOUT_MS = 1000
 LONG = 12
-"""Reports of a call that takes longer than TIMEOUT_MS, and never long without one."""
+"""Number of reports of a call that takes longer than TIMEOUT_MS, but reports at short intervals."""
 SLOW: ToolEntry = entry("slow")
 
 
 def asking(steps: int, era: str = MODERN) -> Ask:
-    """A call that wants progress, of which the server reports so many steps, and then answers; 0: it goes on for ever,
-    and below that it says nothing more after them.
+    """A call that requests progress. The server reports `steps` steps and then answers. 0: it reports forever.
+    Negative: it becomes silent after `-steps` steps.
     """
     made = calling("demo__slow", {"steps": steps}, era=era)
     made.message["params"].setdefault("_meta", {})["progressToken"] = "p"
@@ -42,7 +42,7 @@ def asking(steps: int, era: str = MODERN) -> Ask:
 
 
 class Steps:
-    """A server in either era whose tool takes a while and says so."""
+    """A server in either era whose tool takes a while and reports progress."""
 
     def __init__(self) -> None:
         self.at_once = self.most = 0
@@ -167,10 +167,10 @@ async def test_a_call_that_reports_progress_keeps_its_place_at_the_server(tmp_pa
 
 
 async def test_the_bound_of_a_call_that_asked_its_client_counts_from_its_first_request(tmp_path: Path) -> None:
-    """The client's answer comes with a request of its own, half of the call's time later."""
+    """The client's answer arrives in another request, half of the call's time later."""
 
     class Asker(LegacyAsker):
-        """It has its answer, and reports progress for ever."""
+        """After the client's answer, reports progress forever."""
 
         async def _call(self, request: Request, reply: Reply) -> None:
             ident = "question"
@@ -238,7 +238,7 @@ async def test_progress_of_a_child_process_restarts_the_timeout_of_a_call(
         async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
             made = asking(LONG)
             made.message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities
-            await ask(gateway, made)  # its process starts meanwhile
+            await ask(gateway, made)  # the server's process starts meanwhile
             assert told(await ask(gateway, made)) == "done"
     finally:
         await children.aclose()

@@ -85,7 +85,7 @@ async def test_a_child_that_cannot_start_is_connection_lost(tmp_path: Path) -> N
 async def test_a_tool_of_a_child_that_overruns_its_maximum_does_not_open_the_breaker_for_others(
     tmp_path: Path, session: str
 ) -> None:
-    """Made with the official SDK, which answers a ping while a tool works."""
+    """The server uses the official SDK, which answers pings while a tool works."""
     child = ChildEndpoint(command=sys.executable, args=("-m", "fairlead_cli.demo"))
     late = entry("forecast_demand", latency=DeclaredLatency(max_duration_ms=300))
     children = ChildHost()

@@ -1,4 +1,5 @@
-"""Latency hides a tool only from clients that chose a tier; a list says what its tier hides, why, and where it is."""
+"""Latency hides a tool only from clients that chose a tier. A list says which tools its tier hides, why, and which tier
+has them."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def shop(url: str = NOWHERE, *more: str) -> Catalog:
 
 
 def decided(**hidden: dict[str, str]) -> State:
-    """State that the operator publishes of the tools of `shop`: by tool, the tiers that hide it, and why."""
+    """State that the operator publishes about the tools of `shop`. `hidden`: by tool, the tiers that hide it with the
+    reason."""
     tools = [
         ToolState(name=name, environment="cluster", tiers=tuple(t for t in ALL if t not in why), hidden=why)
         for name, why in hidden.items()
@@ -58,7 +60,7 @@ IN_NO_TIER = {"name": "shop__slowest", "tier": "fast", "reason": SLOWER, "endpoi
 
 
 def prompting(*prompts: str) -> Catalog:
-    """The shop with prompts, whose change is heard of beside that of tools."""
+    """The shop with prompts, whose changes are announced separately from those of tools."""
     definitions = tuple(Definition(name=n, definition=Raw(b'{"name":"%b"}' % n.encode()), hash="") for n in prompts)
     capabilities = Raw(b'{"tools":{},"prompts":{}}')
     return catalog("shop", NOWHERE, ["quick", "slow"], prompts=definitions, capabilities=capabilities)

@@ -1,4 +1,4 @@
-"""Clients that people use, against the gateway before the SDK's server: they list, call, see errors and progress."""
+"""Widely used clients with a gateway and the SDK's server: they list, call, and show errors and progress."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ await client.close();
 
 
 async def output(folder: Path, *command: str) -> str:
-    """Output of a client; skips where its program is missing."""
+    """Output of a client. Skips the test if its program is missing."""
     program = required(command[0])
     environment = {**os.environ, "MCP_CATALOG_PATH": str(folder / "inspector.json")}
     process = await asyncio.create_subprocess_exec(
@@ -206,5 +206,5 @@ async def test_the_inspector_lists_and_calls_in_both_eras(tmp_path: Path) -> Non
 
 
 def find(document: dict[str, Any], member: str) -> Any:
-    """A member of a result, wherever the Inspector wraps it."""
+    """A member of a result, at whatever depth the Inspector wraps it."""
     return document[member] if member in document else document["result"][member]

@@ -16,7 +16,7 @@ from gatewayworld import catalog, publish, running, scraped, served
 from waiting import eventually
 
 TOOLS_OF_A_SERVER = 100
-"""Tools of each of 100 servers: 10,000 in all."""
+"""Number of tools of each of the 100 servers, so 10,000 in all."""
 CALLS = 10_000
 
 
@@ -28,13 +28,13 @@ class Cycle:
 
 
 class Hands:
-    """The clock of a heap, and the processor time of its process, in seconds."""
+    """Time and processor time for a heap, in seconds, which the test advances."""
 
     def __init__(self) -> None:
         self.now = self.used = 0.0
 
     def forward(self, seconds: float, *, busy: float = 0.0) -> None:
-        """Let `seconds` pass, with that share of a core in use."""
+        """Let `seconds` pass, with the share `busy` of a core in use."""
         self.now += seconds
         self.used += busy * seconds
 
@@ -86,7 +86,7 @@ async def test_a_selection_is_frozen_after_its_swap_and_freed_by_the_next(tmp_pa
 
 
 async def test_the_collector_is_as_it_was_after_the_gateway_has_stopped(tmp_path: Path) -> None:
-    gc.unfreeze()  # what was frozen when the tests had been collected
+    gc.unfreeze()  # unfreezes the objects that were frozen after the collection of tests
     before = gc.get_threshold(), gc.get_freeze_count(), len(gc.callbacks)
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:1/mcp", ["one"]), heap=Heap()):
         assert gc.get_threshold() == THRESHOLDS

@@ -1,4 +1,5 @@
-"""How commands reach a gateway over HTTP: proxies and certificates of the environment, and answers of anything else."""
+"""HTTP requests of commands to a gateway: proxies and certificates of the environment, and answers of other
+programs."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from ports import free_port
 from rawserver import Handler, Reply, Request, raw_server
 from toolservers import serve_asgi
 
-pytestmark = pytest.mark.timeout(240)  # an interpreter for each command
+pytestmark = pytest.mark.timeout(240)  # each command starts an interpreter
 TIERS = json.dumps({"tiers": []}).encode()
 ELSEWHERE = "http://tools.example.com:8080/mcp"
 NO_PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "no_proxy"), "")
-"""An empty one in lower case hides the other."""
+"""An empty variable in lower case takes precedence over the one in upper case."""
 
 
 async def tiers(request: Request, reply: Reply) -> None:

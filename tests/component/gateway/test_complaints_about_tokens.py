@@ -1,7 +1,7 @@
-"""Complaints of users of other gateways about credentials per call: none of it can happen here.
+"""Problems with credentials per call that users of other gateways reported do not occur here.
 
-Each test has a real authorization server (`oidc-provider`) and the Python SDK's protected server, which binds sessions
-to users.
+Each test has a real authorization server (`oidc-provider`) and a protected server of the Python SDK, which binds
+sessions to users.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tokenproviders import SECRET, TokenProvider
 from waiting import eventually, until_async
 
 BOTH_ERAS = pytest.mark.parametrize("version", [MODERN, LEGACY])
-"""Revision that the gateway speaks to the server."""
+"""Revisions of MCP that the gateway uses with the server."""
 
 
 async def opened_session(wire: Wire, token: str) -> str:
-    """Id of a session of 2025-11-25 that is ready."""
+    """Open a session of 2025-11-25. Returns its id."""
     hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     bearer = {"authorization": f"Bearer {token}"}
     session = (await wire.ask(legacy("initialize", hello).with_headers(**bearer))).headers["mcp-session-id"]
@@ -37,13 +37,13 @@ async def opened_session(wire: Wire, token: str) -> str:
 
 
 async def whoami_in(wire: Wire, session: str, token: str) -> str:
-    """Whom the server takes the caller for, called in a session."""
+    """Call `whoami` in a session. Returns the user that the server sees."""
     ask = calling("desk__whoami", {}, era=LEGACY, session=session)
     return text_of(await wire.ask(ask.with_headers(authorization=f"Bearer {token}")))
 
 
 async def listed(gateway: Reachable, token: str) -> list[str]:
-    """Names of the tools that a caller's list has."""
+    """Names of the tools in a caller's list."""
     async with await Wire.connect(gateway) as wire:
         answer = await wire.ask(modern("tools/list").with_headers(authorization=f"Bearer {token}"))
     return [tool["name"] for tool in answer.message["result"]["tools"]]
@@ -71,7 +71,7 @@ async def test_tokens_of_client_and_gateway_never_reach_the_server(
 async def test_tools_stay_listed_while_a_token_is_being_obtained(
     version: str, shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
-    """stacklok/toolhive#5043: tools vanish when tokens race the start of a session."""
+    """stacklok/toolhive#5043: tools vanish if the session starts before its token arrives."""
     async with (
         exchange_world(tmp_path, shared_provider) as world,
         running(tmp_path, world.catalog(version=version), **world.settings()) as gateway,
@@ -180,7 +180,7 @@ async def test_scopes_of_the_servers_challenge_are_asked_for_and_named_where_nob
 async def test_a_changed_client_secret_is_used_from_the_next_call_on(
     shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
-    """archestra-ai/archestra#5215: a shared client goes on with changed credentials."""
+    """archestra-ai/archestra#5215: a shared client continues with credentials that have changed."""
     async with exchange_world(tmp_path, shared_provider) as world:
         shown = world.catalog()
         wrong = world.keep_credential("desk", world.oauth(), "an old secret")
@@ -252,7 +252,7 @@ async def test_sdk_clients_of_two_persons_call_as_themselves(shared_provider: To
 
 @asynccontextmanager
 async def signed_in(gateway: Reachable, token: str, mode: Any) -> AsyncIterator[Client]:
-    """A client of the SDK with a token."""
+    """An SDK client with a token."""
     url = f"http://127.0.0.1:{gateway.port}/mcp"
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,

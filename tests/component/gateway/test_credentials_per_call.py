@@ -1,4 +1,4 @@
-"""Credentials per call: each caller reaches a server as itself, with a token that its own was exchanged for."""
+"""Credentials per call: each caller reaches a server as itself, with a token for which its own token was exchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_two_persons_call_one_server_each_as_itself(tmp_path: Path, client
                     assert text_of(answer) == person
     assert protected.crossed == []
     assert provider.granted == {"alice": 1, "bob": 1}
-    assert [*protected.sessions.values()] == []  # ended with the gateway
+    assert [*protected.sessions.values()] == []  # the sessions end with the gateway
 
 
 async def test_the_clients_own_token_never_reaches_the_server(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ TOOLS = ("box__whoami", "robot__whoami")
 
 
 async def counts_of(gateway: Gateway, provider: TokenEndpoint, name: str, created: list[str]) -> int:
-    """Number of tasks that are created during one call of alice."""
+    """Number of asyncio tasks that are created during one call of alice."""
     request = of(provider, "alice", calling(name))
     created.clear()
     assert text_of(await ask(gateway, request)) in ("alice", "robot")
@@ -176,7 +176,7 @@ async def test_a_403_for_scopes_is_answered_with_a_token_that_has_them(tmp_path:
             protected.demands.add("write")
             assert text_of(await ask(gateway, request)) == "alice"
             assert set(provider.grants[-1].scopes) == {"read", "write"}
-            assert text_of(await ask(gateway, request)) == "alice"  # with the same token
+            assert text_of(await ask(gateway, request)) == "alice"  # the same token is used
             assert provider.granted == {"alice": 2}
             protected.demands.add("unheard")
             answer = await ask(gateway, request)
@@ -243,7 +243,7 @@ async def test_claims_that_entra_demands_reach_the_client(tmp_path: Path) -> Non
 
 
 async def test_a_service_account_calls_as_itself_where_the_authorization_server_takes_its_token(tmp_path: Path) -> None:
-    """The provider stands for one that trusts the cluster's issuer, and for one that does not."""
+    """Tested with a provider that trusts the cluster's issuer, and with one that does not."""
     reviewed = ServiceAccountTokens(cast("Kube", Reviewer("fairlead")), ["fairlead"], 60.0)
     async with token_endpoint() as provider, protected_server(provider) as (_, server):
         box = oauth_catalog(provider, "box", server.url)

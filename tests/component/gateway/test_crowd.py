@@ -1,4 +1,4 @@
-"""How many connections clients may have, and how large and slow what they send may be."""
+"""Limits on clients: number of connections, size of requests, and time to send them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 
 async def gone(gateway: Gateway, admitted: int) -> None:
-    """Wait until so few are left that a new one finds room."""
+    """Wait until connections have closed, so that a new one is accepted."""
     await eventually(lambda: gateway.endpoint.connection_limiter.admitted <= admitted)
 
 

@@ -1,4 +1,4 @@
-"""Handlers that harm their calls, their callers and each other: they block, hang, fail, talk and ask for too much."""
+"""Misbehaving handlers of custom tools: they block, hang, fail, or send or request too much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about writing custom tools: every module on it is loaded and every call on it is made."""
+"""The page about writing custom tools: the tests load each of its modules and make each of its calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ README = (Path(__file__).parents[3] / "docs" / "configure" / "custom-tools.md").
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.S)
 BLOCKS: list[tuple[str, str]] = BLOCK.findall(README)
 EXAMPLES = [(text, BLOCKS[at + 1 : at + 4]) for at, (language, text) in enumerate(BLOCKS) if language == "python"]
-"""A module, and the blocks behind it."""
+"""Modules of the page, each with the blocks that follow it."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[re.findall(r"def (\w+)", example[0])[-1] for example in EXAMPLES])

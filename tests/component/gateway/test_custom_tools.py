@@ -1,4 +1,5 @@
-"""Custom tools through a whole gateway: listed, called, shadowing, selected and counted like any other."""
+"""Custom tools in a complete gateway: they are listed, called, selected and counted like other tools, and may shadow
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Modules that a gateway for MCP alone never loads: the REST API with FastAPI, pydantic, the console, and the rest."""
+"""Modules that a gateway never loads while it only serves MCP: the REST API with FastAPI, pydantic, the console, and
+more."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ HEAVY = (
     "tiktoken",
 )
 SERVER = ("click", "multiprocessing", "uvicorn")
-"""Modules that serve REST, the probes of the clients' port and the metadata there, and come with it."""
+"""Modules that are loaded for requests other than MCP at the clients' port: REST, probes, metadata."""
 GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path
@@ -68,7 +69,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2:]))
 
 @dataclass
 class Port:
-    """Where something listens on this machine."""
+    """Address of a local port."""
 
     port: int
 
@@ -99,7 +100,7 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
             assert (await ask(operations, page(target))).status == 200
         assert await loaded() == []
         assert [(await ask(port, page(target))).status for target in ("/healthz", "/readyz")] == [200, 200]
-        assert (await ask(port, page(WELL_KNOWN))).status == 404  # nobody issues tokens for it
+        assert (await ask(port, page(WELL_KNOWN))).status == 404  # the gateway has no issuer
         assert set(await loaded()) == set(SERVER)
         assert (await ask(port, page("/v1/tools"))).status == 200
         assert {"fastapi", "pydantic", "fairlead_rest.application"} <= set(await loaded())
@@ -137,7 +138,7 @@ async def test_a_stranger_does_not_have_the_rest_api_made(tmp_path: Path) -> Non
     trust = Trust((Names("ann"),))
     async with running(tmp_path, trust=trust, heap=Counted(owner=False)) as gateway:
         assert (await ask(gateway, page("/healthz"))).status == 200
-        assert made.pop() == 1  # what serves every page
+        assert made.pop() == 1  # the server of all pages
         made.clear()
         assert (await ask(gateway, page("/v1/tools"))).status == 401
         assert not made

@@ -20,7 +20,7 @@ NOTHING: dict[str, Any] = {"token_exchange_allowed": ()}
 
 
 def believing(folder: Path, *providers: TokenEndpoint) -> dict[str, Any]:
-    """Settings of a gateway that takes the tokens of several issuers."""
+    """Settings of a gateway that accepts the tokens of several issuers."""
     file = folder / "issuers.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": each.url, "algorithms": ["ES256"]} for each in providers]}))
     settings: dict[str, Any] = {"identity": file, "public_url": HERE}
@@ -29,7 +29,7 @@ def believing(folder: Path, *providers: TokenEndpoint) -> dict[str, Any]:
 
 @pytest.mark.parametrize("settings", ["tokenURL", "issuer", "both"])
 async def test_an_authorization_server_of_a_tenants_own_gets_no_token(tmp_path: Path, settings: str) -> None:
-    """Its client authenticates with nothing, so the tenant needs no Secret either."""
+    """The tenant does not even need a Secret, because its client has no authentication."""
     async with token_endpoint() as evil, token_endpoint() as provider, protected_server(evil) as (protected, server):
         named = {
             "tokenURL": {"token_url": evil.token_url},
@@ -64,7 +64,7 @@ async def test_a_token_goes_to_its_own_issuer_without_any_setting(tmp_path: Path
 @pytest.mark.parametrize("entry", ["issuer", "tokenURL", "*"])
 async def test_a_token_goes_where_the_installation_allows_it(tmp_path: Path, entry: str) -> None:
     async with token_endpoint() as provider, token_endpoint() as other, protected_server(other) as (_, server):
-        other.keys = provider.keys  # so that it takes the tokens of the first
+        other.keys = provider.keys  # so that it accepts the first provider's tokens
         where = {"token_url": other.token_url} if entry == "tokenURL" else {"issuer": other.url}
         box = oauth_catalog(other, "box", server.url, oauth=where)
         allowed = {"issuer": f"{other.url}/", "tokenURL": other.token_url}.get(entry, entry)

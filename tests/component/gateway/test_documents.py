@@ -1,4 +1,4 @@
-"""Documents from a directory: taken in, replaced, withdrawn, broken, cached."""
+"""Documents in a directory: read, replaced, withdrawn, broken, cached."""
 
 from __future__ import annotations
 

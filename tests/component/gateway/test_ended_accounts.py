@@ -1,4 +1,4 @@
-"""Accounts at real servers end at the provider and at every gateway that shares the grants."""
+"""Accounts at real servers end at the provider, and at every gateway that shares the grants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from waiting import eventually, until_async
 
 
 class Pair(NamedTuple):
-    """A server at which a person signs in, and two gateways that share the grants."""
+    """A server at which a user signs in, and two gateways that share grants."""
 
     server: ConsentServer
     first: Gateway
@@ -71,7 +71,7 @@ async def in_secrets(folder: Path, plane: ControlPlane, namespace: str, **store:
 
 @pytest.fixture(params=["folder", "redis", "secrets"])
 def opening(tmp_path: Path, request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Pair]:
-    """Opens the gateways over one kind of store."""
+    """Function that starts gateways with a store of one kind."""
     if request.param == "folder":
         return gateways(tmp_path, grants_directory=tmp_path / "grants")
     shared = {"grants_directory": None, "grant_keys": new_sealing_key("k").text}

@@ -69,7 +69,7 @@ async def test_a_legacy_client_that_goes_away_does_not_cancel(tmp_path: Path) ->
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
         assert len(gateway.endpoint.calls) == 1
-        with pytest.raises(TimeoutError):  # it would be told at once
+        with pytest.raises(TimeoutError):  # the cancellation would arrive at once
             await asyncio.wait_for(server.broken_off.wait(), 0.2)
         release.set()
         await asyncio.wait_for(finished.wait(), 5)

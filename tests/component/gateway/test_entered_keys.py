@@ -1,4 +1,4 @@
-"""Servers that each person calls with a key of their own, which the person enters once."""
+"""Servers that each user calls with a personal key, which the user enters once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def call_of(person: str = "", *, era: str | None = None) -> Ask:
 
 
 async def entered(gateway: Gateway, key: str, person: str = "", *, server: str = "keyed") -> dict[str, Any]:
-    """The answer to a key that is entered by the REST API."""
+    """Enter a key by the REST API. Returns the answer."""
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {person}"} if person else {})
     target = f"/v1/servers/{server}/sign-in"
     answer = await ask(gateway, Ask({"key": key}, headers, verb="PUT", target=target))
@@ -61,7 +61,7 @@ async def entered(gateway: Gateway, key: str, person: str = "", *, server: str =
 
 
 async def refused(gateway: Gateway, request: Ask | None = None) -> str:
-    """Text of a call that gets no key."""
+    """Text of the result of a call for which there is no key."""
     result = (await called(gateway, request or call_of())).message["result"]
     assert result["isError"] is True, result
     assert result["_meta"]["fairlead.dev/error"]["code"] == "SIGN_IN_REQUIRED"
@@ -70,7 +70,7 @@ async def refused(gateway: Gateway, request: Ask | None = None) -> str:
 
 @asynccontextmanager
 async def shared_gateway(folder: Path, *catalogs: Any, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway of two persons."""
+    """A gateway of two users."""
     port = free_port()
     trust = Trust((Names("alice", "bob"),))
     url = f"http://127.0.0.1:{port}"
@@ -222,7 +222,7 @@ async def test_a_key_is_not_sent_to_another_address_or_a_new_server_of_the_name(
 
 @asynccontextmanager
 async def two_gateways(folder: Path) -> AsyncIterator[tuple[Gateway, Gateway]]:
-    """Two gateways of one person, which share their grants."""
+    """Two gateways of one user, which share grants."""
     folders = [folder / name for name in ("first", "second")]
     for each in folders:
         each.mkdir()
@@ -275,7 +275,7 @@ async def test_a_server_is_listed_with_the_key_of_the_first_person(tmp_path: Pat
 async def test_a_person_signs_in_at_a_server_that_wants_no_key_by_a_link_alone(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
         answer = await entered(gateway, "key", server="linear")
-        assert "persons sign in at default/linear by a link, and enter no key: ask without a key" in json.dumps(answer)
+        assert "users sign in at default/linear by a link, and enter no key: ask without a key" in json.dumps(answer)
 
 
 async def test_a_person_whose_key_could_not_be_used_is_told_of_the_key_and_of_no_sign_in(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ async def test_login_asks_at_a_terminal_without_echo(
 
 
 class Terminal(EnteredKeySource):
-    """A source of keys where somebody sits."""
+    """Source of keys that can ask a user."""
 
     @property
     def asks(self) -> bool:
@@ -360,7 +360,7 @@ def of_clients(children: ChildHost) -> int:
 
 
 async def session_of(gateway: Gateway, person: str) -> str:
-    """A client session of a person."""
+    """Id of a new client session of a user."""
     client = {"name": "client", "version": "1"}
     opening = legacy("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client})
     opened = await ask(gateway, opening.with_headers(authorization=f"Bearer {person}"))
@@ -368,7 +368,7 @@ async def session_of(gateway: Gateway, person: str) -> str:
 
 
 async def told(gateway: Gateway, person: str, session: str) -> list[str]:
-    """Key and process id that the process of a client's session tells."""
+    """Key and process id that the process of a client's session returns."""
     call = calling("keyed__whoami", era=LEGACY)
     return (await whoami(gateway, call.with_headers(authorization=f"Bearer {person}", mcp_session_id=session))).split()
 
@@ -498,7 +498,7 @@ async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(t
 
 
 def written(folder: Path) -> dict[str, str]:
-    """All that a gateway wrote, but for the program of the test, by the names of the files."""
+    """Content of all files that a gateway wrote, by file name, without the test's programs."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
     return {path.name: path.read_bytes().decode("latin-1") for path in files}
 

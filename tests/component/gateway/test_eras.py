@@ -1,4 +1,4 @@
-"""Members beside arguments and results that pass between clients and servers of either era, in all four pairings."""
+"""Members other than arguments and results, passed between clients and servers in all four combinations of eras."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def message(level: str) -> dict[str, Any]:
 
 
 async def greet(request: Request, reply: Reply) -> bool:
-    """Answer messages other than calls; True where that was all."""
+    """Answer a message that is not a call. Returns False for calls."""
     if request.method == "initialize":
         reply.result(request, HELLO, mcp_session_id="s")
     elif request.verb == "GET":

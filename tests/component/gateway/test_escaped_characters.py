@@ -1,4 +1,4 @@
-"""Control characters of servers, before clients whose policies want them visible (`controlCharacters: Escape`)."""
+"""Servers' control characters, for clients whose policies make them visible (`controlCharacters: Escape`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every feature of a call with every kind of client, at every kind of server: one outcome but for what specs demand."""
+"""Every feature of a call with every kind of client and server: the outcome differs only where a specification demands
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TASKED: Final = tuple(name for name in MCP if KINDS[name].tasks)
 WITH_TOKEN: Final = tuple(name for name in MCP if KINDS[name].token)
 REGISTRY: Final = ("ToolRegistry",)
 HANDSHAKE: Final = ("legacy", "per-client")
-"""Servers of 2025-11-25."""
+"""Kinds of servers of 2025-11-25."""
 
 
 def both(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
@@ -39,7 +40,7 @@ def without(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Members of the outcome of a feature that are others for some kinds of client, and which document demands that."""
+    """Members of a feature's outcome that differ for some kinds of client, and the document that demands it."""
 
     feature: str
     kinds: tuple[str, ...]
@@ -49,7 +50,7 @@ class Difference:
 
 
 UNSENT: Final[Outcome] = {"audit": [], "counted": {}}
-"""The client refuses the call itself: the gateway hears nothing of it."""
+"""The client itself refuses the call and sends nothing to the gateway."""
 OWN_LIST: Final = "docs/connect/python.md: the registry calls what it has listed"
 ASKS: Final = "a tool that asks its client finds nobody where nothing was declared"
 BEHIND: Final = "a tool behind a client capability is kept from clients without it"
@@ -252,7 +253,8 @@ DIFFERENCES: Final = (
 
 
 def cells(*, exported: bool) -> list[Any]:
-    """Parameters of each feature with each kind of client that has its method, at each kind of server."""
+    """Parameters for each combination of a feature, a kind of client that has the feature's method, and a kind of
+    server."""
     return [
         pytest.param(name, kind, server, id=f"{kind} at a {server} server: {name}")
         for name, feature in FEATURES.items()
@@ -263,28 +265,29 @@ def cells(*, exported: bool) -> list[Any]:
 
 
 def translation(name: str, kind: str, server: str) -> tuple[object, ...]:
-    """A feature between two eras, with and without capabilities: each is another path through the gateway."""
+    """Key of the path through the gateway: feature, kind of server, era and transport of the client, with capabilities
+    or not."""
     client = KINDS[kind]
     return name, server, client.era, client.over, bool(client.declares)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """One gateway for all cells; each has servers of its own in it."""
+    """One gateway for all cells, each of which has its own servers."""
     async with world(tmp_path_factory.mktemp("every")) as started:
         yield started
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def exporting(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """As `shared`, with a collector that its spans are exported to."""
+    """Like `shared`, but the gateway exports spans to a collector."""
     with otlp_receiver() as collector:
         async with world(tmp_path_factory.mktemp("exporting"), collector) as started:
             yield started
 
 
 def expected(feature: Feature, server: str) -> Outcome:
-    """Outcome that every kind of client gets where nothing demands otherwise."""
+    """Outcome for every kind of client for which no document demands another."""
     return {**feature.expected, **feature.at.get(server, {})}
 
 
@@ -310,7 +313,7 @@ async def test_spans_are_the_same_for_every_client(exporting: World, name: str, 
     "difference", DIFFERENCES, ids=lambda difference: f"{difference.feature}: {', '.join(difference.kinds)}"
 )
 async def test_each_difference_of_a_client_is_real_and_stands_once(difference: Difference) -> None:
-    """Each of its members differs for each of its cells, and no other difference speaks of the same cells."""
+    """Each of its members differs in each of its cells, and no two differences are about the same cell."""
     assert difference.kinds
     assert difference.demanded_by
     for server in difference.servers:

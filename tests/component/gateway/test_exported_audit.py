@@ -1,4 +1,4 @@
-"""The audit log at a real OpenTelemetry Collector, and its file while the collector is gone."""
+"""Export of the audit log to a real OpenTelemetry Collector, and the log's file while the collector is stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUDITED: dict[str, Any] = {"audit": "all", "audit_otlp": True, "audit_arguments"
 
 
 async def calls(tmp_path: Path, log: Path, **more: Any) -> None:
-    """One call that goes well, and one of a tool that there is not."""
+    """Make one call that succeeds, and one call of an unknown tool."""
     async with (
         modern_server([tool("add")]) as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), audit_file=log, **AUDITED, **more) as gateway,

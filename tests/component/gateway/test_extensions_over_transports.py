@@ -1,4 +1,4 @@
-"""Apps and skills of servers that are not reached over streamable HTTP, each in turn with a session for each client."""
+"""Apps and skills of servers over transports other than streamable HTTP, also with a session for each client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ URIS: Final = (APP, SKILL, NOTES)
 
 @contextlib.asynccontextmanager
 async def server(name: str, reached: str) -> AsyncIterator[Endpoint]:
-    """A server that shares all its names with those of any other name."""
+    """A server whose tools, apps and skills have the same names as those of all other servers here."""
     if reached == "child":
         yield ChildEndpoint(command=sys.executable, args=(EXTENSIONS_STDIO, name))
         return
@@ -59,7 +59,7 @@ def described(name: str, endpoint: Endpoint, session: str) -> Catalog:
 async def test_apps_and_skills_of_each_server_pass_over_every_transport(
     tmp_path: Path, reached: str, session: str
 ) -> None:
-    """By two replicas, to clients of both eras, at both endpoints."""
+    """Tested with two replicas, clients of both eras, and both kinds of endpoint."""
     hosts = [ChildHost(), ChildHost()]
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -1,4 +1,4 @@
-"""Servers that are broken, slow, dead or careless: the codes of refusals, and that nobody else suffers."""
+"""Servers that are broken, slow, dead or careless: codes of refusals, and no effect on other servers."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ async def test_answers_reach_their_own_clients_under_interleaving(tmp_path: Path
                 result = answer.message["result"]
                 told.append(result["content"][0]["text"] == say)
                 if not told[-1]:
-                    # a server that answers twice loses that connection, and the call that was on it
+                    # a server that answers twice loses that connection, and the call on it fails
                     assert result["_meta"]["fairlead.dev/error"]["code"] in ("CONNECTION_LOST", "UPSTREAM_ERROR")
 
     for version in ERAS:

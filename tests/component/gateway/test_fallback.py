@@ -1,4 +1,4 @@
-"""Requests that are not for MCP endpoints: uvicorn's protocol behind the connection, in turns with MCP requests."""
+"""Requests for other paths than MCP endpoints: uvicorn's protocol handles them, alternating with MCP requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An authorization server that is away, slow or has another time, and a replica that dies while it asks for a token."""
+"""An authorization server that is unreachable, slow or has a wrong clock, and a replica that dies while it requests a
+token."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from toolservers import modern_server, tool
 from waiting import eventually
 
 SKEW = 120
-"""Seconds between the clocks."""
+"""Difference between the clocks of provider and gateway in seconds."""
 
 
 async def test_tokens_that_there_are_outlive_their_provider_and_who_has_none_is_told_at_once(tmp_path: Path) -> None:

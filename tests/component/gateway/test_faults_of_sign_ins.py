@@ -1,4 +1,4 @@
-"""Faults while persons sign in and while their grants are renewed: nobody loses an account."""
+"""Faults during sign-ins and during renewals of grants: no user loses an account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waiting import until_async
 
 
 async def test_a_replica_that_is_killed_between_code_and_token_leaves_a_link_that_another_takes(tmp_path: Path) -> None:
-    """The code is used up, so the other replica cannot redeem it, and the link begins again."""
+    """The other replica cannot redeem the used code, so the link starts another sign-in."""
     key, record = new_key("ada", [], now=datetime.now(UTC))
     (tmp_path / "keys.json").write_bytes(encode_keys([record]))
     ports = free_port(), free_port()
@@ -72,13 +72,13 @@ async def link_in_text(gateway: Process, call: Ask) -> str:
 
 
 async def answer_of(browser: FormBrowser, begun: BrowserPage) -> str:
-    """Where the authorization server leads the browser back to, which it does not follow."""
+    """URL to which the authorization server redirects the browser, which does not follow it."""
     form = await browser.get(begun.onward)
     return (await browser.press(form, follow=False)).headers["location"]
 
 
 def at(url: str, gateway: Process) -> str:
-    """The URL as a load balancer leads it to another replica."""
+    """The URL at another replica, as if a load balancer had chosen it."""
     return re.sub(r":\d+/", f":{gateway.port}/", url, count=1)
 
 

@@ -1,4 +1,4 @@
-"""The first request for the ASGI application, which has its server imported: what comes and goes meanwhile."""
+"""The first request for the ASGI application, whose server is then imported, and requests that arrive meanwhile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BARE = Ask(body=b"", verb="GET", target="/sent")
 
 
 async def lengths(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that tells how many bytes it was sent."""
+    """Application that responds with the number of bytes in the body."""
     try:
         response = PlainTextResponse(str(len(await Request(scope, receive).body())))
     except ClientDisconnect:
@@ -43,7 +43,7 @@ async def lengths(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class SlowImport(FallbackServer):
-    """Imports once it is told to, and fails as often as it is told."""
+    """Fallback server whose import waits for the test, and fails `failures` times."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__(lengths, Heap(owner=False))
@@ -61,7 +61,7 @@ class SlowImport(FallbackServer):
 
 @dataclass
 class Listening:
-    """Connections to a gateway whose application is `lengths`."""
+    """Gateway with the application `lengths`, and its connections."""
 
     server: SlowImport
     connections: set[ClientConnection]
@@ -82,7 +82,7 @@ async def listening(folder: Path, server: SlowImport) -> AsyncIterator[Listening
         return ClientConnection(gateway.endpoint, server, connections, loop)
 
     async with running(folder) as gateway:
-        # it takes what has a protocol's methods
+        # it accepts any object with a protocol's methods
         socket = await loop.create_server(lambda: accepted(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]
         try:
             yield Listening(server, connections, socket.sockets[0].getsockname()[1])
@@ -98,7 +98,7 @@ async def test_requests_that_come_during_the_import_are_answered_in_turn(tmp_pat
     async with listening(tmp_path, SlowImport()) as world, await Wire.connect(world) as wire:
         wire.send(SENT, legacy("ping"), SENT.to("/again"))
         async with await Wire.connect(world) as other:
-            assert (await other.ask(legacy("ping"))).status == 200  # MCP waits for nothing
+            assert (await other.ask(legacy("ping"))).status == 200  # MCP requests do not wait for the import
             other.send(SENT)
             await eventually(lambda: world.server.imports == 1)
             world.server.may_end.set()

@@ -1,4 +1,4 @@
-"""The pages of the formats: what they show is sent to a gateway over the demo server and compared."""
+"""The pages about formats: their examples are sent to a gateway with the demo server, and the answers compared."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TOOL = "demo__get_stock"
 
 
 async def listed(url: str) -> list[bytes]:
-    """A server's definitions."""
+    """The tools that a server lists."""
     async with McpSession.over_http(Target.from_url(url)) as session:
         return [bytes(raw) for raw in await session.list_all("tools/list", timeout=20)]
 
 
 def definitions(tools: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Single definitions, of Gemini's groups too."""
+    """The individual definitions, also those in Gemini's groups."""
     for tool in tools:
         yield from tool.get("functionDeclarations", [tool])
 

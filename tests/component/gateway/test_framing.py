@@ -1,4 +1,4 @@
-"""How a request is framed: chunk extensions and trailers are bounded and count for nothing, odd framing is refused."""
+"""Framing of requests: chunk extensions and trailers are bounded and ignored, and ambiguous framing is refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MANY = 4 * ClientLimits().head
 
 @contextlib.asynccontextmanager
 async def served(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway with a server behind it that answers."""
+    """A gateway with a server that answers."""
     async with (
         modern_server([tool("add")]) as server,
         running(folder, catalog("demo", server.url, ["add"]), **settings) as gateway,
@@ -89,7 +89,7 @@ async def test_chunk_extensions_and_trailers_are_bounded(
 async def test_a_body_in_the_smallest_chunks_is_taken_with_extensions_and_trailers(
     tmp_path: Path, request_: Ask
 ) -> None:
-    """Although what stands around its bytes is many times the bound."""
+    """The framing around the body's bytes is much larger than the limit of a body."""
     body = json.dumps(request_.message).encode() + b" " * (ClientLimits().head // 2)
     large = Ask(None, request_.headers, body, target=request_.target)
     async with served(tmp_path) as gateway:
@@ -121,7 +121,7 @@ async def test_a_credential_in_a_trailer_lets_nobody_in(tmp_path: Path, request_
 
 @PLANES
 async def test_an_address_in_a_trailer_is_nobodys(tmp_path: Path, request_: Ask) -> None:
-    """An agent that has used up its calls gets no more of them by naming another address behind a body."""
+    """An agent that has used up its calls gets no further calls by sending another address in a trailer."""
     log = tmp_path / "audit.log"
     more: dict[str, Any] = {"agent_calls_per_minute": 1, "trusted_proxies": ("127.0.0.1",), "audit_file": log}
     behind_proxy = request_.with_headers(x_forwarded_for="192.0.2.1")
@@ -192,7 +192,7 @@ async def test_a_coding_that_is_not_undone_is_refused(
 
 @pytest.mark.parametrize("target", ["/mcp", "/healthz"])
 async def test_requests_that_wait_on_one_connection_are_counted(tmp_path: Path, target: str) -> None:
-    """Requests read before the one too many are answered, then the connection ends."""
+    """Requests before the limit are answered, then the connection is closed."""
     answered = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -224,7 +224,7 @@ async def test_header_fields_are_counted(tmp_path: Path, request_: Ask, more: in
 
 
 async def test_a_request_in_two_packets_leaves_its_credentials_to_none_that_follow(tmp_path: Path) -> None:
-    """As behind a proxy that puts the requests of many on one connection."""
+    """A proxy may send the requests of many clients on one connection."""
     file = tmp_path / "keys.json"
     _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
     async with (

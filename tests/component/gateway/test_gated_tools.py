@@ -1,4 +1,4 @@
-"""Calls of tools whose server knows them only in a session that declared a client capability."""
+"""Calls of tools that their server offers only in sessions with a declared client capability."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
 
 @asynccontextmanager
 async def store_at(redis: RedisServer, *keys: SealingKey) -> AsyncIterator[RedisGrantStore]:
-    """No request is given up because the machine is busy."""
+    """A store with a long time-out, so that no request fails because the machine is busy."""
     store = RedisGrantStore(RedisSettings(url=redis.url, timeout=LONGEST), keys or (SEALING_KEY,))
     try:
         yield store
@@ -96,7 +96,7 @@ async def test_more_grants_than_one_response_holds_are_all_listed(redis: RedisSe
 
 
 class CountedRedisGrants(RedisGrantStore):
-    """Counts the round trips."""
+    """Store that counts its round trips."""
 
     requests = 0
 
@@ -165,7 +165,7 @@ async def test_deletions_are_told_without_writes_of_any_replica(redis: RedisServ
 
 
 class CutOff(RedisGrantStore):
-    """A replica whose requests after the next `left` fail, until it is let go on."""
+    """Store of a replica whose requests fail after the next `left`, until the test restores the connection."""
 
     left: int | None = None
 
@@ -252,7 +252,7 @@ async def test_a_redis_without_persistence_is_told_at_the_start(
         with caplog.at_level(logging.WARNING):
             store.changes()
             await eventually(lambda: "evicts keys" in caplog.text)
-        assert "writes nothing to disk, so that its restart loses the grants of all persons" in caplog.text
+        assert "writes nothing to disk, so that its restart loses the grants of all users" in caplog.text
 
 
 async def test_a_redis_with_persistence_is_not_told(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

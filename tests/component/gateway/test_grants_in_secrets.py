@@ -40,7 +40,7 @@ SEALING_KEY = new_sealing_key("k")
 
 @asynccontextmanager
 async def cluster(plane: ControlPlane, namespace: str) -> AsyncIterator[Kube]:
-    """The empty Secrets of the chart."""
+    """API server with the empty Secrets of the chart."""
     for slot in range(SLOTS):
         body = {"metadata": {"name": f"{NAME}-{slot}"}}
         await asyncio.to_thread(plane.request, "POST", f"/api/v1/namespaces/{namespace}/secrets", body)
@@ -58,12 +58,12 @@ async def store_in(kube: Kube, namespace: str) -> AsyncIterator[SecretGrantStore
 
 
 def another(number: int) -> GrantKey:
-    """Key of a grant of one of many persons, of which the first 50 are of ada."""
+    """Key of a numbered grant. The first 50 belong to ada, the others to many other users."""
     return GrantKey(b"jwt:https://idp#%04d" % (number // 50) if number >= 50 else KEY.person, f"default/other-{number}")
 
 
 async def fill(kube: Kube, namespace: str, secret: str, numbers: range, token: str) -> int:
-    """Put grants of numbered servers into a Secret, 50 of each person; returns their bytes."""
+    """Store grants of numbered servers in a Secret, 50 of each user. Returns their size in bytes."""
     sealer = GrantSealer([SEALING_KEY])
     data = {}
     for number in numbers:
@@ -117,7 +117,7 @@ async def test_a_version_is_replaced_by_one_of_many_writers_and_no_other_grant_i
 async def test_a_burst_of_changes_at_each_of_many_replicas_is_taken_whole(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    """All grants of one person are in one Secret, and all replicas renew them when they start."""
+    """All grants of a user are in one Secret, and all replicas renew them at their start."""
     async with cluster(control_plane, namespace) as kube, AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(store_in(kube, namespace)) for _ in range(4)]
         keys = [GrantKey(KEY.person, f"default/server-{number}") for number in range(4 * 30)]

@@ -1,4 +1,4 @@
-"""Breaker, queue, rate and retries between calls and a server; and that servers share none of them."""
+"""Circuit breaker, queue, rate limit and retries of a server, none of which servers share."""
 
 from __future__ import annotations
 
@@ -146,7 +146,8 @@ async def test_several_tools_that_overrun_their_maximum_do(tmp_path: Path, more:
     late = [entry(name, latency=DeclaredLatency(max_duration_ms=50)) for name in ("a", "b")]
     async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, late)) as gateway:
         codes: list[str] = []
-        while "BREAKER_OPEN" not in codes:  # a call whose time is up before it was sent is not the server's failure
+        # a call that times out before it is sent does not count as a failure of the server
+        while "BREAKER_OPEN" not in codes:
             codes.append((await ask(gateway, calling(f"demo__{'ab'[len(codes) % 2]}", {}, **more))).refusal)
         assert codes[:5] == ["TIMEOUT"] * 5
 
@@ -156,7 +157,7 @@ async def test_a_server_that_answers_no_ping_is_left_alone_although_one_tool_alo
     async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, [late])) as gateway:
 
         async def opened() -> bool:
-            await ask(gateway, calling("demo__a"))  # counts only if it was sent before its time was up
+            await ask(gateway, calling("demo__a"))  # counts only if it was sent before its time-out
             return await breaker(gateway) != "closed"
 
         await until_async("a breaker that opened", opened, seconds=60)
@@ -309,7 +310,7 @@ async def test_tools_are_called_twice_only_where_idempotent_and_trusted(
 
 @contextlib.contextmanager
 def blackhole() -> Any:
-    """A port whose connections never come about: the queue of those to be accepted is full."""
+    """A port at which connections are never established, because its accept queue is full."""
     with socket.socket() as listener, contextlib.ExitStack() as stack:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -339,9 +340,9 @@ async def _endless(request: Request, reply: Reply) -> None:
 
 @contextlib.asynccontextmanager
 async def five_dead() -> AsyncIterator[dict[str, str]]:
-    """Servers that are dead in five ways, by name."""
+    """URLs of servers that are dead in five different ways, by name."""
     with blackhole() as hole, socket.socket() as refusing:
-        refusing.bind(("127.0.0.1", 0))  # and listens to nobody
+        refusing.bind(("127.0.0.1", 0))  # never listens
         async with broken_server("never") as silent, raw_server(_dribble) as slow, raw_server(_endless) as endless:
             yield {
                 "refuses": f"http://127.0.0.1:{refusing.getsockname()[1]}/mcp",
@@ -361,13 +362,13 @@ async def test_five_dead_servers_delay_none_of_fifty_and_no_list(tmp_path: Path)
         gateway = await stack.enter_async_context(running(tmp_path, *documents, call_timeout=50.0))
         stuck = [stack.enter_context(contextlib.closing(await Wire.connect(gateway))) for _ in range(12 * len(dead))]
         waiting = []
-        for number, wire in enumerate(stuck):  # more to each than it may have, and more than it may queue for long
+        for number, wire in enumerate(stuck):  # more calls than each server may run and queue
             name = list(dead)[number % len(dead)]
             if name == "refuses":
                 assert (await wire.ask(calling("refuses__x"))).refusal in ("CONNECTION_LOST", "BREAKER_OPEN")
             else:
                 waiting.append(asyncio.ensure_future(wire.ask(calling(f"{name}__x"))))
-        async with asyncio.timeout(45):  # below what the dead ones take
+        async with asyncio.timeout(45):  # less than the time-outs of the dead servers
             for _ in range(2):
                 answers = await asyncio.gather(*(ask(gateway, calling(f"h{i}__x")) for i in range(50)))
                 assert all(worked(answer) for answer in answers)

@@ -1,4 +1,4 @@
-"""Handshakes with the token of one person: a refusal tells nothing of the token, and decides nothing for others."""
+"""Handshakes with a user's token: an error does not reveal the token, and a refusal does not affect other users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS = {person: f"eyJhbGciOiJSUzI1NiJ9.{person * 40}.c2lnbmF0dXJlLW9mLXRoaXM" 
 
 @contextlib.asynccontextmanager
 async def upstream_that_refuses_alice(refuse: Refuse) -> AsyncIterator[HttpUpstream]:
-    """Upstream of a server that may be modern; it opens legacy sessions for all persons but Alice."""
+    """Upstream of a server whose era is unknown. It opens legacy sessions for all users but Alice."""
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.verb != "POST":
@@ -48,7 +48,7 @@ async def upstream_that_refuses_alice(refuse: Refuse) -> AsyncIterator[HttpUpstr
 
 
 async def is_modern_for(upstream: HttpUpstream, person: str) -> bool:
-    """Era in which a person's client with capabilities is served."""
+    """Whether the modern era is used for a user's client with capabilities."""
     token = AccessToken.bearer(TOKENS[person], float("inf"), frozenset())
     client = ClientPeer(person.encode(), b'{"sampling":{}}')
     deadline = upstream.pool.clock() + 30

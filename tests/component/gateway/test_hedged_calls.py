@@ -1,4 +1,4 @@
-"""Calls that are sent to another pod as well when the first is slow to answer."""
+"""Calls that are also sent to a second pod if the first pod is slow to answer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ IDEMPOTENT = entry("x", latency=DeclaredLatency(idempotent=True))
 
 @dataclass
 class Pods:
-    """Two pods behind one name. The one that is called first does not answer before `release` is set."""
+    """Two pods behind one name. The pod that is called first does not answer until `release` is set."""
 
     release: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[Request] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
     broken: bool = False
-    """Whether the first closes its connection, once the second is called, without an answer."""
+    """Whether the first pod closes its connection without an answer after the second pod is called."""
     deaf: bool = False
-    """Whether none answers."""
+    """Whether neither pod answers."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         self.calls.append(request)
@@ -110,5 +110,5 @@ def test_hedges_are_paid_from_the_budget_of_retries() -> None:
     assert made == RETRY_BUDGET
     for _ in range(made + 1):
         guard.leave_well()
-    assert guard.enter_hedge()  # each that ended earned a tenth
+    assert guard.enter_hedge()  # each finished call has added a tenth to the budget
     assert not guard.enter_hedge()

@@ -1,4 +1,4 @@
-"""Metrics about the credentials that clients showed."""
+"""Metrics about the credentials that clients sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about who may come in: the commands of its three set-ups, run as they stand before a real issuer."""
+"""The page about authentication of clients: the commands of its three set-ups, run unchanged with a real issuer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])
 
 
 class Shell:
-    """A folder with the page's files, free ports in place of its own, and `fairlead` on the path."""
+    """Environment for the page's commands: a folder with its files, free ports in place of the page's, `fairlead` in
+    PATH."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -73,7 +74,7 @@ async def serve(stack: AsyncExitStack, shell: Shell, command: str) -> None:
 
 
 def commands(section: str) -> list[list[str]]:
-    """The blocks of commands of a section."""
+    """The blocks of commands in a section."""
     return [block.strip().splitlines() for block in blocks(SECTIONS[section], "sh")]
 
 
@@ -102,7 +103,7 @@ async def test_the_set_up_with_api_keys_works_as_the_page_says(tmp_path: Path) -
         ident = out.splitlines()[1].split()[0]
         assert (await shell.run(revoke.replace("ID", ident)))[0] == 0
         async with asyncio.timeout(30):
-            while (await shell.run(asking[0]))[0] == 0:  # another process reads the file
+            while (await shell.run(asking[0]))[0] == 0:  # until the gateway's process has read the file again
                 pass
 
 

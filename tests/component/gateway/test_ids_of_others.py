@@ -1,7 +1,7 @@
-"""Objects found by an id or by their content are of one conversation, also where nobody is asked who they are.
+"""Objects that are found by an id or by their content belong to one conversation, also without authentication.
 
-An anonymous gateway tells its callers apart by nothing but what it gave them: an id that a server or a client made may
-be guessed, and finds nothing.
+Without authentication, a gateway distinguishes callers only by secrets that it gave them. An id that a server or a
+client made may be guessed, so it must not suffice to find an object.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CACHEABLE = entry({"name": "mine", "inputSchema": {"type": "object"}}, latency=D
 
 
 def _mine(request: Request, reply: Reply) -> None:
-    """Answer with the user that `_meta` names."""
+    """Answer a call with the secret of the user in `_meta`."""
     user = request.params["_meta"].get("example.com/user")
     answer_modern(request, reply, [], call=lambda _: {"content": [{"type": "text", "text": f"secret of {user}"}]})
 
@@ -42,7 +42,7 @@ def mine(meta: dict[str, Any]) -> Ask:
 
 @pytest.mark.parametrize("made_up", ["state 1", "fairlead-of.{mac}.state 1"])
 async def test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get(tmp_path: Path, made_up: str) -> None:
-    """A server that counts its states has one that anybody can guess."""
+    """The server numbers its states, so anybody can guess them."""
     states: list[str] = []
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -68,7 +68,8 @@ async def test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get(tmp
 
 
 async def test_a_state_of_one_server_leads_on_at_no_other(tmp_path: Path) -> None:
-    """Both count their states; who got the first of the one did not get the first of the other."""
+    """Both servers number their states. A client that got the first state of one server did not get that of the
+    other."""
     seen: list[tuple[str, str]] = []
 
     def counting(name: str) -> Any:
@@ -118,7 +119,7 @@ async def test_an_anonymous_caller_sets_no_log_level_for_a_session_id_that_it_ma
 
 
 async def test_a_cached_result_is_of_those_that_a_server_takes_for_the_same(tmp_path: Path) -> None:
-    """One agent's key, many users: a server may tell them apart by what stands in `_meta`."""
+    """Many users may share one agent's key; a server may distinguish them by `_meta`."""
     async with raw_server(_answers) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
         texts = []
         for user in ("ann", "bob", "ann"):
@@ -129,7 +130,7 @@ async def test_a_cached_result_is_of_those_that_a_server_takes_for_the_same(tmp_
 
 
 async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> None:
-    """Equal calls at the same time are made as one: calls with other members of `_meta` are none of them."""
+    """Equal simultaneous calls are sent once. Calls with different members of `_meta` are not equal."""
     go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -160,7 +161,8 @@ async def test_client_info_and_trace_context_make_no_difference_to_a_cached_resu
 
 @pytest.mark.parametrize("name", ["response resp_1", "conversation conv_1", "turn 0123"])
 async def test_stored_responses_and_turns_are_not_sessions_of_v1_context(tmp_path: Path, name: str) -> None:
-    """The store has responses and turns too, some under ids of a provider: no caller reads or deletes them by name."""
+    """The store also has responses and turns, some under ids of a provider. No caller can read or delete them by
+    session name."""
     async with running(tmp_path) as gateway:
         store = gateway.rest.services.results.recorder.store
         assert store is not None
@@ -175,7 +177,8 @@ async def test_stored_responses_and_turns_are_not_sessions_of_v1_context(tmp_pat
 
 
 async def test_a_question_is_answered_in_the_session_that_it_went_to_alone(tmp_path: Path) -> None:
-    """Not in another one of the same key, or of another anonymous client, that has learned its id."""
+    """A question cannot be answered in another session with the same key, or in an anonymous session that knows its
+    id."""
     asker = LegacyAsker()
     async with (
         raw_server(asker.handle) as server,

@@ -1,4 +1,4 @@
-"""Instructions on merged endpoints: those of the servers that the asker sees, and of no other."""
+"""Instructions at merged endpoints: only those of servers that the caller sees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def speaking(name: str, text: str, *tools: Any, **more: Any) -> Catalog:
 
 
 def denying(*tools: str) -> Rules:
-    """The agent npc may not see these."""
+    """Rules that hide these servers from the agent npc."""
     npc = (Subject(kind="Agent", name="npc"),)
     deny = Policy(namespace="default", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=tools),))
     return Rules(policies=(EVERYTHING, deny))

@@ -1,4 +1,4 @@
-"""A gateway on IPv6: at `::1`, and at `::` for clients of both families at one port."""
+"""A gateway that listens on IPv6: on `::1`, and on `::` for IPv4 and IPv6 clients at the same port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH = ("127.0.0.1", "::1")
 
 
 async def status(host: str, port: int, path: str) -> int:
-    """Status of a GET, with the Host header that a client of that address sends."""
+    """Status of a GET with the Host header for the address."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"GET {path} HTTP/1.1\r\nhost: {authority(host, port)}\r\nconnection: close\r\n\r\n".encode())
     line = await reader.readline()
@@ -34,7 +34,7 @@ async def status(host: str, port: int, path: str) -> int:
 
 
 async def served(folder: Path, host: str, clients: tuple[str, ...], **settings: Any) -> None:
-    """Call a tool, and read the pages of the operations port, as each of these clients."""
+    """Call a tool and read the pages of the operations port, from each of these addresses."""
     async with (
         modern_server([tool("add")]) as server,
         running(folder, catalog("demo", server.url, ["add"]), host=host, **settings) as gateway,

@@ -1,4 +1,5 @@
-"""Issuers whose keys could be altered on the way: refused, unless on this machine or allowed by the configuration."""
+"""Issuers whose keys are not fetched by TLS: refused, unless they are on this machine or the configuration allows
+them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_an_issuer_on_this_machine_needs_no_tls(tmp_path: Path, url: str) -> Non
 
 
 async def test_a_discovery_that_leads_to_keys_without_tls_is_not_followed(caplog: pytest.LogCaptureFixture) -> None:
-    """`0` counts as another machine, and nothing leaves this one if it is asked all the same."""
+    """The address `0` counts as another machine, but connections to it stay on this machine."""
     async with issuing() as issuer:
         issuer.keys_at = issuer.url.replace("127.0.0.1", "0") + JWKS
         tokens = Tokens([Issuer(issuer=issuer.url)], address=HERE, now=time.time, clock=time.monotonic)

@@ -1,4 +1,4 @@
-"""Clients that accept JSON alone, though MCP has them accept event streams too: most answers are JSON."""
+"""Clients that accept only JSON, although MCP requires event streams too: they get most answers as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def with_json_alone(request: Ask) -> Ask:
 
 
 def reporting(era: str, number: int = 1) -> Ask:
-    """A call of a tool that reports its progress to a client with a token."""
+    """A call of a tool that reports progress if the request has a progress token."""
     request = calling("demo__progress", {"steps": 2}, era=era, number=number)
     request.message["params"].setdefault("_meta", {})["progressToken"] = "tok"
     return request

@@ -43,7 +43,7 @@ async def test_a_stream_under_an_id_without_end_is_refused(tmp_path: Path) -> No
 
 
 async def test_resources_that_all_streams_name_are_bounded_together(tmp_path: Path) -> None:
-    """As if others had named nearly all that may be named."""
+    """Other streams have used up nearly the whole limit."""
     uris = ["file:///a", "file:///" + "b" * 100]
     items = tuple(
         Definition(name=uri, definition=Raw(json.dumps({"uri": uri, "name": uri}).encode()), hash="") for uri in uris

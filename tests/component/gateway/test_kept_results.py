@@ -1,4 +1,5 @@
-"""Stores of results, in memory, in a file and in a real Redis: bounds, time to live, replicas, and Redis being away."""
+"""Stores of results, in memory, in a file and in a real Redis: limits, time to live, replicas, and an unreachable
+Redis."""
 
 from __future__ import annotations
 

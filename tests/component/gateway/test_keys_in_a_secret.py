@@ -1,4 +1,4 @@
-"""`fairlead keys --secret` against a real API server: from a laptop, and as it is in the image, in a pod."""
+"""`fairlead keys --secret` against a real API server: from a laptop, and in a pod as in the image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Left())
 
 
 def in_a_pod(folder: Path) -> str:
-    """Code for an interpreter whose ServiceAccount is in `folder`."""
+    """Python code that makes `folder` the location of the ServiceAccount."""
     return _IN_THE_IMAGE + (
         "from kubernetes.aio.config import incluster_config as pod\n"
         f"pod.SERVICE_TOKEN_FILENAME, pod.SERVICE_CERT_FILENAME = {str(folder / 'token')!r}, {str(folder / 'ca.crt')!r}"

@@ -1,4 +1,4 @@
-"""Issuers whose keys change, and issuers that are away or slow."""
+"""Issuers whose keys change, and issuers that are unreachable or slow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from waiting import until_async
 
 
 async def test_a_new_key_is_found_and_an_old_one_ends(tmp_path: Path) -> None:
-    """The issuer is asked once more for an unknown key, and for no further ones a moment later."""
+    """An unknown key id causes one request to the issuer; further ones soon after cause none."""
     ahead = Clock()
     async with issuing() as issuer:
         tokens = Tokens([Issuer(issuer=issuer.url)], address=HERE, now=time.time, clock=ahead)
@@ -132,7 +132,7 @@ async def test_keys_come_over_tls_by_the_certificates_of_ca_file_alone(
 
 
 async def test_a_slow_issuer_holds_nobody_else_up(tmp_path: Path) -> None:
-    """Clients with known credentials go on while somebody else's credential is being looked up."""
+    """Requests with known credentials continue while another credential is being verified."""
     requested = asyncio.Event()
     go_on = asyncio.Event()
 

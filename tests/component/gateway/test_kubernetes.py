@@ -50,7 +50,7 @@ def publish(plane: ControlPlane, namespace: str, document: Catalog) -> None:
 
 
 def withdraw(plane: ControlPlane, namespace: str, document: Catalog) -> None:
-    """As the operator does it: marked, then deleted."""
+    """Delete a ConfigMap as the operator does: mark it first."""
     path = f"/api/v1/namespaces/{namespace}/configmaps/{catalog_name(document.key)}"
     _, marked = plane.request("GET", path)
     marked["metadata"]["annotations"][ANNOTATION_WITHDRAWN] = "true"
@@ -59,7 +59,7 @@ def withdraw(plane: ControlPlane, namespace: str, document: Catalog) -> None:
 
 
 def delete(plane: ControlPlane, namespace: str, name: str) -> None:
-    """As a person does it."""
+    """Delete a ConfigMap as a user does."""
     plane.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
 
 
@@ -101,7 +101,8 @@ async def test_a_document_that_somebody_deleted_is_served_until_it_is_back(
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
         await asyncio.to_thread(delete, control_plane, namespace, catalog_name(document.key))
-        await asyncio.to_thread(publish, control_plane, namespace, two)  # seen after it
+        # the gateway sees this document after the other one
+        await asyncio.to_thread(publish, control_plane, namespace, two)
         await lists(gateway, "one__a", "two__b")
         await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["c"]))
         await lists(gateway, "one__c", "two__b")

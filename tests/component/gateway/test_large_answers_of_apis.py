@@ -1,4 +1,5 @@
-"""Large answers of HTTP APIs, whose results are made in a worker process: what the calls get, and what others do."""
+"""Large answers of HTTP APIs, which a worker process converts to results: the results, and the effect on other
+calls."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def workers(gateway: Gateway) -> list[int]:
 
 
 async def stop_worker(gateway: Gateway) -> int:
-    """Start the worker and suspend it; returns its process id."""
+    """Start a worker process and suspend it. Returns its process id."""
     assert is_made(await ask(gateway, LARGE_CALL))
     (pid,) = workers(gateway)
     os.kill(pid, signal.SIGSTOP)

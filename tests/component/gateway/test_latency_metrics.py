@@ -1,4 +1,5 @@
-"""Metrics of a gateway about latencies: bounded, complete in their sums, and counted by what agents waited."""
+"""Metrics of a gateway about latencies: bounded in number, complete in their sums, and based on the time that agents
+waited."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ async def test_ten_thousand_tools_have_a_bounded_number_of_series_and_complete_s
 
 async def test_breaches_count_what_agents_waited_in_the_tier_that_they_are_in(tmp_path: Path) -> None:
     async def slow(request: Request, reply: Reply) -> None:
-        await asyncio.sleep(0.06)  # the duration that is too long
+        await asyncio.sleep(0.06)  # longer than the limit of the tier
         reply.result(request, {"resultType": "complete", "content": []})
 
     async with raw_server(slow) as server, running(tmp_path, catalog("shop", server.url, ["knot"]), TIERS) as gateway:

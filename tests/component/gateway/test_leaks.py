@@ -1,6 +1,6 @@
-"""Connections, streams, tasks, files and processes that come and go leave nothing behind.
+"""Connections, streams, tasks, files and processes leave nothing behind after their end.
 
-The short form of `hack/bench soak`, by counters: memory is looked at there, over 10,000 clients.
+These tests count objects. `hack/bench soak` measures memory, with 10,000 clients.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from upprocess import children_of
 from waiting import eventually, until_async
 
 pytestmark = pytest.mark.timeout(180)
-"""Many rounds each, with bounds of their own: on a loaded machine they add up to more than one test usually has."""
+"""Each test has many rounds with time limits of their own, which together exceed the usual time-out."""
 FEW = 6
-"""Objects that the last of many requests may leave to the next: an exception's frames, a finished task."""
+"""Number of objects that the last request may leave until the next one, such as an exception's frames or a finished
+task."""
 TOOLS = [tool("add"), tool("slow")]
 
 
@@ -72,16 +73,16 @@ class Count:
 
 
 def remains() -> Counter[str]:
-    """Objects that belong to one connection each, and are still there."""
+    """Numbers of existing objects that belong to a connection, by class."""
     gc.collect()
     kinds = (ClientConnection, HttpExchange, FallbackRequest, NotificationStream)
     return Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))
 
 
 async def quiet(gateway: Gateway, upstream: RawServer, before: Counter[str]) -> Count:
-    """The count once nobody is connected and upstream connections, which may be kept or not, are closed.
+    """The counts after all clients have disconnected and all upstream connections are closed.
 
-    What was there `before` the test is another's: the traceback of one that failed holds what its frames knew.
+    Objects in `before` are ignored: they belong to other tests, for example to the traceback of a failed test.
     """
 
     def left() -> int:
@@ -90,7 +91,7 @@ async def quiet(gateway: Gateway, upstream: RawServer, before: Counter[str]) -> 
     await eventually(lambda: not gateway._listener.connections)
     upstream.cut()
     await eventually(lambda: not upstream.open)
-    with contextlib.suppress(TimeoutError):  # then the assertion says what is left
+    with contextlib.suppress(TimeoutError):  # the assertion reports the objects that are left
         await eventually(lambda: left() <= FEW)
     assert left() <= FEW
     return Count.of(gateway)
@@ -114,7 +115,7 @@ async def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
 
 
 async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage_collector(tmp_path: Path) -> None:
-    """Thousands that wait for it are megabytes, and a swap meanwhile would keep them for long (`heap`)."""
+    """Thousands of such objects are megabytes. If the heap is frozen meanwhile (`heap`), they stay for long."""
 
     def alive() -> int:
         return sum(isinstance(thing, ClientConnection | Connection | HttpCall) for thing in gc.get_objects())
@@ -169,7 +170,7 @@ async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) 
 async def test_servers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
     before = remains()
     children = ChildHost()
-    others = set(children_of(os.getpid()))  # such as the API server that other tests use
+    others = set(children_of(os.getpid()))  # for example the API server of other tests
     try:
         async with raw_server(handle) as upstream:
             child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
@@ -190,7 +191,7 @@ async def test_servers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
 
 
 async def _echoes(gateway: Gateway) -> bool:
-    """Whether the child answers; after it was killed it is started again with a growing pause."""
+    """Whether the child process answers. After a kill, it is started again with growing pauses."""
     answer = await ask(gateway, calling("child__echo", {"text": "a"}))
     return not answer.message["result"].get("isError")
 

@@ -1,4 +1,4 @@
-"""Calls over REST beyond a limit: each says so, and where all were too many, so does the status."""
+"""Calls over REST beyond a limit: each call reports it, and so does the HTTP status if all calls were refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are called over a stream of messages: on stdio behind their gate, and behind HTTP+SSE."""
+"""Servers that are called over a message stream: stdio in a pod, and HTTP+SSE."""
 
 from __future__ import annotations
 

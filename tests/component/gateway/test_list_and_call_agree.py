@@ -1,7 +1,6 @@
-"""Whatever is published and whenever: every list shows the same tools of a tier, and calls agree with the lists.
+"""All lists show the same tools of a tier, and calls agree with the lists, whatever is published and when.
 
-Catalogs, tiers, policies and sequences of what is published of them are drawn at random; a model of a few lines says
-what has to be seen.
+Catalogs, tiers, policies and sequences of publications are random. A model of a few lines computes the expected lists.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ GRACE = 60.0
 INVALID_PARAMS = -32602
 FORMATS = ("mcp", "openai-chat", "anthropic", "gemini")
 Cuts = dict[tuple[str, str], int]
-"""Server and tool to the number of tiers, of the fastest, that do not show it."""
+"""By (server, tool): number of tiers, counted from the fastest, that do not list the tool."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Events of one example, in order; `pauses` are seconds after each publication."""
+    """Publications of one example, in order. `pauses`: seconds after each publication."""
 
     tools: dict[str, list[str]]
     limits: list[int]
     states: list[Cuts]
     withheld: list[frozenset[tuple[str, str]]]
-    """Servers and tools that policies keep from everybody, for each state."""
+    """For each state: the (server, tool) pairs that policies hide from everybody."""
     pauses: list[float]
 
     @property
     def tiers(self) -> list[str]:
-        """Fastest first."""
+        """Names of the tiers, the fastest first."""
         return [f"t{limit}" for limit in self.limits]
 
 
@@ -83,7 +82,7 @@ def document(scenario: Scenario, cuts: Cuts, number: int) -> State:
 
 
 def rules(scenario: Scenario, number: int) -> Rules:
-    """Rules that the operator would publish of tiers and policies."""
+    """Rules about tiers and policies that the operator would publish."""
     tiers = tuple(
         Tier(name=name, max_latency_ms=limit, default=number == 0)
         for number, (name, limit) in enumerate(zip(scenario.tiers, scenario.limits, strict=True))
@@ -99,12 +98,12 @@ def rules(scenario: Scenario, number: int) -> Rules:
 
 @dataclass
 class Model:
-    """Expected lists: by tier and exposed name, since when a tool has been hidden."""
+    """Model of the expected lists. `since`: by tier and exposed name, the time since which a tool has been hidden."""
 
     scenario: Scenario
     since: dict[tuple[str, str], float] = field(default_factory=dict)
     withheld: frozenset[str] = frozenset()
-    """Exposed names that policies keep from everybody."""
+    """Exposed names that policies hide from everybody."""
 
     def published(self, cuts: Cuts, withheld: frozenset[tuple[str, str]], now: float) -> None:
         self.withheld = frozenset(f"{server}__{tool}" for server, tool in withheld)
@@ -130,12 +129,12 @@ class Model:
 
 
 async def lists(gateway: Gateway, wire: Wire, scenario: Scenario, tier: str) -> dict[str, list[str]]:
-    """The tools of a tier, by every way of asking for them."""
+    """The listed tools of a tier, by the way of listing them."""
 
     async def over_mcp(target: str, **headers: str) -> list[str]:
         answer = await wire.ask(modern("tools/list").to(target).with_headers(**headers))
         if answer.status == 404 and target.startswith("/servers/"):
-            return []  # a server of which nothing may be seen is not there
+            return []  # a server without visible tools does not exist for the caller
         return [tool["name"] for tool in answer.message["result"]["tools"]]
 
     listings = {"path": await over_mcp(f"/mcp/{tier}"), "header": await over_mcp("/mcp", fairlead_tier=tier)}
@@ -158,7 +157,7 @@ async def lists(gateway: Gateway, wire: Wire, scenario: Scenario, tier: str) -> 
 
 
 async def outcomes(gateway: Gateway, wire: Wire, tier: str, name: str) -> set[str]:
-    """Outcomes of a call, by every way of making it: one word, where they agree."""
+    """Outcomes of a call that is made in every way; a single one if they agree."""
     server, tool = name.split("__")
     asks = [
         calling(name).to(f"/mcp/{tier}"),
@@ -175,7 +174,7 @@ async def outcomes(gateway: Gateway, wire: Wire, tier: str, name: str) -> set[st
             results.add(answer.refusal if answer.message["result"].get("isError") else "done")
     body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", name, {})]), "tier": tier}
     (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
-    # what nobody here knows is left to the caller, who may have a tool of that name
+    # calls of unknown tools are left to the caller, who may have a tool of that name
     results.add("unknown" if call["state"] == "pending" else call.get("code") or call["state"])
     return results
 
@@ -189,7 +188,7 @@ def catalogs(scenario: Scenario, url: str) -> Sequence[Catalog]:
 
 
 async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -> None:
-    """Publish both; return when the gateway goes by them."""
+    """Publish both documents, and wait until the gateway applies them."""
 
     async def seen() -> bool:
         snapshot = gateway.snapshot
@@ -207,7 +206,7 @@ async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -
 
 
 async def play(scenario: Scenario, folder: Path) -> None:
-    """One sequence, on one gateway."""
+    """Play one scenario at a gateway."""
     clock = Clock()
     model = Model(scenario)
     async with raw_server(handle) as server:

@@ -1,4 +1,4 @@
-"""The official SDKs list what a good server has beside a server with every odd definition there is."""
+"""The official SDKs list the tools of a valid server next to a server with all kinds of malformed definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Legacy servers are told which log messages their clients want, for what they do not send no filter can bring."""
+"""The gateway sets the log level of legacy servers to the most detailed level that a client wants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = {"name": "demo__x", "arguments": {}}
 
 
 class Quiet:
-    """A legacy server that sends warnings and errors until it is told otherwise; `lose` has it forget its sessions."""
+    """A legacy server that sends warnings and errors until a level is set. `lose`: makes it forget its sessions."""
 
     def __init__(self, capabilities: dict[str, Any] | None = None) -> None:
         self.capabilities = {"tools": {}, "logging": {}} if capabilities is None else capabilities
@@ -60,7 +60,7 @@ class Quiet:
 
 
 async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str, Any] | None = None) -> str:
-    """The session of a client that asked for the messages from `level` on."""
+    """Session of a client that requested log messages from `level` on."""
     session = await session_of(gateway, capabilities or {})
     if level is not None:
         await ask(gateway, legacy("logging/setLevel", {"level": level}, session=session))
@@ -68,7 +68,7 @@ async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str,
 
 
 async def heard(gateway: Gateway, session: str) -> list[str]:
-    """The levels of the messages that come with a call."""
+    """The levels of the log messages that arrive with a call."""
     answer = await ask(gateway, calling("demo__x", era=LEGACY, session=session))
     return [event["params"]["level"] for event in answer.events if event.get("method") == "notifications/message"]
 

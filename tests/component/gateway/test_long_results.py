@@ -1,4 +1,4 @@
-"""Results with more tokens than they may have: kept for their principal, shown in part, read on by `read_result`."""
+"""Results with more tokens than the limit: stored for their principal, shortened, and readable with `read_result`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EVERY = Rule(action="Allow", tools=("*",))
 
 
 def table(request: Request) -> dict[str, Any]:
-    """A long result, in text and structured; `n` bounds its rows."""
+    """A long result, as text and as structured content. `n`: number of rows."""
     rows = ROWS[: request.params["arguments"].get("n", len(ROWS))]
     result: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps({"rows": rows})}]}
     return result if request.params["name"] == "bare" else {**result, "structuredContent": {"rows": rows}}
@@ -63,7 +63,7 @@ def limited(**more: Any) -> Rules:
 
 
 def limit(tokens: Any) -> dict[str, Any]:
-    """Members of `_meta` that bound the result of a request."""
+    """Members of `_meta` that limit the result of a request."""
     return {"fairlead.dev/resultTokens": tokens}
 
 
@@ -80,7 +80,7 @@ def shown_in(result: Any) -> Any:
 
 
 def tokens(answer: Answer) -> int:
-    """Tokens of what a model reads, at three bytes each."""
+    """Number of tokens that a model reads, at three bytes each."""
     content = answer.message["result"]["content"]
     return sum(len(json.dumps(block.get("text", block), ensure_ascii=False).encode()) for block in content) // 3
 
@@ -95,7 +95,7 @@ def text(answer: Answer) -> Any:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_stock_client_reads_on_in_a_result_that_its_tool_bounds(tmp_path: Path, mode: Any) -> None:
-    """The SDK's client compares structured content with the outputSchema, and takes it."""
+    """The SDK's client validates structured content against the outputSchema, and accepts the shortened result."""
     async with modern_server([LISTS], call=table) as server:
         house = catalog("house", server.url, [entry(LISTS, result_tokens=600)])
         async with (
@@ -271,7 +271,7 @@ def requested(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def kept_under(content: str) -> str:
-    """Id in the first sentences of a shortened result."""
+    """Id of the stored result, from the first sentences of a shortened result."""
     return content.split("The whole result is stored as ")[1].split(":", maxsplit=1)[0]
 
 
@@ -315,7 +315,7 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
 
 
 async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp_path: Path) -> None:
-    """A definition of the caller's own under that name stays the caller's."""
+    """A tool of the caller with the name `read_result` still belongs to the caller."""
     async with (
         modern_server([BARE], call=table) as server,
         running(tmp_path, catalog("house", server.url, [BARE])) as gateway,

@@ -1,4 +1,5 @@
-"""Servers whose URL leads back to this gateway: requests name whom they have been through, and a loop is refused."""
+"""Servers whose URL leads back to this gateway: requests name the gateways that they have passed, and a loop is
+refused."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ async def test_a_request_through_too_many_gateways_is_refused_and_others_are_not
 
 
 async def test_requests_name_the_installation_and_nothing_that_a_client_made_up(tmp_path: Path) -> None:
-    """The Via of the test server is the last of two lines; the first is the gateway's own."""
+    """The test server reads the last of two Via lines; the first one is the gateway's own."""
     async with legacy_server([tool("add")]) as server:
         document = catalog("demo", server.url, ["add"], version=LEGACY)
         async with running(tmp_path, document, pull_token="secret") as gateway:

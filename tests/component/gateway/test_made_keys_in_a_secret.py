@@ -1,4 +1,4 @@
-"""Keys that people make for themselves on a cluster: one Secret, written by several replicas."""
+"""Keys that users create for themselves in a cluster: one Secret, to which several replicas write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP edge: statuses, odd forms of requests, order on a connection, limits, slow and careless clients."""
+"""HTTP at the MCP endpoint: statuses, unusual requests, order on a connection, limits, slow and careless clients."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
         head, blank, body = offer.data(wire.host).partition(b"\r\n\r\n")
         wire.write(head + blank)
         if cut:
-            await asyncio.sleep(0.02)  # for the body to come in a packet of its own
+            await asyncio.sleep(0.02)  # so that the body arrives in a packet of its own
         wire.write(body + legacy("ping").data(wire.host))
         assert (await wire.answer()).message["result"]["isError"] is False
         assert (await wire.answer()).message["result"] == {}
@@ -261,9 +261,7 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
 
 @pytest.mark.parametrize("names", [("demo__add", "demo__other"), ("demo__other", "demo__add")])
 async def test_an_mcp_name_header_that_comes_twice_is_refused(gateway: Gateway, names: tuple[str, str]) -> None:
-    """A proxy in front may have gone by either. Asked first on a new connection, then on one whose last request
-    was fine.
-    """
+    """A proxy may have decided by either header. Tested on a new connection, and after a valid request."""
     async with await Wire.connect(gateway) as wire:
         plain = calling("demo__add")
         twice = plain.with_headers(mcp_name="\r\nmcp-name: ".join(names))
@@ -296,7 +294,8 @@ async def test_pipelined_requests_are_answered_in_order_and_one_at_a_time(tmp_pa
         nonlocal running_now, most
         running_now += 1
         most = max(most, running_now)
-        await asyncio.sleep(0.05 if request.params["arguments"]["n"] == 0 else 0)  # for others to overtake it
+        # so that later requests could overtake it
+        await asyncio.sleep(0.05 if request.params["arguments"]["n"] == 0 else 0)
         running_now -= 1
         reply.result(request, {"content": [], "resultType": "complete"})
 

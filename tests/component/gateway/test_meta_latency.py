@@ -1,4 +1,4 @@
-"""Latency fields of lists in `_meta`: none, unless the installation asks for them."""
+"""Latency fields in `_meta` of lists: present only if the installation enables them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in commands: a plain one of a server, a wrong one of a tool or an argument, and what is said of it."""
+"""Names in commands: a server's name without namespace, and messages about wrong names of tools and arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOL = {
         "required": ["message"],
     },
 }
-pytestmark = pytest.mark.timeout(240)  # an interpreter for each command
+pytestmark = pytest.mark.timeout(240)  # each command starts an interpreter
 NOWHERE = "http://127.0.0.1:9/mcp"
 EVERYTHING = catalog("everything", NOWHERE, [TOOL, "get-sum"])
 

@@ -1,4 +1,4 @@
-"""Names of agents and groups that two issuers give: each is worth what its issuer is worth."""
+"""Names of agents and groups from two issuers: a name from one issuer does not have the rights of the other's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERYBODY = Policy(namespace="default", name="all", every=True, rules=(Rule(acti
 
 
 def refunds(*subjects: Subject, action: str = "Allow") -> Rules:
-    """Some may refund, or may not."""
+    """Policy that allows or denies refunds for some subjects."""
     rule = Rule(action=action, tools=("refund",))
     named = Policy(namespace="default", name="refunds", every=True, subjects=subjects, rules=(rule,))
     if action == "Allow":
@@ -39,7 +39,7 @@ def refunds(*subjects: Subject, action: str = "Allow") -> Rules:
 
 
 def believing(folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("corp", "partner"), **more: Any) -> Any:
-    """Settings of a gateway that takes the tokens of some issuers, and its trust."""
+    """Settings of a gateway that accepts the tokens of these issuers, and its trust."""
     file = folder / "identity.yaml"
     told = [{"issuer": issuer.url, "name": name} for issuer, name in zip(issuers, names, strict=False)]
     file.write_text(json.dumps({"issuers": told}))
@@ -48,7 +48,7 @@ def believing(folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("co
 
 
 def key_for(folder: Path, agent: str, *groups: str) -> tuple[str, Path]:
-    """A new API key, and the file that holds it alone."""
+    """Create an API key. Returns it, and a file with only this key."""
     key, record = new_key(agent, groups, now=datetime.now(UTC))
     (folder / "keys.json").write_bytes(encode_keys([record]))
     return key, folder / "keys.json"
@@ -153,7 +153,7 @@ async def test_names_of_api_keys_can_be_asked_for(tmp_path: Path) -> None:
 
 
 async def status_of_others(gateway: Gateway, token: str) -> int:
-    """Status of the answer to a question that administrators may ask."""
+    """Status of the answer to a request that only administrators may make."""
     query = urlencode({"tool": "shop__refund", "agent": "somebody-else"})
     return (await get(gateway, f"/v1/access?{query}", authorization=f"Bearer {token}")).status
 

@@ -247,7 +247,7 @@ async def test_an_answer_beyond_the_limit_is_refused(tmp_path: Path) -> None:
         document = api_catalog(server, limits=limits(max_result_bytes=2_000))
         async with running(tmp_path, document) as gateway:
             pets.answers["/v1/pets/7"] = (200, b'"' + b"x" * 3_000 + b'"', {})
-            pets.answers["/v1/pets/8"] = (200, b'{"a":"' + b"x" * 1_500 + b'"}', {})  # twice in the result
+            pets.answers["/v1/pets/8"] = (200, b'{"a":"' + b"x" * 1_500 + b'"}', {})  # the result contains it twice
             large = [await ask(gateway, calling("pets__getPet", {"id": name})) for name in ("7", "8")]
             fine = await ask(gateway, calling("pets__getPet", {"id": "9"}))
     assert [answer.refusal for answer in large] == ["RESULT_TOO_LARGE"] * 2
@@ -413,7 +413,7 @@ async def test_a_slow_api_is_pinged_without_its_credential(tmp_path: Path) -> No
             codes = [(await ask(gateway, calling("pets__getPet", {"id": "7"}))).refusal for _ in range(7)]
             await eventually(lambda: any(request.verb == "OPTIONS" for request in server.seen))
             pings = [request for request in server.seen if request.verb == "OPTIONS"]
-    assert set(codes) == {"TIMEOUT"}  # the pings are answered: only the operation is slow
+    assert set(codes) == {"TIMEOUT"}  # pings are answered, so only the operation is slow
     assert pings[0].path == "/v1"
     assert "hush" not in repr(pings)
 
@@ -446,4 +446,4 @@ async def test_a_person_signs_in_at_an_api_and_calls_it_with_the_grant(tmp_path:
             assert (await called(gateway, request)).refusal == "SIGN_IN_REQUIRED"
             await browser.sign_in(await link_of(gateway))
             answer = await called(gateway, request)
-    assert "status 400 Bad Request" in text_of(answer)  # the token is taken, and the empty body is not
+    assert "status 400 Bad Request" in text_of(answer)  # the server accepts the token, but not the empty body

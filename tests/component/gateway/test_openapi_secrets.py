@@ -1,4 +1,4 @@
-"""Values of Secrets in the arguments of operations, and keys of persons beside them: where they go, and where not."""
+"""Values of Secrets in arguments of operations, together with users' keys: where they are sent, and where not."""
 
 from __future__ import annotations
 

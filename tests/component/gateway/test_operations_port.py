@@ -1,4 +1,4 @@
-"""The operations port: whom it answers, under which name it is asked."""
+"""The operations port: which clients and which Host headers it answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from waiting import eventually
 pytestmark = pytest.mark.both_loops
 
 REBOUND = "evil.example:9464"
-"""Host header of a browser that looked up a name which points at this machine."""
+"""Host header that a browser sends after DNS rebinding: a foreign name that resolves to this machine."""
 
 
 async def status_of(gateway: Gateway, path: str, *fields: str, method: str = "GET", source: str = "127.0.0.1") -> int:
-    """The status."""
+    """Status of a request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port, local_addr=(source, 0))
     writer.write("\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode())
     async with asyncio.timeout(20):

@@ -1,4 +1,4 @@
-"""Requests at the operations port, byte by byte: one per connection, whatever it looks like, within bounds."""
+"""Requests at the operations port, byte by byte: one bounded request per connection, in any form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENDLESS = b"GET /endless HTTP/1.1\r\n" + HOST
 
 @dataclass
 class Pages:
-    """A page that counts, one that never ends, and one that fails."""
+    """A page that records requests, a page that never answers, and a page that fails."""
 
     requests: list[PageRequest] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Pages:
 
 @asynccontextmanager
 async def serving(pages: Pages) -> AsyncIterator[int]:
-    """The port."""
+    """Serve the pages. Yields the port."""
     listener = pages.listener()
     await listener.bind()
     await listener.serve()
@@ -70,7 +70,7 @@ async def serving(pages: Pages) -> AsyncIterator[int]:
 
 
 async def exchanged(pages: Pages, data: bytes) -> bytes:
-    """All that is answered to what is sent."""
+    """Send bytes. Returns all bytes of the answer."""
     async with serving(pages) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(data)
@@ -81,7 +81,7 @@ async def exchanged(pages: Pages, data: bytes) -> bytes:
 
 
 class Socket(asyncio.Transport):
-    """A transport that keeps what is written to it."""
+    """Transport that records written bytes."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
@@ -101,16 +101,16 @@ class Socket(asyncio.Transport):
         self.closed.set()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """It takes everything."""
+        """Do nothing, because the buffer is unlimited."""
 
     def get_write_buffer_size(self) -> int:
         return 0
 
     def pause_reading(self) -> None:
-        """Nothing is sent by itself."""
+        """Do nothing, because only tests send data."""
 
     def resume_reading(self) -> None:
-        """As `pause_reading`."""
+        """Do nothing, as in `pause_reading`."""
 
     def can_write_eof(self) -> bool:
         return False
@@ -236,7 +236,7 @@ async def test_a_page_ends_with_the_connection_of_its_client() -> None:
 
 
 async def stopped_after(turns: int) -> bytes:
-    """All that a client gets that connects, and whose server stops so many turns of the loop later."""
+    """Connect, and stop the server `turns` iterations of the loop later. Returns the bytes that the client gets."""
     server = Pages().listener()
     await server.bind()
     await server.serve()
@@ -253,7 +253,8 @@ async def stopped_after(turns: int) -> bytes:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_a_connection_that_comes_while_the_server_stops_is_not_left_open(turns: int) -> None:
-    """In the loop that serves: asyncio's own forgets what it accepted in the turn before its server closed."""
+    """Uses the event loop of production. asyncio's own loop loses connections that it accepts just before the server
+    closes."""
     assert uvloop.run(stopped_after(turns)) == b""
 
 
@@ -268,12 +269,13 @@ def no_collector() -> Iterator[None]:
 
 
 async def left(pages: Pages, data: bytes) -> weakref.ref[Socket]:
-    """The transport of a connection that was sent `data`, and lost once that was answered or a page begun."""
+    """Send `data` on a connection, and lose the connection after an answer or the start of a page. Returns its
+    transport."""
     connection, transport = connected(pages)
     connection.data_received(data)
     await eventually(lambda: bool(transport.written) or bool(pages.requests))
     connection.connection_lost(None)
-    return weakref.ref(transport)  # a compiled connection cannot be held weakly
+    return weakref.ref(transport)  # compiled connections do not support weak references
 
 
 @pytest.mark.parametrize("data", [PLAIN, b"HELLO\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n", ENDLESS])

@@ -1,4 +1,4 @@
-"""Metrics, logs and exemplars of a gateway, as a collector and a Prometheus get them, and a collector that is gone."""
+"""Metrics, logs and exemplars that a collector and a Prometheus get from a gateway, and an unreachable collector."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def served(tmp_path: Path, **more: Any) -> AsyncIterator[Gateway]:
 
 
 def point_of(receiver: Receiver, tool_name: str) -> Any:
-    """Histogram of a tool's calls in the last reading."""
+    """Histogram of a tool's calls in the last export."""
     metric = [each for each in receiver.metrics if each.name == DURATION][-1]
     return next(each for each in metric.histogram.data_points if attributes(each)["gen_ai_tool_name"] == tool_name)
 
@@ -149,7 +149,7 @@ async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_count
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
     async with served(tmp_path) as gateway:
-        for _ in range(6):  # two spans each
+        for _ in range(6):  # each call has two spans
             answer = await ask(gateway, calling("demo__add"))
             assert answer.message["result"]["isError"] is False
         assert gateway.governance.pipelines is not None

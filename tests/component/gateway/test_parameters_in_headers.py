@@ -1,4 +1,4 @@
-"""`Mcp-Param-*` in each pairing of eras: checked where a client has to send it, derived where a server wants it."""
+"""`Mcp-Param-*` in each combination of eras: checked if the client has to send it, derived if the server needs it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Servers run what the gateway decided about, or nothing, whatever they make of names in JSON.
+"""Servers run exactly the calls that the gateway allowed, however they read names in JSON.
 
-Asked are real servers that take no notice of case: the official Go SDK as it was before CVE-2026-27896, a plain handler
-on Go's encoding/json, and one on Jackson with ACCEPT_CASE_INSENSITIVE_PROPERTIES. .NET with
-PropertyNameCaseInsensitive, on by default in ASP.NET, is the other known reader of this kind; there is none here.
+The tests use real servers that ignore case: the official Go SDK before the fix of CVE-2026-27896, a plain handler with
+Go's encoding/json, and a handler with Jackson and ACCEPT_CASE_INSENSITIVE_PROPERTIES. The other known parser of this
+kind, .NET with PropertyNameCaseInsensitive (the default of ASP.NET), is not tested.
 
-Each is built once, in ~/.cache. A test is skipped where its compiler is missing. What cannot be built is a failure with
-CI set, and skipped elsewhere, as it needs the network.
+Each server is built once, in ~/.cache. A test is skipped if its compiler is missing. Builds need the network: a failed
+build fails the test in CI, and skips it elsewhere.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Reader:
         return f"http://127.0.0.1:{self._port}{path}"
 
     async def ran(self) -> list[Any]:
-        """Calls that it ran since the last question: `{"name", "arguments"}`."""
+        """Calls that the server ran since the last request: `{"name", "arguments"}`."""
 
         def get() -> Any:
             with urllib.request.urlopen(self.url("/ran"), timeout=30) as answer:
@@ -124,7 +124,7 @@ async def shop(
     policy: Policy = POLICY,
     **more: Any,
 ) -> AsyncIterator[tuple[Gateway, Reader]]:
-    """A gateway before a server with a tool that may be called, within bounds, and one that may not."""
+    """A gateway with a server that has a tool which may be called with limited arguments, and a tool which may not."""
     async with read() as reader:
         tools = [entry(tool("get_stock"), **more), entry("delete_all")]
         served = catalog("shop", reader.url(path), tools, version=version)
@@ -138,7 +138,8 @@ def offer(member: str, name: str) -> Definition:
 
 
 def with_params(request: Ask, *, more: str = "", meta: str = "", arguments: str | None = None, last: str = "") -> Ask:
-    """The request, with members written as they are at the head or the end of its params, or in their `_meta`."""
+    """The request with raw JSON members at the beginning (`more`) or the end (`last`) of its params, or in `_meta`
+    (`meta`)."""
     params = {**request.message["params"]}
     own = json.dumps(params.pop("_meta", {}))[1:-1]
     members = ", ".join(filter(None, [own, meta]))
@@ -152,7 +153,7 @@ def with_params(request: Ask, *, more: str = "", meta: str = "", arguments: str 
 
 
 def refused(answer: Answer) -> bool:
-    """Whether the gateway turned a request down, in either way."""
+    """Whether the gateway refused a request, by an error or by a result."""
     if "error" in answer.message:
         return bool(answer.code == -32602)
     return answer.message["result"].get("isError") is True and answer.refusal == "INVALID_ARGUMENTS"
@@ -199,7 +200,7 @@ async def test_a_member_beside_a_known_one_runs_nothing_else(
     async with shop(tmp_path, read, path, version) as (gateway, reader):
         ran = list[Any]()
         taken = list[str]()
-        for progress in ("", '"progressToken": "p"'):  # which goes another way through the gateway
+        for progress in ("", '"progressToken": "p"'):  # progress takes another path through the gateway
             for members in OTHER_NAMES:
                 for position in ("more", "last"):
                     made = with_params(
@@ -233,7 +234,7 @@ async def test_arguments_in_another_spelling_cannot_pass_a_policy(
 async def test_an_allowed_call_is_the_call_that_runs(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
-    """Names that come twice are one when they go on; unknown ones go on; nothing beside `params` does."""
+    """Duplicate members are forwarded once, unknown ones are forwarded, and members next to `params` are not."""
     changes = [
         {},
         {"more": '"name": "delete_all"'},

@@ -1,4 +1,4 @@
-"""`session: PerClient`: what one client leaves behind in its session, no other meets."""
+"""`session: PerClient`: no client sees what another client left in its session."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOOL = {"name": "count", "inputSchema": {"type": "object"}}
 
 
 class Counting:
-    """A legacy server that counts the calls of each session, and remembers which have ended."""
+    """A legacy server that counts the calls of each session, and records ended sessions."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def echo(session: str) -> Ask:
 
 @contextlib.asynccontextmanager
 async def behind_a_listener(folder: Path) -> AsyncIterator[tuple[Gated, Gateway]]:
-    """A server over stdio in a pod, with a process for each client, and its gateway."""
+    """A stdio server in a pod, with a process for each client, and its gateway."""
     write_token(folder)
     async with gated(LEGACY_STDIO) as server:
         document = per_client(server.endpoint, "echo", credential=CREDENTIAL)
@@ -170,7 +170,7 @@ async def test_requests_without_a_session_are_alone(tmp_path: Path) -> None:
 
 
 async def test_modern_clients_that_may_be_asked_are_alone_too(tmp_path: Path) -> None:
-    """Whatever they offer: what one left behind the next would find."""
+    """Whatever capabilities they declare: a shared session would show one client's state to the next."""
     offer: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
         for expected in ("s1 1", "s2 1"):
@@ -217,11 +217,12 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
 
 
 async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(tmp_path: Path) -> None:
-    """Not for as long as the stream of a process that all clients share, which opens again with the next call."""
+    """The shorter lifetime of streams to shared processes does not apply: those are opened again for the next call."""
     async with behind_a_listener(tmp_path) as (server, gateway):
         gateway.registry.factory.link_seconds = 0.01
         seen: list[set[int]] = []
-        for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
+        # each process takes longer to start than `link_seconds`
+        for session in [await session_of(gateway) for _ in range(3)]:
             assert text(await ask(gateway, echo(session)))
             seen.append({*server.servers})
         assert seen[0] < seen[1] < seen[2]

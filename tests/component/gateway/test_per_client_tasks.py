@@ -31,19 +31,19 @@ OWN_TOOLS = ("job", "must", "pid", "ask")
 
 @dataclass
 class World:
-    """A gateway, and how many processes of its server run."""
+    """A gateway and the processes of its server."""
 
     gateway: Gateway
     children: ChildHost
     until: Path
-    """Its tasks end when this file is there."""
+    """The server's tasks end when this file exists."""
 
     @property
     def processes(self) -> int:
         return len(self.children.children())
 
     async def create_task(self, name: str = "job", **arguments: Any) -> str:
-        """Id of a new task."""
+        """Create a task. Returns its id."""
         given = {"until": str(self.until), **arguments}
         result = (await ask(self.gateway, calling(f"demo__{name}", given, **DECLARING))).message["result"]
         assert result["resultType"] == "task", result
@@ -53,7 +53,7 @@ class World:
         return await ask(self.gateway, about(method, task))
 
     async def pid(self) -> str:
-        """Process that answers a call of a client of 2026-07-28."""
+        """Id of the process that answers a call of a client of 2026-07-28."""
         return text((await ask(self.gateway, calling("demo__pid", {}))).message["result"])
 
 
@@ -63,7 +63,7 @@ def text(result: dict[str, Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
-    """The SDK's server over stdio, in processes of its clients."""
+    """A gateway with the SDK's server over stdio, in a process for each client."""
     child = ChildEndpoint(command=sys.executable, args=(SDK_TASKS_STDIO,))
     document = catalog("demo", child, OWN_TOOLS, session="PerClient", capabilities=Raw(CAPABILITIES))
     children = ChildHost()
@@ -152,7 +152,7 @@ async def test_processes_with_tasks_are_half_of_all_and_calls_have_the_others(tm
 
 
 async def test_an_ended_process_takes_its_task_along(tmp_path: Path) -> None:
-    """It is started again, and the one after it has another task under the same id."""
+    """A new process is started, which has another task with the same id."""
     async with world(tmp_path) as clients:
         task = await clients.create_task()
         (child,) = clients.children.children().values()
@@ -175,7 +175,7 @@ async def test_a_client_is_notified_of_tasks_in_processes_of_its_own(tmp_path: P
 
 
 async def test_clients_without_tasks_wait_for_one_in_their_own_process(tmp_path: Path) -> None:
-    """That of their session, or one for the call alone."""
+    """The process of their session, or a process for only this call."""
     async with world(tmp_path) as clients:
         clients.until.touch()
         session = await session_of(clients.gateway, {})
@@ -193,7 +193,7 @@ async def test_clients_without_tasks_wait_for_one_in_their_own_process(tmp_path:
 
 
 async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked(tmp_path: Path) -> None:
-    """The SDK seals its state with a key of the process: no other reads it."""
+    """The SDK seals its state with a key of the process, so no other process can read it."""
     offer: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
     call: dict[str, Any] = {"name": "demo__ask", "arguments": {}}
     async with world(tmp_path) as clients:

@@ -1,4 +1,4 @@
-"""Sessions, streams, questions, tasks and results of persons, which a server can tie to a user, stay apart."""
+"""Separation of users at servers that bind sessions, streams, questions, tasks and results to a user."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def bearer(provider: TokenEndpoint, person: str) -> str:
 
 
 def to_pods(*servers: RawServer) -> Resolve:
-    """A resolver by which a host, but this machine itself, has these servers as pods."""
+    """Resolver by which every host except this machine has these servers as its pods."""
 
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         if host == "127.0.0.1":
@@ -195,7 +195,7 @@ async def test_each_person_is_subscribed_as_itself(tmp_path: Path, server_era: s
 
 
 class BoundTasks:
-    """A task server that takes requests about a task from the user alone whose call created it."""
+    """A task server that accepts requests about a task only from the user whose call created it."""
 
     def __init__(self, provider: TokenEndpoint) -> None:
         self.provider = provider

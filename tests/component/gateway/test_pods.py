@@ -1,4 +1,4 @@
-"""Calls to a server of several pods: equal shares, and a pod that does not answer any more."""
+"""Calls to a server with several pods: equal shares, and pods that stop answering."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ AGAIN, ONCE = (entry(name, latency=DeclaredLatency(idempotent=name == "again")) 
 
 @dataclass
 class ScriptedPod:
-    """Answers calls with its name. While `awake` is not set nothing is answered; `deaf`: nothing while a call runs."""
+    """Pod that answers calls with its name, only while `awake` is set. `deaf`: it answers nothing else while a call
+    runs."""
 
     name: str
     sessions: bool = False
-    """Whether it gives out session ids, and insists on them."""
+    """Whether the pod issues session ids and requires them."""
     modern: bool = False
     slow: float = 0.0
-    """Seconds that the next call takes, and no other."""
+    """Seconds that only the next call takes."""
     deaf: bool = False
     calls: list[int] = field(default_factory=list)
     pings: int = 0
     strangers: int = 0
-    """Requests in sessions of other pods."""
+    """Number of requests in sessions of other pods."""
     awake: asyncio.Event = field(default_factory=asyncio.Event)
     working: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -79,7 +80,7 @@ class ScriptedPod:
 
 
 class World:
-    """Pods behind one name, in this loop."""
+    """Pods behind one name, in the test's event loop."""
 
     def __init__(self, pods: list[ScriptedPod], servers: list[RawServer]) -> None:
         self.pods = pods
@@ -134,7 +135,7 @@ KINDS: dict[str, dict[str, bool]] = {"no session": {}, "session": {"sessions": T
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_pods_get_equal_shares_of_the_calls_of_two_gateways(tmp_path: Path, kind: str) -> None:
-    """One call after the other, as one connection would be enough for all of them."""
+    """Calls are made one after the other, so that one connection would suffice for all."""
     document = demo(MODERN if kind == "modern" else LEGACY)
     async with world(4, **KINDS[kind]) as server, contextlib.AsyncExitStack() as stack:
         gateways = []
@@ -209,7 +210,7 @@ async def test_a_server_that_is_silent_while_it_works_is_given_the_time_that_it_
         for number in range(4):
             await call(gateway, number)
         pod = server.pods[0]
-        for number in (10, 20):  # the first is how the gateway learns it
+        for number in (10, 20):  # the gateway learns the duration from the first round
             pod.slow = 3.0
             answers = await asyncio.gather(call(gateway, number, "once"), call(gateway, number + 1, "once"))
             assert all(map(succeeded, answers))
@@ -233,7 +234,7 @@ async def test_the_only_pod_is_never_left(tmp_path: Path) -> None:
 
 
 async def test_calls_to_a_pod_that_refuses_connections_go_to_another(tmp_path: Path) -> None:
-    """Calls of any tool, for nothing was sent; and out of nobody's budget of retries."""
+    """This holds for calls of any tool, because nothing was sent, and does not count towards a budget of retries."""
     async with world(2) as server, running(tmp_path, demo(retries=0), resolve=server.resolve) as gateway:
         for number in range(4):
             await call(gateway, number)
@@ -274,7 +275,7 @@ async def pod_processes(folder: Path, count: int, seconds: float) -> AsyncIterat
 
 
 async def steadily(count: int, rate: float, send: Callable[[int], Awaitable[Answer]]) -> list[Answer]:
-    """Answers to so many calls, which begin at a constant rate."""
+    """Answers to `count` calls, which are started at a constant rate."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     calls = []

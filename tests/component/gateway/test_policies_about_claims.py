@@ -1,4 +1,5 @@
-"""Policies that speak of what a token says: the claim itself, one of a list, one within an object, of one issuer."""
+"""Policies about claims of tokens: a claim's value, an element of a list, a member of an object, claims of one
+issuer."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ EVERYBODY = Policy(namespace="default", name="all", every=True, rules=(Rule(acti
 
 
 def refunds(**claim: str) -> Policy:
-    """Those who have a claim may refund."""
+    """Policy that allows refunds to callers with a claim."""
     rules = (Rule(action="Allow", tools=("refund",)),)
     return Policy(
         namespace="default", name="refunds", every=True, subjects=(Subject(kind="Claim", **claim),), rules=rules

@@ -1,4 +1,4 @@
-"""Policies about arguments, on every way that a call can take; and messages to those who may not."""
+"""Policies about arguments, on every path of a call, and messages about refused calls."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_arguments_that_a_policy_does_not_allow_are_not_sent(tmp_path: Pat
         assert await listed(gateway, "npc") == ["tavern__list", "tavern__read"]
         for arguments, fine in PATHS:
             sent = len(server.seen)
-            for more in ({}, {"progressToken": "p"}):  # which goes another way through the gateway
+            for more in ({}, {"progressToken": "p"}):  # progress takes another path through the gateway
                 made = calling("tavern__read", era=era)
                 body = json.dumps(made.message).replace('"arguments": {}', f'"arguments": {arguments}')
                 if more:

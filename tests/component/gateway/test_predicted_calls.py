@@ -1,4 +1,4 @@
-"""Predicted and measured times of a batch of calls, over `POST /v1/tool-calls` and from the command line."""
+"""Predicted and measured durations of a batch of calls, by `POST /v1/tool-calls` and by the command line."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_tools_without_figures_are_named_and_the_batch_makes_no_promise(tm
 
 async def test_a_prediction_calls_nothing_and_a_batch_says_what_it_took(tmp_path: Path) -> None:
     async def handle(request: Request, reply: Reply) -> None:
-        await asyncio.sleep(0.05)  # the duration that is told
+        await asyncio.sleep(0.05)  # the duration that is reported
         reply.result(request, {"resultType": "complete", "content": []})
 
     async with (

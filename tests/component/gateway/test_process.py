@@ -1,4 +1,4 @@
-"""The gateway as a process: how it starts, why it does not, and how it ends."""
+"""The gateway as a process: its start, failures to start, and its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waiting import eventually
 
 
 async def refused(**environment: str) -> str:
-    """Last line of a gateway that cannot start; its exit code is 1 and there is no traceback."""
+    """Last line of output of a gateway that cannot start. Asserts exit code 1 and no traceback."""
     async with started(**environment) as gateway, asyncio.timeout(30):
         _, error = await gateway.process.communicate()
         assert gateway.process.returncode == 1

@@ -1,4 +1,4 @@
-"""Progress on its way: at once, to the client whose call it is, under the token that this client gave."""
+"""Progress notifications: forwarded at once, only to the client of the call, with that client's token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MORE: dict[str, Any] = {"total": 3, "message": "on it", "x-unknown": {"b": [1, N
 
 
 class Reporter:
-    """A server that reports progress of each call at once, and answers when it may."""
+    """A server that reports progress of each call at once, and answers when the test lets it."""
 
     def __init__(self, reports: int = 1) -> None:
         self.reports = reports
@@ -131,7 +131,7 @@ async def test_progress_after_an_attempt_that_failed_is_heard(tmp_path: Path, cl
 async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_asked_for(
     tmp_path: Path, client: str, server_era: str
 ) -> None:
-    """Clients refuse an event of more than 1 MiB, and a JSON body of that size they take."""
+    """Clients refuse events of more than 1 MiB, but accept JSON bodies of that size."""
     large = "x" * 2_000_000
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -152,7 +152,8 @@ async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_as
 
 
 async def unread(gateway: Gateway, wire: Wire, request: Ask) -> int:
-    """Bytes that wait in the gateway for a client that reads nothing; afterwards it reads again."""
+    """Maximum number of bytes that wait in the gateway while the client does not read. Afterwards, the client reads
+    again."""
     wire.transport.pause_reading()
     wire.send(request)
     await eventually(lambda: any(c.congested for c in gateway._listener.connections))
@@ -166,7 +167,7 @@ async def unread(gateway: Gateway, wire: Wire, request: Ask) -> int:
 
 
 MANY = 60_000
-"""Reports of 200 bytes: more than all buffers on the way hold."""
+"""Number of reports of 200 bytes that exceeds all buffers on the way."""
 
 
 @pytest.mark.parametrize("client", ["modern", "legacy", "legacy in a session"])
@@ -207,7 +208,7 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
 
 
 async def test_a_client_that_reads_late_holds_up_no_server_that_others_use(tmp_path: Path) -> None:
-    """Messages that a client leaves unread beyond a bound are dropped, and the answer comes."""
+    """Unread messages of the client beyond a limit are dropped, and the answer arrives."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(**message: Any) -> None:

@@ -1,4 +1,4 @@
-"""Who a client is behind proxies: for limits and the audit log, and only where the proxy is trusted."""
+"""The client address behind proxies, in limits and the audit log: taken from headers of trusted proxies only."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
 @pytest.mark.parametrize("ask", [called, over_rest])
 @pytest.mark.parametrize("trusted", [(), ("10.0.0.0/8",)])
 async def test_the_header_of_anybody_else_has_no_effect(tmp_path: Path, ask: Any, trusted: tuple[str, ...]) -> None:
-    """With the guard removed — this machine trusted, as in the test above — the attack succeeds."""
+    """Without the guard, that is, if this machine is trusted as in the test above, the attack succeeds."""
     log = tmp_path / "audit.log"
     more: dict[str, Any] = {"agent_calls_per_minute": 1, "trusted_proxies": trusted, "audit_file": log}
     async with (

@@ -1,4 +1,4 @@
-"""Servers that ask something of their client in mid-call, in each pairing of eras; and calls of several rounds."""
+"""Servers that ask their client a question during a call, in each combination of eras; and calls of several rounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {
 
 
 def again(first: Answer, params: dict[str, Any], responses: Any = None, *, number: int = 2, **meta: Any) -> Ask:
-    """The next round of a call."""
+    """Request for the next round of a call."""
     result = first.message["result"]
     if responses is None:
         responses = dict.fromkeys(result["inputRequests"], PICKED)
@@ -187,7 +187,7 @@ async def test_a_modern_client_that_offers_nothing_is_not_asked(tmp_path: Path) 
 
 
 class ModernAsker:
-    """A server of 2026-07-28 alone, whose tool asks by its result `rounds` times."""
+    """A server that supports only 2026-07-28, and whose tool asks in its result `rounds` times."""
 
     def __init__(self, rounds: int = 1, method: str = "elicitation/create") -> None:
         self.rounds = rounds
@@ -287,9 +287,9 @@ async def test_each_round_of_a_call_waits_for_a_place_at_its_server_and_none_is_
             session = await session_of(gateway, {"elicitation": {}})
 
             async def between() -> None:
-                """While the client thinks, somebody else is served."""
+                """Let another client's call run while the client thinks."""
                 other.send(calling("demo__x", {"long": True}))
-                await reached(server, 3)  # the handshake that is refused, the first round, this one
+                await reached(server, 3)  # the refused handshake, the first round, this call
                 asyncio.get_running_loop().call_later(0.3, release.set)
 
             _, last = await conversation(gateway, session, {"result": PICKED}, between)

@@ -1,4 +1,4 @@
-"""Questions of servers to their clients, from every method that may ask, in each pairing of eras."""
+"""Questions of servers to their clients, from every method that may ask, in each combination of eras."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "roots/list": ({"roots": {}}, {}, {"roots": [{"uri": "file:///x", "name": "x", "z-unknown": 1}]}),
 }
-"""Method: what a client declares that answers it, params, and the client's result."""
+"""By method: capability that a client must declare, params, and the client's result."""
 METHODS: dict[str, dict[str, Any]] = {
     "tools/call": {"name": "demo__x", "arguments": {}},
     "prompts/get": {"name": "demo__p"},
@@ -40,7 +40,7 @@ RESULT: dict[str, Any] = {"content": [], "messages": [], "contents": []}
 
 
 class Curious:
-    """A server of one era that asks once before it answers, and says in its result what it was told."""
+    """A server of one era that asks one question before it answers, and records the client's answer."""
 
     def __init__(self, era: str, question: str) -> None:
         self.era = era
@@ -96,7 +96,7 @@ def document(url: str, era: str) -> Catalog:
 
 
 async def as_legacy(gateway: Gateway, method: str, question: str) -> tuple[Any, Any]:
-    """The question, as a legacy client gets it, and the result."""
+    """Question and result as a legacy client gets them."""
     capabilities, _, answer = QUESTIONS[question]
     session = await session_of(gateway, capabilities)
     async with await Wire.connect(gateway) as wire:
@@ -118,7 +118,7 @@ async def as_legacy(gateway: Gateway, method: str, question: str) -> tuple[Any, 
 
 
 async def as_modern(gateway: Gateway, method: str, question: str) -> tuple[Any, Any]:
-    """The question to a modern client, and the result of its retry with the answer."""
+    """Question and result as a modern client gets them. The client repeats the request with its answer."""
     capabilities, _, answer = QUESTIONS[question]
     params = METHODS[method]
     offer: dict[str, Any] = {META + "clientCapabilities": capabilities}

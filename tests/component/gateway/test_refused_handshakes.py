@@ -1,4 +1,5 @@
-"""Servers that answer `initialize` with an error: the caller is told that the connection was refused, not its call."""
+"""Servers that answer `initialize` with an error: the caller's error says that the connection was refused, not the
+call."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TRANSPORTS = ["http", "sse", "tcp"]
 
 
 def refuse(message: dict[str, Any], code: int) -> dict[str, Any] | None:
-    """The answer of a server that lets nobody in: None to notifications."""
+    """The answer of a server that refuses every request; None for notifications."""
     if "id" not in message:
         return None
     error = {"code": code, "message": CAUSE if message["method"] == "initialize" else "unknown method"}

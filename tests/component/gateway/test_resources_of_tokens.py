@@ -1,4 +1,4 @@
-"""A token of the gateway for one resource opens that and what is below it, and no other door."""
+"""A token of the gateway for one resource is valid for paths at and below that resource, and for no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ELSEWHERE = (
     "/mcp?x=/servers/default/demo/mcp",
     "/mcp#/servers/default/demo/mcp",
 )
-"""Targets besides DEMO, some of which a careless reader takes for it."""
+"""Request targets other than DEMO. A careless parser would take some of them for DEMO."""
 MODELS = (
     "/v1/chat/completions",
     "/v1/responses",
@@ -81,7 +81,7 @@ async def test_a_token_for_a_server_opens_the_endpoint_of_that_server_alone(tmp_
 
 
 async def test_a_token_for_a_server_is_refused_behind_a_request_that_was_let_in(tmp_path: Path) -> None:
-    """Requests with the head of the one before take a shorter way."""
+    """Requests with the same head as the previous one take a shorter path in the code."""
     issuer = OwnIssuer()
     async with (
         modern_server() as server,

@@ -1,7 +1,7 @@
-"""Real SDKs read a corpus of odd results through the gateway: each call that was executed returns.
+"""Real SDKs read a corpus of malformed results through the gateway: each executed call returns a result.
 
-By night each SDK reads all of it. At a merge each reads a third, so that the SDKs of a revision read every result
-between them: what a result becomes is the gateway's work, and the schemas of both revisions judge that by day too.
+At night, each SDK reads the whole corpus. At a merge, each SDK reads a third, so that the SDKs of a revision together
+read every result. The schemas of both revisions check the gateway's results at each merge, too.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sdkreaders import FETCHED, READERS, refusals
 from shapeserver import LEGACY, answer_json
 
 DIRECT: Final = CORPUS[::20]
-"""Part of the corpus that is read without the gateway, to see that the SDK would refuse something."""
+"""Part of the corpus that is also read without the gateway, to show that the SDK refuses some of it."""
 CALLING: Final = [sdk for sdk, reader in READERS.items() if reader.calls]
 PARTS: Final = 3
-"""Parts of the corpus by day; at least three SDKs speak each revision."""
+"""Number of parts of the corpus outside of nightly runs. At least three SDKs support each revision."""
 
 
 def results_for(sdk: str) -> Sequence[Any]:
-    """Results of the corpus that an SDK reads now."""
+    """Results of the corpus that an SDK reads in this run."""
     if os.environ.get(NIGHTLY):
         return CORPUS
     of_revision = [each for each in CALLING if ("2026" in each) == ("2026" in sdk)]
@@ -47,7 +47,7 @@ async def assert_all_are_read(folder: Path, sdk: str) -> None:
         async with running(folder, reached) as gateway:
             refused = await refusals(sdk, f"http://127.0.0.1:{gateway.port}/mcp", "odd__give", whole)
         assert [(results[index], why) for index, why in refused] == []
-        if "2026" not in sdk:  # the server is of 2025-11-25
+        if "2026" not in sdk:  # the server supports 2025-11-25
             assert len(await refusals(sdk, server.url, "give", part)) > 5, "the SDK takes anything"
 
 

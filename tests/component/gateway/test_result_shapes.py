@@ -1,4 +1,5 @@
-"""Results of odd shapes over each transport, to clients of both eras, over REST and in Python: executed is answered."""
+"""Malformed results over each transport, for clients of both eras, REST and Python: each executed call gets a
+result."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ TEXT = {"type": "text", "text": "x"}
 
 @contextlib.asynccontextmanager
 async def odd_gateway(folder: Path, transport: str, version: str, **more: Any) -> AsyncIterator[Gateway]:
-    """A gateway before a server whose tool answers with what its arguments say."""
+    """A gateway with a server whose tool returns the result that its arguments contain."""
     children = ChildHost()
     try:
         async with serving(transport, version) as reached:

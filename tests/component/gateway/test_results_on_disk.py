@@ -117,7 +117,7 @@ asyncio.run(fill())
 
 
 async def test_a_full_disk_keeps_no_more_says_so_and_takes_results_again_when_there_is_room(tmp_path: Path) -> None:
-    """In a process of its own, whose files may have no more than a number of bytes."""
+    """Runs in a process of its own with a limit on the size of files."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FULL, str(tmp_path), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -1,4 +1,5 @@
-"""Event streams that end before their answer: taken up again at servers, and offered to legacy clients."""
+"""Event streams that end before their answer: the gateway resumes them at servers, and legacy clients can resume them
+at the gateway."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def result(text: str) -> dict[str, Any]:
 
 
 class Polled:
-    """A legacy server that ends the stream of a call at once and answers a GET that names its last event."""
+    """A legacy server that ends the stream of a call at once, and sends the answer to a GET with the last event's
+    id."""
 
     def __init__(self, *, broken: bool = False, gets: int = 1) -> None:
         self.broken = broken
@@ -105,7 +107,7 @@ async def test_a_call_waits_for_the_rest_of_its_servers_stream(tmp_path: Path, b
 
 
 async def test_a_call_is_not_sent_again_when_no_connection_comes_about_for_its_rest(tmp_path: Path) -> None:
-    """The server may have executed it: that nothing was sent is true of the request for the rest alone."""
+    """The server may have executed the call: only the request for the rest of the answer was not sent."""
     polled = Polled(broken=True)
     ports: list[int] = []
 
@@ -137,7 +139,7 @@ async def test_a_server_that_does_not_continue_is_an_error_and_no_endless_wait(t
     assert answer.refusal == "UPSTREAM_ERROR"
 
 
-# The side of clients
+# Streams to clients
 
 
 async def session_of(gateway: Any, version: str = LEGACY) -> str:

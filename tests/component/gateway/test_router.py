@@ -1,4 +1,5 @@
-"""The router endpoint: three tools in front of all others, searched, called and read again by stock MCP clients."""
+"""The router endpoint: with its three tools, ordinary MCP clients search and call all other tools and read long
+results."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ async def test_a_stock_client_finds_calls_and_later_retrieves_among_a_thousand_t
 
 
 def answering(*tools: dict[str, Any]) -> Any:
-    """A modern server whose tools answer with their own name and arguments, in many lines."""
+    """A modern server whose tools return their name and arguments in many lines."""
 
     def call(request: Request) -> dict[str, Any]:
         rows = "\n".join(f"row {number}: nothing of note" for number in range(40))

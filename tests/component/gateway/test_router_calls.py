@@ -1,4 +1,4 @@
-"""Calls by `execute_tool` whose servers ask their client something, or make tasks of them."""
+"""Calls by `execute_tool` during which the server asks the client a question, or creates a task."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ async def test_limit_and_token_budget_bound_what_is_answered_and_what_is_left_ou
 
 
 async def test_counts_of_searches_and_results_stand_at_zero_before_the_first(tmp_path: Path) -> None:
-    """A rate sees nothing of a series that begins at 1."""
+    """In Prometheus, `rate` does not see the first count of a series that begins at 1."""
     async with running(tmp_path, SHIP) as gateway:
         metrics = await scraped(gateway)
     for series in (

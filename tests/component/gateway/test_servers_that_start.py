@@ -1,6 +1,7 @@
-"""Calls, lists and endpoints of servers that start or failed: held until the server answers, or told how far it is.
+"""Calls, lists and endpoints of servers that are starting or have failed: they wait for the server, or report its
+progress.
 
-The servers document says what an operator would; who may know of such a server is decided by policies.
+The tests publish the servers document of an operator. Policies decide who may know of such a server.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ FAILED = ServerEntry(
     refreshed=Refreshed(at="2026-11-22T10:00:00.000+00:00", failure="it wrote hunter2"),
 )
 NOW: dict[str, Any] = {"start_wait": 0.05}
-"""Setting of a gateway that hardly waits."""
+"""Settings of a gateway that hardly waits for a start."""
 
 
 @asynccontextmanager
 async def starting(folder: Path, **settings: Any) -> AsyncIterator[tuple[Gateway, RawServer]]:
-    """A gateway that knows of a server `demo` which starts; `come` makes it ready."""
+    """A gateway with a server `demo` that is starting. `come` makes the server ready."""
     async with (
         modern_server([tool("add")]) as server,
         running(folder, Servers(servers=(STARTS,)), **{"start_wait": 30.0, **settings}) as gateway,
@@ -88,7 +89,7 @@ async def test_after_the_wait_a_call_is_told_that_its_server_starts(era: str, tm
 
 @pytest.mark.parametrize("cause", sorted(OVERDUE))
 async def test_a_server_that_something_keeps_from_being_ready_costs_nobody_a_wait(cause: str, tmp_path: Path) -> None:
-    """With a wait that is longer than the test may take: each of these is answered at once."""
+    """The wait is longer than the test may take, so each of these requests has to be answered at once."""
     held_up = msgspec.structs.replace(STARTS, cause=cause)
     async with running(tmp_path, Servers(servers=(held_up,)), start_wait=3600.0) as gateway:
         called = await ask(gateway, calling("demo__add"))
@@ -296,7 +297,7 @@ QA = (Subject(kind="Agent", name="qa"),)
 
 
 def allowing(*globs: str) -> Rules:
-    """Only `qa`, and only these tools."""
+    """Rules that allow only the agent `qa` these tools."""
     rule = Rule(action="Allow", tools=globs)
     return Rules(policies=(Policy(namespace="default", name="qa", every=True, subjects=QA, rules=(rule,)),))
 
@@ -408,7 +409,7 @@ def initializing() -> Ask:
 
 
 def same_but(answer: Answer, name: str, other: Answer, other_name: str) -> bool:
-    """Whether two answers differ in nothing but the name that was asked for."""
+    """Whether two answers are equal except for the requested names."""
     bodies = answer.body.replace(name.encode(), b""), other.body.replace(other_name.encode(), b"")
     return answer.status == other.status and bodies[0] == bodies[1]
 

@@ -1,4 +1,4 @@
-"""Sessions of legacy servers that have several pods, or little room: whose questions come, and where answers go."""
+"""Sessions with legacy servers that have several pods or low limits: routing of questions and answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {
 
 @pytest.mark.parametrize("client", [LEGACY, MODERN])
 async def test_the_answer_to_a_question_needs_no_place_among_the_calls(tmp_path: Path, client: str) -> None:
-    """The call that waits for it has the only one."""
+    """The only slot is taken by the call that waits for the answer."""
     asker = LegacyAsker()
     document = catalog("demo", "http://x", ["x"], version=LEGACY)
     async with raw_server(asker.handle) as server:
@@ -39,7 +39,7 @@ async def test_the_answer_to_a_question_needs_no_place_among_the_calls(tmp_path:
 
 
 class Pod(LegacyAsker):
-    """Knows its own sessions, and nobody else's."""
+    """Pod that knows only its own sessions."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Pod(LegacyAsker):
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
-    """The server speaks both eras, or the legacy one alone: sessions with it are legacy here."""
+    """The server supports both eras or only the legacy era. The gateway's sessions with it are legacy ones."""
     pod_one = Pod("one")
     pod_two = Pod("two")
     async with raw_server(pod_one.handle) as first, raw_server(pod_two.handle) as second:
@@ -82,12 +82,12 @@ async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Pa
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
 async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: dict[str, Any]) -> None:
-    """Also where pods come and go; no call reaches a pod in the session of another."""
+    """This also holds if pods come and go: no call reaches a pod in a session of another pod."""
     together = asyncio.Barrier(4)
 
     class Slow(Pod):
         async def _call(self, request: Request, reply: Reply) -> None:
-            await together.wait()  # so that each of four needs a connection of its own
+            await together.wait()  # so that each of four calls needs a connection of its own
             reply.result(request, text_result(self.name))
 
     pods = [Slow("one"), Slow("two")]
@@ -105,7 +105,7 @@ async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: di
         async with running(tmp_path, document, resolve=resolve, call_timeout=10.0) as gateway:
             assert await four(gateway) == ["two"] * 4
             there.append(first.port)
-            second.cut()  # the next connection looks up who is there
+            second.cut()  # the next connection looks up the pods again
             await eventually(lambda: not second.open)
             await four(gateway)
             for _ in range(3):
@@ -120,7 +120,7 @@ async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: di
 
 @pytest.mark.parametrize("hang_up", [False, True], ids=["kept", "closed"])
 async def test_a_legacy_clients_answers_reach_the_modern_pod_that_asked(tmp_path: Path, hang_up: bool) -> None:
-    """As MCP 2026-07-28 has it, the pod seals what it knows of the call into a state that no other pod can read."""
+    """As MCP 2026-07-28 recommends, the pod seals the state of the call, so that no other pod can read it."""
 
     def pod(name: str) -> Any:
         async def handle(request: Request, reply: Reply) -> None:

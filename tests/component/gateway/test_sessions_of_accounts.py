@@ -1,4 +1,4 @@
-"""Legacy sessions with a server, and their streams, end with the account that they were opened by."""
+"""Legacy sessions with a server, and their streams, end with the account with which they were opened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class World(NamedTuple):
     browser: FormBrowser
 
     def ended(self, account: str) -> bool:
-        """Whether a session was ended by its own account."""
+        """Whether a session was ended with the account that opened it."""
         ended = [session for verb, session, by in self.server.in_sessions if (verb, by) == ("DELETE", account)]
         return bool(ended) and not self.gateway.registry.upstream(SERVER).has_sessions_of(LOCAL.person)
 
@@ -49,7 +49,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
 
 
 async def in_session(gateway: Gateway) -> Ask:
-    """A call of a client that has a session of its own at the server, with a stream."""
+    """Call a tool as a client with a session and a stream of its own at the server."""
     return calling("linear__whoami", era=LEGACY, session=await session_of(gateway, ASKING))
 
 

@@ -1,4 +1,4 @@
-"""One address, asked on behalf of different principals: they share no connection and no session."""
+"""Requests of different principals to the same address share no connection and no session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_servers_at_one_address_with_other_credentials_share_no_connection
 
     async def handle(request: Request, reply: Reply) -> None:
         who = request.headers["x-key"]
-        writers.append(reply.writer)  # so that no other takes over its id
+        writers.append(reply.writer)  # so that no other writer gets the same id
         on_connection[id(reply.writer)].add(who)
         if request.method == "initialize":
             hello = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}

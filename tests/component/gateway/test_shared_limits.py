@@ -1,4 +1,4 @@
-"""Rates that gateways share over a real Redis: what they let through together, and what happens while it is away."""
+"""Rates that gateways share in a real Redis: the calls that they admit together, also while Redis cannot be reached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
 
 
 class Replica:
-    """The limits of one gateway, where every agent has so many calls a minute."""
+    """The limits of one gateway, which allows each agent `per_minute` calls a minute."""
 
     def __init__(
         self, url: str, per_minute: int, *, interval: float = 60, timeout: float = 5, closed: bool = False
@@ -45,7 +45,7 @@ class Replica:
         self.limiter = Limiter(Caps(calls_per_minute=per_minute), self.sharing)
 
     def call(self, times: int = 1, agent: str = "ada") -> int:
-        """How many were admitted."""
+        """Make calls. Returns the number of admitted calls."""
         admitted = 0
         for _ in range(times):
             lease = self.limiter.admit(agent)
@@ -84,7 +84,7 @@ async def test_calls_that_one_replica_admitted_are_gone_for_the_other_once_both_
         assert second.call(10) == 3
         await second.settler.settle()
         assert first.call(1, "bob") == 1
-        assert first.call(1) == 1  # as far as it knows
+        assert first.call(1) == 1  # this replica does not yet know of the others
         await first.settler.settle()
         assert first.call(9) == second.call(9) == 0
 
@@ -92,7 +92,7 @@ async def test_calls_that_one_replica_admitted_are_gone_for_the_other_once_both_
 async def test_calls_beyond_a_shared_rate_stay_within_a_burst_for_each_replica_and_are_paid_back(
     redis: RedisServer,
 ) -> None:
-    """In any order of calls and settlements. The rate is so low that next to nothing comes back meanwhile."""
+    """Calls and settlements are in random order. The rate is so low that almost no calls become available meanwhile."""
     chance = random.Random(9)
     for number, count in enumerate((2, 3, 2, 4)):
         async with replicas(count, redis.url, 30) as made:
@@ -122,7 +122,8 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
     interval = 0.02
     async with replicas(count, redis.url, per_minute, interval=interval, started=True) as made:
         await eventually(lambda: all(replica.settler.up for replica in made))
-        for replica in made:  # each settles at least once between two rounds, so nobody has more than a round untold
+        # each settles at least once between two rounds, so at most one round of a replica is not settled
+        for replica in made:
             replica.call(1)
         began = time.monotonic()
         admitted = count
@@ -185,7 +186,7 @@ async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: Redis
 
 
 async def test_a_settler_stops_at_any_step_of_a_settlement(redis: RedisServer) -> None:
-    """Also at the one where the client loses that it was canceled."""
+    """This includes the step in which the client loses the cancellation."""
     async with asyncio.timeout(40):
         for steps in range(25):
             async with replicas(1, redis.url, 1_000_000, interval=0.01) as (replica,):
@@ -276,7 +277,8 @@ async def test_two_gateways_share_the_burst_of_a_server(redis: RedisServer, tmp_
 async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
     redis: RedisServer, tmp_path: Path
 ) -> None:
-    """By their settings, over HTTP: agents four calls a minute, a server one every hundred seconds."""
+    """The settings allow agents four calls a minute, and a server one call every hundred seconds. Calls are made over
+    HTTP."""
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         folder.mkdir()
@@ -305,7 +307,7 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
 
 
 class Spender:
-    """The tokens of one gateway, where every agent has a thousand a day."""
+    """The token limits of one gateway, which allows each agent a thousand tokens a day."""
 
     def __init__(self, url: str) -> None:
         self.sharing = Sharing()
@@ -313,7 +315,7 @@ class Spender:
         self.tokens = TokenLimiter(1000, self.sharing)
 
     def spent(self, agent: str = "ada") -> bool:
-        """Whether nothing is left."""
+        """Whether the agent has no tokens left."""
         return self.tokens.budget(agent).refusal() is not None
 
 

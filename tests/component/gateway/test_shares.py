@@ -1,4 +1,4 @@
-"""One agent that holds all that it can get leaves the others theirs: of streams, and of sessions at servers."""
+"""An agent that takes all it can get leaves other agents their shares of streams and of sessions with servers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listen(who: str, **wanted: Any) -> Ask:
 
 
 def outcomes(gateway: Gateway, kind: Any) -> dict[str, int]:
-    """Value of the metric for one kind."""
+    """Values of the metric for one kind, by outcome."""
     counted = gateway.call_metrics.shares.outcomes
     return {outcome: number for (of_kind, outcome), number in counted.items() if of_kind == kind and number}
 
@@ -46,7 +46,7 @@ async def wires(gateway: Gateway, count: int) -> AsyncIterator[list[Wire]]:
 
 
 async def opened(wire: Wire, request: Ask) -> int:
-    """Status of a stream that stays open."""
+    """Open a stream. Returns the status of its answer."""
     wire.send(request)
     return int((await wire.reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
 
@@ -72,7 +72,7 @@ async def test_notification_streams_of_one_agent_take_its_share_alone(
 
 
 class Held:
-    """A legacy server that answers no call until it may."""
+    """A legacy server that answers calls only when the test lets it."""
 
     def __init__(self) -> None:
         self.free = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Signing in at a server on a laptop: from a call without a grant to calls as the person."""
+"""Signing in at a server on a laptop, from a call without a grant to calls as the user."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_call_is_asked_again_after_the_grant_has_ended(tmp_path: Path) -
 
 
 async def test_a_grant_of_another_client_is_revoked_when_it_is_replaced(tmp_path: Path) -> None:
-    """A grant of the same client is not: providers such as Keycloak would end the new one with it."""
+    """A grant of the same client is not revoked, because providers such as Keycloak would also end the new grant."""
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
@@ -151,7 +151,7 @@ async def test_a_grant_that_is_deleted_is_not_used_any_more(tmp_path: Path) -> N
 
 async def test_waiting_for_a_sign_in_ends_with_it(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
-        await gateway.sign_ins.wait(LOCAL, SERVER, 60)  # none is open
+        await gateway.sign_ins.wait(LOCAL, SERVER, 60)  # no sign-in is pending
         link = await link_of(gateway)
         waiting = asyncio.ensure_future(gateway.sign_ins.wait(LOCAL, SERVER, 60))
         await browser.sign_in(link)
@@ -193,7 +193,7 @@ async def test_a_registered_port_takes_the_answer(tmp_path: Path) -> None:
 
 
 async def unanswered(request: Request, reply: Reply) -> None:
-    """Answer nothing."""
+    """Never answer."""
 
 
 async def test_a_registered_port_stays_free_when_a_sign_in_cannot_begin(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Signing in where programs of npm take part: the TypeScript SDK's example server behind, `mcp-remote` in front."""
+"""Signing in with npm programs: the TypeScript SDK's example server as the server, `mcp-remote` as the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in at a server of OAuth from the Python SDK's clients of each era, which are asked in their own form."""
+"""Signing in at an OAuth server from the Python SDK's clients of each era, each of which is asked in its own form."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_python_gets_the_link_of_the_page(tmp_path: Path) -> None:
 
 
 class Workloads(Names):
-    """Authenticates every caller as a ServiceAccount."""
+    """Authenticator that takes every caller for a ServiceAccount."""
 
     async def look_up(self, token: str) -> Verdict:
         account = ServiceAccount("jobs", "nightly")
@@ -116,7 +116,7 @@ class Workloads(Names):
 
 
 async def test_a_workload_is_told_that_a_grant_is_missing_and_who_can_give_it(tmp_path: Path) -> None:
-    """A ServiceAccount has no browser, also in a client that could open a page."""
+    """A ServiceAccount has no browser, even if its client can open pages."""
     async with consent_server("linear") as server, laptop(tmp_path, server, trust=Trust((Workloads(),))) as gateway:
         request = modern_ask(CLIENTS["2026-07-28 with url"], "tools/call", {"name": "linear__whoami"})
         answer = await ask(gateway, request.with_headers(authorization="Bearer x"))

@@ -1,4 +1,4 @@
-"""Skills of several servers through one gateway: their names, their bytes, and what a pin lets through."""
+"""Skills of several servers through one gateway: their names, their bytes, and the effect of a pin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def entry(uri: str, files: dict[str, str], **more: Any) -> dict[str, Any]:
 
 
 class SkillServer:
-    """A server with one skill. `strict`: its methods want the client to declare the extension."""
+    """A server with one skill. `strict`: its methods require clients to declare the extension."""
 
     def __init__(self, name: str, era: str = MODERN, *, strict: bool = True) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class SkillServer:
         return json.dumps({"resources": {}, "extensions": {SKILLS: {"directoryRead": True}}}).encode()
 
     def catalog(self, url: str, **more: Any) -> Catalog:
-        """Its catalog; `pinned` as it is now."""
+        """The server's catalog. `pinned`: with its current skill as the approved one."""
         raw = json.dumps(entry(self.skill, self.files)).encode()
         skill = Definition(name=self.skill, definition=Raw(raw), hash="")
         return catalog(
@@ -137,8 +137,8 @@ async def test_a_text_that_names_a_file_by_its_servers_name_leads_there_alone(tm
 
 @pytest.mark.parametrize("case", ["one skill", "one file", "a resource"])
 async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, case: str) -> None:
-    """Such a URI stays as it is, so two servers may have it: a skill of which another one answers for a file is left
-    out at the endpoint of all.
+    """URIs of other schemes stay unchanged, so two servers may have the same URI. At the merged endpoint, a skill is
+    left out if another server answers for one of its files.
     """
     a = SkillServer("a")
     b = SkillServer("b")

@@ -1,4 +1,4 @@
-"""Calls whose server first has to start a process: the start does not count within the time that the tool may take."""
+"""Calls whose server first has to start a process: the start does not count towards the tool's time limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ runpy.run_path({server!r}, run_name="__main__")
 
 @dataclass
 class SlowServer:
-    """A gateway, and a server `demo` whose processes do not start before `go` is called."""
+    """A gateway with a server `demo` whose processes start only after `go` is called."""
 
     gateway: Gateway
     file: Path
@@ -41,7 +41,7 @@ class SlowServer:
         self.file.touch()
 
     def attempts(self, tool: str) -> list[Attempt]:
-        """Samples of a tool of `demo`."""
+        """Latency samples of a tool of `demo`."""
         gateway = self.gateway
         samples = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
         return [each for history, attempts in samples if history.tool == tool for each in attempts]
@@ -49,7 +49,7 @@ class SlowServer:
 
 @contextlib.asynccontextmanager
 async def slow_server(folder: Path, holder: str, session: str, **settings: Any) -> AsyncIterator[SlowServer]:
-    """`holder` is what starts the processes; `session` is that of the McpServer."""
+    """`holder`: which program starts the processes. `session`: `spec.session` of the McpServer."""
     write_token(folder)
     script = folder / "server.py"
     script.write_text(WAIT_FOR_FILE.format(go=str(folder / "go"), server=LEGACY_STDIO))
@@ -75,7 +75,7 @@ LATER = calling("demo__later", {"n": 99}, era=MODERN)
 
 
 async def outlast(slow: SlowServer, request: Ask) -> asyncio.Task[Any]:
-    """Send a request, and wait until it has taken longer than its tool may take."""
+    """Send a request, and wait until it has taken longer than the tool's time limit."""
     call = asyncio.ensure_future(ask(slow.gateway, request))
     assert (await ask(slow.gateway, NEVER)).refusal == "TIMEOUT"
     return call

@@ -1,4 +1,4 @@
-"""The first moments of a gateway: nobody is told that there are no tools because they have not been read yet."""
+"""The first moments of a gateway: no client gets an empty list because the tools have not been read yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gatewayworld import catalog, publish
 
 
 class Held:
-    """A source that says nothing until it is let go."""
+    """A source that reports nothing until the test releases it."""
 
     def __init__(self, directory: Path) -> None:
         self._source = DirectorySource(directory)
@@ -31,7 +31,7 @@ class Held:
 
 
 async def listed(port: int) -> list[str]:
-    """Over REST. Raises aiohttp.ClientConnectorError where nobody listens."""
+    """Names of the tools, over REST. Raises aiohttp.ClientConnectorError if the gateway does not listen yet."""
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/v1/tools") as answer:
         return [tool["name"] for tool in (await answer.json())["tools"]]
 

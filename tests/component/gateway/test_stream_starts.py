@@ -1,4 +1,4 @@
-"""Writes to a client that prefers event streams: their bytes and their number."""
+"""Writes to a client that prefers event streams: content and number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELLO = {"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo":
 
 
 class Server:
-    """A legacy server that answers calls when it may, with progress before that where it was asked for."""
+    """A legacy server that answers calls when the test lets it, after progress if that was requested."""
 
     def __init__(self, text: str = "done") -> None:
         self.text = text
@@ -60,7 +60,7 @@ class Server:
 
 
 class Socket(asyncio.Transport):
-    """A transport that keeps each write."""
+    """Transport that records each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,13 +80,13 @@ class Socket(asyncio.Transport):
         self.closing = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """It has none."""
+        """Do nothing, because the transport has no buffer."""
 
     def pause_reading(self) -> None:
-        """Nothing is read that a test does not send."""
+        """Do nothing, because only tests send data."""
 
     def resume_reading(self) -> None:
-        """See `pause_reading`."""
+        """Do nothing, as in `pause_reading`."""
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -105,20 +105,20 @@ class Client:
         self.connection.data_received(message.with_headers(accept=STREAM_FIRST).data("localhost"))
 
     async def written(self, writes: int = 1) -> list[bytes]:
-        """All writes, once there are that many."""
+        """Wait for `count` writes. Returns all writes."""
         await eventually(lambda: len(self.socket.writes) >= writes)
         return self.socket.writes
 
 
 async def _nowhere(scope: object, receive: object, send: object) -> None:
-    """The ASGI application, which nobody asks for anything here."""
+    """ASGI application, which these tests do not use."""
 
 
 @asynccontextmanager
 async def world(
     folder: Path, server: Server, begin_after: float = NEVER, **settings: Any
 ) -> AsyncIterator[tuple[Gateway, RawServer]]:
-    """A gateway in front of the server whose streams begin after that many seconds."""
+    """A gateway with the server. Event streams to clients begin after `begin_after` seconds."""
     async with (
         raw_server(server.handle) as raw,
         running(folder, catalog("demo", raw.url, ["x"], version=LEGACY), **settings) as gateway,
@@ -133,7 +133,7 @@ def parts_of(answer: bytes) -> tuple[bytes, bytes]:
 
 
 def message_in(body: bytes) -> Any:
-    """That of a body which is one event, without an id."""
+    """The message in a body that is one event without an id."""
     assert body.startswith(b"event: message\ndata: ")
     assert body.endswith(b"\n\n")
     assert body.count(b"\n") == 3
@@ -150,7 +150,7 @@ async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resu
     server.may_answer.set()
     async with world(tmp_path, server) as (gateway, _):
         client = Client(gateway)
-        for number in (7, 8):  # the head of the second is known
+        for number in (7, 8):  # the second request has a cached head
             session = await session_of(gateway, {}) if resumable else None
             client.send(calling("demo__x", era=LEGACY, number=number, session=session))
             [answer] = await client.written()

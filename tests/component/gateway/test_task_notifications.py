@@ -1,4 +1,5 @@
-"""`notifications/tasks` through the gateway: by streams of their owner, whether or not the server notifies anybody."""
+"""`notifications/tasks` through the gateway: on streams of the task's owner, whether or not the server sends
+notifications."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from waiting import eventually
 
 
 async def test_a_client_is_notified_of_its_task_though_the_server_notifies_nobody(tmp_path: Path) -> None:
-    """A notification has what `tasks/get` would answer, under the ids that the client knows; the end is audited."""
+    """A notification has the content of an answer to `tasks/get`, with the client's ids. The end of the task is
+    audited."""
     server = TaskServer()
     log = tmp_path / "audit"
     async with world(tmp_path, server, audit="all", audit_file=log, open_tasks=1) as (gateway, _):
@@ -33,10 +35,10 @@ async def test_a_client_is_notified_of_its_task_though_the_server_notifies_nobod
             polled = (await ask(gateway, about("tasks/get", task))).message["result"]
             assert ended.pop("_meta") == {META + "subscriptionId": "s"}
             for said_of_now in (ended, polled):
-                del said_of_now["lastUpdatedAt"]  # alone it is nothing to notify of
+                del said_of_now["lastUpdatedAt"]  # a change of only this member causes no notification
             assert {"resultType": "complete", **ended} == {name: polled[name] for name in polled if name != "_meta"}
         await eventually(lambda: b'"method":"notifications/tasks"' in log.read_bytes())
-        await created(gateway, "must")  # the one before is not open any more
+        await created(gateway, "must")  # the earlier task is not open any more
 
 
 async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gateway(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gate
             await server.notify("t1")
             ended = (await notification(wire))["params"]
             assert (ended["taskId"], ended["status"], ended["result"]) == (task, "completed", text_result("done"))
-            await eventually(raw.broken_off.is_set)  # nothing is left to listen to
+            await eventually(raw.broken_off.is_set)  # the gateway closes its stream after the last task
 
 
 async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ async def test_notifications_of_a_task_end_when_its_tool_is_denied(tmp_path: Pat
 
 
 async def test_a_client_is_notified_once_that_the_result_of_its_task_is_too_large(tmp_path: Path) -> None:
-    """As a failure with the error that `tasks/get` answers; the server is not asked again."""
+    """The notification reports a failure with the error of `tasks/get`. The server is not asked again."""
     server = TaskServer()
     log = tmp_path / "audit"
     async with (
@@ -107,4 +109,4 @@ async def test_a_client_is_notified_once_that_the_result_of_its_task_is_too_larg
         await eventually(lambda: b'"method":"notifications/tasks"' in log.read_bytes())
         (line,) = [each for each in log.read_text().splitlines() if "notifications/tasks" in each]
         assert json.loads(line)["outcome"] == "RESULT_TOO_LARGE"
-        await created(gateway, "must")  # the one before is not open any more
+        await created(gateway, "must")  # the earlier task is not open any more

@@ -1,4 +1,4 @@
-"""Tasks of servers through the gateway: whose they are, where they are, and that each request is decided about."""
+"""Tasks of servers through the gateway: their owner, their location, and the decision about each request."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_task_is_followed_to_its_end_under_a_sealed_id(tmp_path: Path, e
             ("tasks/get", "t1", "t1"),
             ("tasks/cancel", "t1", "t1"),
         ]
-        server.tasks.clear()  # its time is over
+        server.tasks.clear()  # its time to live is over
         gone = (await ask(gateway, about("tasks/get", task))).message["error"]
         assert gone == {"code": -32602, "message": f"no task {task}"}
 
@@ -100,7 +100,7 @@ async def test_a_task_of_a_child_process_is_followed_notified_of_and_waited_for(
 
 @pytest.mark.parametrize("where", ["a child", "behind its gate"])
 async def test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause(tmp_path: Path, where: str) -> None:
-    """The process of the other replica has a task under the same id, which is somebody else's."""
+    """The other replica's process has a task with the same id that belongs to another client."""
     hosts = ChildHost(), ChildHost()
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -138,7 +138,7 @@ async def test_a_question_of_a_task_does_not_show_the_servers_own_id(tmp_path: P
 
 
 async def test_a_task_with_a_crowd_of_questions_is_refused(tmp_path: Path) -> None:
-    """Each would be answered under a longer name than it has."""
+    """Each question would get a longer name in the answer."""
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):
         task = await created(gateway)
@@ -148,7 +148,8 @@ async def test_a_task_with_a_crowd_of_questions_is_refused(tmp_path: Path) -> No
 
 
 async def test_checks_of_a_request_about_a_task_come_in_their_order(tmp_path: Path) -> None:
-    """Declaration, then header, then id; methods of the tasks of before are unknown."""
+    """First the declared capability, then the header, then the id. Methods for tasks of earlier revisions are
+    unknown."""
     async with world(tmp_path, TaskServer()) as (gateway, _):
         undeclared = modern("tasks/get", {"taskId": "made-up"}).with_headers(mcp_name="other")
         answer = await ask(gateway, undeclared)
@@ -164,7 +165,7 @@ async def test_checks_of_a_request_about_a_task_come_in_their_order(tmp_path: Pa
 
 
 async def test_a_task_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
-    """Not by the id that its owner has, by one that is altered, nor by the server's own."""
+    """Tested with the owner's id, with an altered id, and with the server's own id."""
     trust = trusted_by("alice", "bob")
     server = TaskServer()
     async with world(tmp_path, server, trust=trust) as (gateway, _):
@@ -202,7 +203,7 @@ async def test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its
 
 
 async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None:
-    """Its tool is denied, allowed again, and gone."""
+    """The task's tool is denied, allowed again, and removed."""
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, raw):
         task = await created(gateway)
@@ -220,7 +221,7 @@ async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None
 
 
 async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_asked_for(tmp_path: Path) -> None:
-    """A server with `pin: true`: its tool is approved again with another schema, held back, and approved again."""
+    """At a server with `pin: true`, the tool is approved with another schema, held back, and approved again."""
     server = TaskServer()
 
     def approved(*tools: Any) -> Catalog:
@@ -248,7 +249,7 @@ async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_as
 
 
 async def test_a_task_of_a_server_that_moved_or_is_gone_is_unknown(tmp_path: Path) -> None:
-    """Another server under its name knows nothing of it, and hears nothing but an id that says nothing to it."""
+    """Another server with the same name does not know the task, and gets only a meaningless id."""
     server = TaskServer()
     heir = TaskServer()
     async with world(tmp_path, server) as (gateway, _), raw_server(heir.handle) as raw:
@@ -270,7 +271,7 @@ async def test_a_request_about_a_task_goes_to_the_pod_that_has_it(tmp_path: Path
     class Pod(TaskServer):
         async def handle(self, request: Request, reply: Reply) -> None:
             if request.method == "tools/call":
-                await together.wait()  # so that each of four needs a connection of its own
+                await together.wait()  # so that each of four calls needs a connection of its own
             await super().handle(request, reply)
 
     pods = [Pod(), Pod()]
@@ -346,7 +347,7 @@ async def test_a_modern_client_without_tasks_is_told_which_extension_it_lacks(tm
 
 
 async def test_the_wish_for_a_task_of_2025_11_25_is_ignored(tmp_path: Path) -> None:
-    """It is declared to nobody: no capability `tasks`, in neither era."""
+    """The capability `tasks` is not declared in either era."""
     seen: list[dict[str, Any]] = []
     server = TaskServer()
 

@@ -1,4 +1,4 @@
-"""Clients without tasks: their call of a tool that is one waits for it, with progress and its questions."""
+"""Clients without support for tasks: their call waits for the task, and passes on its progress and questions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waiting import eventually
 
 
 async def legacy_call(gateway: Gateway, session: str, ends: Any, reply: Any = None) -> list[Any]:
-    """Messages on the stream of a call of `must`, with progress; questions get `reply`."""
+    """Messages on the stream of a call of `must` with a progress token. `reply`: answer to each question."""
     request = calling("demo__must", {"ends": ends}, era=LEGACY, session=session)
     request.message["params"]["_meta"] = {"progressToken": "p"}
     messages: list[Any] = []
@@ -77,7 +77,7 @@ async def test_a_legacy_client_is_told_why_a_task_has_no_result(tmp_path: Path, 
 
 
 async def test_a_legacy_client_is_told_that_the_result_of_a_task_is_too_large(tmp_path: Path) -> None:
-    """The server is not asked for it again until the time is over."""
+    """The server is not asked for the result again until the time-out."""
     server = TaskServer()
     async with world(tmp_path, server, max_result_bytes=4096) as (gateway, _):
         refused = await ask(gateway, calling("demo__must", {"ends": {"result": text_result("x" * 8192)}}, era=LEGACY))

@@ -1,4 +1,4 @@
-"""Aggregates that an installation may publish: kept only where it asks for them, shown first, sent nowhere."""
+"""Aggregates that an installation may publish: recorded only if enabled, shown before publication, sent nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tier's list, and what becomes of calls to tools that have left it."""
+"""The list of a tier, and calls of tools that have left the tier."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def handle(request: Request, reply: Reply) -> None:
 
 
 def state(hidden: Mapping[str, str], *, environment: str = "cluster") -> State:
-    """State that the operator publishes of the tool `slow` of the server `shop`."""
+    """State that the operator publishes about the tool `slow` of the server `shop`."""
     fits = tuple(tier for tier in ("fast", "standard", "deep") if tier not in hidden)
     tool = ToolState(name="slow", environment=environment, tiers=fits, hidden=dict(hidden))
     return State(
@@ -56,7 +56,7 @@ async def test_a_tool_over_budget_is_in_the_lists_of_the_tiers_that_hold_it_and_
 async def test_a_header_names_the_tier_and_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["quick", "slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway, await Wire.connect(gateway) as wire:
-        for _ in range(2):  # the second head is familiar
+        for _ in range(2):  # the second request has a cached head
             for tier, names in (("standard", ["shop__quick", "shop__slow"]), ("fast", ["shop__quick"])):
                 answer = await wire.ask(modern("tools/list").with_headers(fairlead_tier=tier))
                 assert [tool["name"] for tool in answer.message["result"]["tools"]] == names
@@ -141,7 +141,7 @@ async def test_a_tool_goes_by_its_declared_latency_before_a_decision(tmp_path: P
 async def test_a_floor_is_told_in_lists_in_meta_in_explanations_and_in_the_refusal_of_a_call(tmp_path: Path) -> None:
     clock = Clock()
     async with raw_server(handle) as server:
-        raw = {**tool("slow"), "_meta": {"fairlead.dev/min_tier": "fast"}}  # a server does not lower its own floor
+        raw = {**tool("slow"), "_meta": {"fairlead.dev/min_tier": "fast"}}  # the higher of both floors applies
         shop = catalog("shop", server.url, [entry(raw, min_tier="standard", authored_min_tier="fast"), "quick"])
         async with running(tmp_path, shop, TIERS, clock=clock, meta_latency=True) as gateway:
             answer = (await ask(gateway, modern("tools/list").to("/mcp/fast"))).message["result"]

@@ -1,4 +1,4 @@
-"""The listener with TLS: certificates that are renewed, clients that have to show one of their own."""
+"""The listener with TLS: renewal of certificates, and clients that need a certificate."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_with_a_client_authority_nobody_connects_without_its_certificate(t
             assert (await wire.ask(modern("tools/list"))).status == 200
         for client in (None, files["theirs"]):
             with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                # TLS 1.3: the client learns of its refusal when it reads
+                # with TLS 1.3, a client notices its refusal only when it reads
                 async with await connect(gateway, authority, client) as wire:
                     await wire.ask(modern("tools/list"))
 

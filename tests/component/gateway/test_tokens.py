@@ -1,6 +1,6 @@
-"""Tokens of an OpenID provider, those that are let in and those that are made to deceive.
+"""Tokens of an OpenID provider: valid ones, and forged ones that are refused.
 
-Each attack is shown to succeed with its guard removed, by an authenticator that lacks the guard.
+For each attack, a test shows that it succeeds with an authenticator that lacks the guard against it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def _part(value: object) -> str:
 
 
 def pem(key: Key) -> bytes:
-    """A public key as everybody can have it."""
+    """A public key in PEM."""
     assert isinstance(key, RSAKey)
     return key.as_pem(private=False)
 
 
 def with_public_key_as_secret(issuer: LocalIssuer) -> str:
-    """Key confusion: a shared secret that everybody knows, the issuer's public key."""
+    """Key confusion: the issuer's public key, which everybody knows, is used as a shared secret."""
     signed = ".".join(_part(part) for part in ({"alg": "HS256", "kid": "first"}, issuer.claims(aud=HERE)))
     mac = hmac.digest(pem(issuer.keys[0]), signed.encode(), "sha256")
     return f"{signed}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
@@ -102,7 +102,7 @@ async def test_no_deceit_gets_in(tmp_path: Path) -> None:
 
 
 class TakesAnyAlgorithm(Tokens):
-    """As a library that goes by the header's `alg`, and takes the public key for whatever that needs."""
+    """Behaves like a library that trusts the header's `alg`, and uses the public key for any algorithm."""
 
     def _allows(self, header: Mapping[str, Any], issuer: Issuer, types: Collection[str]) -> bool:
         return True
@@ -118,7 +118,7 @@ class TakesAnyAlgorithm(Tokens):
 
 
 class TakesAnySignature(TakesAnyAlgorithm):
-    """As if signatures were not checked."""
+    """Does not check signatures."""
 
     def _decode_claims(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
         return json_of(token.split(".")[1])
@@ -128,21 +128,21 @@ class TakesAnySignature(TakesAnyAlgorithm):
 
 
 class TakesKeysAlong(Tokens):
-    """As if a token could bring its own key."""
+    """Accepts a key from the token's header."""
 
     def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> Key | None:
         return RSAKey.import_key(header["jwk"])
 
 
 class TakesAnyAudience(Tokens):
-    """As if tokens for others were for us."""
+    """Accepts tokens for other audiences."""
 
     def _is_for_us(self, audience: Any, issuer: Issuer) -> bool:
         return True
 
 
 class TakesLikeAudiences(Tokens):
-    """As if the address were compared by its beginning."""
+    """Compares only the beginning of the audience."""
 
     def _is_for_us(self, audience: Any, issuer: Issuer) -> bool:
         return str(audience).startswith(HERE)
@@ -166,12 +166,12 @@ UNGUARDED: dict[str, tuple[type[Tokens], float]] = {
     "no audience": (TakesAnyAudience, 0),
     "an audience that begins alike": (TakesLikeAudiences, 0),
 }
-"""Attack to an authenticator without the guard that stops it, or with a clock that is wrong by seconds."""
+"""By attack: an authenticator without the guard against it, and the error of its clock in seconds."""
 
 
 @pytest.mark.parametrize("name", UNGUARDED)
 async def test_with_its_guard_removed_the_attack_succeeds(name: str) -> None:
-    """Each of these tokens is wrong in one way only: nothing else would have stopped it."""
+    """Each of these tokens is invalid in only one way, so no other check would refuse it."""
     kind, ahead = UNGUARDED[name]
     async with issuing() as issuer:
 
@@ -239,7 +239,7 @@ async def test_the_issuer_is_named_in_the_refusal_and_in_the_resource_metadata(t
 
 @pytest.mark.parametrize("target", ["/mcp", "/v1/tools"])
 async def test_a_credential_beside_another_is_refused(tmp_path: Path, target: str) -> None:
-    """One of two headers would be read here and the other by whatever stands in front."""
+    """The gateway would read one of the two headers, and a proxy in front of it the other."""
     verb = "POST" if target == "/mcp" else "GET"
     async with issuing() as issuer, running(tmp_path, **secured(tmp_path, issuer)) as gateway:
         token = issuer.token(aud=HERE)

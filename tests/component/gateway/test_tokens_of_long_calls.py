@@ -1,4 +1,4 @@
-"""Access tokens that a server refuses while a call is open: the gateway's own messages go with another one."""
+"""Access tokens that a server refuses during a call: the gateway sends its own messages with a new token."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ CALL = {"name": "box__x", "arguments": {}}
 
 
 class Strict:
-    """Answers 401 to the tokens in `refused`, and hands all other requests to another server."""
+    """Server that answers 401 for the tokens in `refused`, and passes all other requests to another server."""
 
     def __init__(self, handle: Handler) -> None:
         self._handle = handle
         self.refused: set[str] = set()
         self.refuses_after_call = False
-        """Whether the token of a call is refused as soon as the call was handled."""
+        """Whether a call's token is refused after the call was handled."""
         self.refuses_rests = False
-        """Whether any token of a GET for the rest of an answer is refused."""
+        """Whether every GET for the rest of an answer is refused."""
         self.refusals: list[str] = []
-        """Verb of each request that was refused."""
+        """Verb of each refused request."""
         self.authorizations: list[str] = []
 
     async def handle(self, request: Request, reply: Reply) -> None:
@@ -51,7 +51,8 @@ class Interrupted:
     def __init__(self, error: str = "") -> None:
         self.calls: list[Request] = []
         self._error = error
-        """Text of the answer, with the `Authorization` of the GET, if the answer is an error."""
+        """Message of the error that is the answer, to which the `Authorization` of the GET is added; empty: the answer
+        is a result."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         if request.verb == "GET" and "last-event-id" not in request.headers:
@@ -79,18 +80,18 @@ class Interrupted:
 
 
 class Standing:
-    """A legacy server with log messages, whose GET streams end when a test says so."""
+    """A legacy server with log messages, whose GET streams the test ends."""
 
     def __init__(self) -> None:
         self.streams: list[tuple[str, str]] = []
         """`Authorization` and `Last-Event-ID` of each GET stream."""
         self.levels: list[str] = []
-        """`Authorization` of each request for a level of log messages."""
+        """`Authorization` of each request that sets the log level."""
         self.deletes: list[str] = []
-        """`Authorization` of each end of a session."""
+        """`Authorization` of each request that ends a session."""
         self.ends_stream = asyncio.Event()
         self.busy: list[int] = []
-        """Status of each of the next GETs, which open no stream."""
+        """Statuses of the next GETs, which open no stream."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         authorization = request.headers.get("authorization", "")
@@ -189,7 +190,7 @@ async def test_the_rest_of_an_answer_is_fetched_with_another_token_after_a_401(t
 
 
 async def test_a_call_is_not_repeated_when_the_get_for_the_rest_of_its_answer_is_refused(tmp_path: Path) -> None:
-    """The server has executed the call: the 401 is that of the GET alone."""
+    """The server has executed the call; only the GET got the 401."""
     interrupted = Interrupted()
     strict = Strict(interrupted.handle)
     strict.refuses_rests = True

@@ -1,4 +1,4 @@
-"""Policies in front of real clients: what an agent may not use, it cannot tell from what does not exist."""
+"""Policies with real clients: an agent cannot distinguish denied tools from tools that do not exist."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LISTEN = modern("subscriptions/listen", {"notifications": {"toolsListChanged": T
 
 
 def without(answer: Answer, name: str) -> tuple[int, list[str], bytes]:
-    """An answer but for the name that was asked for."""
+    """An answer without the requested name."""
     return answer.status, sorted(answer.headers), answer.body.replace(name.encode(), b"NAME")
 
 
@@ -77,7 +77,8 @@ async def test_an_npc_may_not_search_the_web_and_the_agent_for_questions_may(tmp
 @pytest.mark.parametrize("target", ["/mcp", "/servers/default/tavern/mcp"])
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_a_refused_call_is_answered_as_one_of_an_unknown_tool(tmp_path: Path, era: str, target: str) -> None:
-    """Byte for byte, headers too; the names are of one length and far from any other."""
+    """The answers are equal byte by byte, including headers. The names have the same length, and resemble no other
+    name."""
     prefix = "" if "servers" in target else "tavern__"
     denied = f"{prefix}web-search"
     unknown = f"{prefix}qzx-qzxqzx"
@@ -251,7 +252,7 @@ async def test_an_agent_is_told_of_changes_of_its_own_list_alone(tmp_path: Path)
 
 
 async def test_a_list_of_one_caller_is_not_given_to_another(tmp_path: Path) -> None:
-    """Lists are private to clients, and the same connection may carry requests of several askers."""
+    """Lists depend on the caller, and one connection may carry requests of several callers."""
     async with (
         raw_server(handle) as server,
         running(
@@ -335,7 +336,7 @@ async def test_a_policy_bounds_the_calls_of_its_own_namespace(tmp_path: Path) ->
 
 
 async def test_limits_of_a_policy_count_calls_of_servers_that_its_selector_does_not_select(tmp_path: Path) -> None:
-    """As the field says: they bound a subject's share of the namespace."""
+    """As the field's description says, the limits are a subject's share of the namespace."""
     bounded = Policy(
         namespace="default",
         name="slow",
@@ -390,7 +391,7 @@ async def test_scores_ranks_histograms_and_predictions_know_no_hidden_tool(tmp_p
 
 
 async def test_a_gateway_on_a_cluster_shows_nothing_before_it_knows_the_rules(tmp_path: Path) -> None:
-    """Nor after a restart, nor when somebody deletes them: the last ones stay in force."""
+    """It also shows nothing after a restart. If somebody deletes the rules, the last ones stay in force."""
     async with raw_server(handle) as server, running(tmp_path, tavern(server.url), closed=True) as gateway:
         empty = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
         assert empty == []

@@ -1,4 +1,4 @@
-"""Spans of calls, as a collector gets them: what is in them, whose child each is, and what the server is told."""
+"""Spans of calls that a collector gets: attributes, parents, and the trace context that the server gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers that a strict reader refuses, over each transport, both eras: mended, or failed at once with the cause."""
+"""Answers that a strict parser refuses, over each transport and in both eras: they are mended, or fail at once with the
+cause."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ ERAS = (LEGACY, MODERN)
 
 
 def text(raw: bytes) -> bytes:
-    """A response whose result has one text, given as raw JSON."""
+    """A response whose result has one text, which is given as raw JSON."""
     return b'{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":%b}]}}' % raw
 
 

@@ -1,4 +1,5 @@
-"""Bytes of answers that clients do not read: bounded for the gateway and for each agent, and others go on."""
+"""Answers that clients do not read: limits in bytes for the gateway and for each agent, without effect on other
+clients."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ LARGE = 6 * MIB
 BUDGET = 20 * MIB
 CLIENTS = 12
 SECOND = "127.0.0.2"
-"""An address of another agent, as nobody is asked who they are."""
+"""Address of another agent: without authentication, agents are distinguished by address."""
 
 
 def large(request: Request) -> dict[str, Any]:
@@ -45,7 +46,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 @contextlib.asynccontextmanager
 async def streaming_server() -> AsyncIterator[RawServer]:
-    """Answers by events of many small chunks, whose length nobody announces."""
+    """A server that answers with events in many small chunks without an announced length."""
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.method != "tools/call":
@@ -66,7 +67,7 @@ async def streaming_server() -> AsyncIterator[RawServer]:
 
 
 async def unreading(gateway: Reachable, address: str = "127.0.0.1", **more: Any) -> Wire:
-    """A connected client that reads nothing."""
+    """Connect a client that does not read."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     made.setblocking(False)
@@ -79,7 +80,7 @@ async def unreading(gateway: Reachable, address: str = "127.0.0.1", **more: Any)
 
 
 async def read_late(wires: Sequence[Wire]) -> list[Answer]:
-    """The answers of clients that read at last, and no longer in small pieces."""
+    """Let the clients read, in large pieces. Returns their answers."""
     for wire in wires:
         wire.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB)
         wire.transport.resume_reading()
@@ -87,7 +88,7 @@ async def read_late(wires: Sequence[Wire]) -> list[Answer]:
 
 
 async def deaf(gateway: Reachable, request: Ask, address: str = "127.0.0.1") -> Wire:
-    """A client that asks and never reads."""
+    """A client that sends a request and does not read."""
     wire = await unreading(gateway, address)
     wire.send(request)
     return wire
@@ -95,10 +96,11 @@ async def deaf(gateway: Reachable, request: Ask, address: str = "127.0.0.1") -> 
 
 @contextlib.asynccontextmanager
 async def crowd(gateway: Reachable, request: Ask, number: int = CLIENTS, **more: Any) -> AsyncIterator[Sequence[Wire]]:
-    """Clients that ask all at once and read nothing."""
+    """Clients that send a request at the same time and do not read."""
     wires = [await unreading(gateway, **more) for _ in range(number)]
     try:
-        for wire in wires:  # all are connected: an answer to the first cannot use up the budget before the last asks
+        # all are connected, so answers to the first cannot use up the budget before the last sends its request
+        for wire in wires:
             wire.send(request)
         yield wires
     finally:
@@ -107,7 +109,7 @@ async def crowd(gateway: Reachable, request: Ask, number: int = CLIENTS, **more:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has."""
+    """Resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
@@ -117,7 +119,8 @@ def held(gateway: Gateway) -> int:
 
 
 def refused_or_answered(gateway: Gateway, calls: int) -> bool:
-    """Whether an agent's request was refused, or the answers of so many calls are complete and on their way."""
+    """Whether an agent's request was refused, or the answers of `calls` calls have completely arrived at the
+    gateway."""
     buffers = gateway.endpoint.buffers
     counted = sum(series.count for _, series in gateway.call_metrics.histograms())
     return buffers.refused["agent"] > 0 or (counted == calls and not buffers.whole.arriving)
@@ -128,7 +131,7 @@ def outcomes(gateway: Gateway) -> set[str]:
 
 
 async def settled(gateway: Gateway) -> None:
-    """Wait until nothing is counted any more."""
+    """Wait until no bytes are counted any more."""
     await eventually(lambda: held(gateway) == 0 and not gateway.endpoint.buffers.agents)
     assert not gateway.endpoint.buffers.pressed
     assert gateway.endpoint.buffers.paused == 0
@@ -246,7 +249,8 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
             buffers = gateway.endpoint.buffers
             async with contextlib.AsyncExitStack() as unread:
                 wires: list[Wire] = []
-                while not buffers.refused["agent"]:  # and not until a number of bytes: the kernel goes on taking some
+                # the number of bytes cannot be the criterion, because the kernel buffers more and more
+                while not buffers.refused["agent"]:
                     wires += await unread.enter_async_context(crowd(gateway, request, 1, address=SECOND))
                     await eventually(partial(refused_or_answered, gateway, len(wires)))
                 assert problem(*await read_late(wires[-1:])) == (429, "RATE_LIMITED")
@@ -255,7 +259,7 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
 
 
 async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path) -> None:
-    """The answer is the last event of a stream that was begun before, and of the GET that takes it up."""
+    """The answer is the last event of a stream that has already begun, or of the GET that resumes it."""
 
     async def handle(request: Request, reply: Reply) -> None:
         if greeted(request, reply, mcp_session_id="s"):
@@ -280,7 +284,8 @@ async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path)
 
 
 async def test_forty_clients_that_do_not_read_cost_a_bounded_amount_of_memory(tmp_path: Path) -> None:
-    """The process of its own, so that nothing else counts: without a budget it takes more than all answers."""
+    """The gateway runs in a process of its own, so that no other memory counts. Without a limit, it would use more
+    memory than all answers have bytes."""
     async with server() as upstream:
         publish(tmp_path, catalog("demo", upstream.url, ["large", "small"]))
         async with started(FAIRLEAD_DOCUMENTS=str(tmp_path), FAIRLEAD_ANSWER_BYTES=str(BUDGET)) as gateway:

@@ -1,4 +1,4 @@
-"""Pages that servers want people to open (elicitation by URL): each kind of client at each kind of server."""
+"""Pages that servers ask users to open (URL elicitation): each kind of client with each kind of server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageW
 
 
 def expected(kind: PageClient, server: str, way: str) -> str:
-    """How a client is asked: the table of `calls.path.page_answers`, and in mid-call where there is a stream."""
+    """How a client is asked: as in the table of `calls.path.page_answers`, or during the call if it has a stream."""
     if kind.revision < LEGACY or "url" not in (kind.elicitation or {}):
         return TEXT
     if kind.revision == MODERN:
@@ -216,7 +216,7 @@ async def test_a_question_without_a_stream_is_cancelled_at_its_server(world: Pag
 
 
 async def listening(world: PageWorld, kind: PageClient) -> tuple[Wire, str]:
-    """The stream of a session whose call has got a page to open, and the session."""
+    """The stream and the session of a client whose call asks to open a page."""
     world.servers["legacy"].completes = asyncio.Queue()
     world.servers["legacy"].opened = False
     session = await session_as(world.gateway, kind)

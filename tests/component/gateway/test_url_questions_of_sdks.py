@@ -1,4 +1,4 @@
-"""Pages that servers want people to open, with the Python SDK's clients and server of each era."""
+"""Pages that servers ask users to open, with the Python SDK's clients and servers of each era."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Mode = Literal["legacy", "auto"]
 
 
 class Person:
-    """Answers the questions of an SDK's client: opens each page."""
+    """Callbacks of an SDK's client that open each page."""
 
     def __init__(self) -> None:
         self.shown: list[types.ElicitRequestURLParams] = []
         self.server: Any = None
-        """Server whose page it opens, which has an attribute `opened`."""
+        """The server of the pages, which has an attribute `opened`."""
 
     async def __call__(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
@@ -37,7 +37,7 @@ class Person:
 
 
 class SdkServer:
-    """The SDK's server with one tool that raises -32042 and one that asks in mid-call."""
+    """The SDK's server with a tool that raises -32042, and a tool that asks during the call."""
 
     def __init__(self) -> None:
         self.opened = False
@@ -129,7 +129,7 @@ async def test_an_sdk_client_opens_the_page_that_a_server_of_any_revision_asks_f
 async def test_an_sdk_client_is_not_asked_twice_about_a_page_that_its_person_is_not_done_with(
     tmp_path: Path, mode: Mode, server: str, way: str
 ) -> None:
-    """Clients say at once that the person agreed, and repeat a call some times only."""
+    """Clients answer at once that the user agreed, and repeat a call only a few times."""
     person = Person()
     async with page_world(tmp_path) as world:
         person.server = asking = world.servers[server]

@@ -1,4 +1,4 @@
-"""Arguments and results held against the schemas of their tool, on the real path of a call."""
+"""Validation of arguments and results by the tool's schemas, on the real path of a call."""
 
 from __future__ import annotations
 

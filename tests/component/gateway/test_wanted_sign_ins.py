@@ -1,4 +1,4 @@
-"""Who has to sign in at a server learns it from the server's state, without a call; nothing of others is told."""
+"""The server's state tells a user to sign in, without a call, and reveals nothing about other users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ SIGN_IN = "/v1/servers/default/linear/sign-in"
 
 
 async def wanted(gateway: Gateway, **headers: str) -> str:
-    """Why the caller has to sign in; empty if that is not so. The list and the server's own document agree."""
+    """Why the caller has to sign in; empty if the caller need not. Asserts that the list and the server's document
+    agree."""
     (listed,) = (await get(gateway, "/v1/servers", **headers)).message["servers"]
     shown = (await get(gateway, "/v1/servers/default/linear", **headers)).message
     assert listed.get("signIn") == shown.get("signIn")

@@ -1,4 +1,4 @@
-"""Troubles of a watch at the API server: each ends in the documents as they are, and in no document lost."""
+"""Failures of a watch at the API server: after each of them, the documents are current and complete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def item(name: str, tool: str, version: int) -> dict[str, Any]:
 
 
 class Cluster:
-    """Lists what it holds; each watch gets the next of `watches`, then is left open."""
+    """API server that lists its objects. Each watch gets the next events of `watches`, and then stays open."""
 
     def __init__(self, *watches: bytes | int) -> None:
         self.items: dict[str, dict[str, Any]] = {}
@@ -64,7 +64,7 @@ class Cluster:
 
 
 class Noted:
-    """An inbox that keeps what it is told."""
+    """Inbox that records all reports."""
 
     def __init__(self) -> None:
         self.documents: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""Resources that clients watch, for each pair of eras, and the end of the watches."""
+"""Resources that clients watch, in each combination of eras, and the end of the watches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE = "test://one"
 TWO = "test://two"
 APP = "ui://app"
 URIS = [(ONE, ONE), (APP, "ui://demo/app")]
-"""At the server, and at the endpoint of all servers."""
+"""Pairs of a URI at the server and the same URI at the merged endpoint."""
 CAPABILITIES = {"resources": {"subscribe": True, "listChanged": True}, "tools": {}}
 
 
@@ -32,7 +32,7 @@ def updated(uri: str, **more: Any) -> dict[str, Any]:
 
 
 class Watched:
-    """A server of one era with resources that change when a test says so."""
+    """A server of one era with resources that tests change."""
 
     def __init__(self, era: str) -> None:
         self.era = era
@@ -144,7 +144,7 @@ async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(
 
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
 async def test_resource_updates_end_when_the_server_is_denied_to_their_client(tmp_path: Path, server_era: str) -> None:
-    """`Streams._sees` keeps it; where that says yes to everything, the last update is heard."""
+    """The check is `Streams._sees`; without it, the client would get the last update."""
     watched = Watched(server_era)
     hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     npc = anybody("npc")

@@ -1,4 +1,5 @@
-"""Clients in web pages: a browser asks first, and shows a page only the answers whose headers allow it (CORS)."""
+"""Clients in web pages: a browser sends preflight requests, and shows a page only answers whose headers allow it
+(CORS)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def preflight(origin: str, target: str = "/mcp") -> Ask:
 
 
 def readable(answer: Answer) -> str | None:
-    """The origin whose pages may read an answer."""
+    """The origin whose pages may read an answer, according to its headers."""
     assert "access-control-allow-credentials" not in answer.headers
     return answer.headers.get("access-control-allow-origin")
 
@@ -45,7 +46,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 @pytest.fixture
 async def with_keys(tmp_path: Path, server: RawServer) -> AsyncIterator[Gateway]:
-    """A gateway at which each request needs a credential."""
+    """A gateway that requires a credential for each request."""
     async with running(tmp_path, catalog("demo", server.url, ["add"]), **KEYS) as gateway:
         yield gateway
 

@@ -1,4 +1,4 @@
-"""Every request is somebody's: endpoints, REST routes, streams and sessions ask who that is."""
+"""Every request has a caller: endpoints, REST routes, streams and sessions authenticate it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by(name: str, ask: Ask) -> Ask:
 
 
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
-    """Fails for a route that somebody adds past the guard, and for one that is made public without being listed."""
+    """Fails for a route that is added without the guard, and for a public route that is not listed here."""
     async with running(tmp_path, trust=Trust((Names("ann"),))) as gateway:
         routes = [
             *every_route(assemble(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)
@@ -55,7 +55,8 @@ async def test_the_endpoints_answer_nobody_whom_they_do_not_know(tmp_path: Path)
 
 
 async def test_a_revoked_credential_is_refused_with_the_next_request_of_the_same_connection(tmp_path: Path) -> None:
-    """Requests with the head of the one before take a shorter way: the credential is looked up all the same."""
+    """Requests with the same head as the previous one take a shorter path in the code, but their credential is verified
+    too."""
     names = Names("ann", "bob")
     async with (
         modern_server() as server,
@@ -142,7 +143,7 @@ async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path
 
 @pytest.mark.parametrize("how", ["a plain call", "a call with a question before"])
 async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path, how: str) -> None:
-    """The server seals its state for the gateway, and would go on for anybody who brings it."""
+    """The server seals its state for the gateway, and would continue for anybody who sends it."""
     states: list[str] = []
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -183,7 +184,7 @@ async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path
 
 
 async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) -> None:
-    """Each route of the REST plane, and each endpoint, takes what it shows from the views of its caller."""
+    """Each REST route and each endpoint shows only the views of its caller."""
 
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     not_for_bob = Policy(

@@ -12,7 +12,7 @@ from compilation import CACHED, MODULES, SOURCES, compile_tree, is_current, sour
 
 
 class Compiler:
-    """Stands in for mypyc: blocks until it is released."""
+    """Fake mypyc, which blocks until the test releases it."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()

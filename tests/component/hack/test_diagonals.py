@@ -1,4 +1,4 @@
-"""Diagonals of matrices: every value and every pair is in a cell that runs at a merge."""
+"""Diagonals of test matrices: every value and every pair of values is in a cell that runs at a merge."""
 
 from __future__ import annotations
 

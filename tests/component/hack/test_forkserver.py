@@ -1,4 +1,4 @@
-"""Commands that are forked from one interpreter, beside the same commands in an interpreter of their own."""
+"""Commands that are forked from one interpreter, compared with the same commands in interpreters of their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLS = '[{"name": "add", "description": "Adds.", "inputSchema": {"type": "objec
 async def both(
     monkeypatch: pytest.MonkeyPatch, *words: str, stdin: str = "", **environment: str
 ) -> tuple[int, str, str]:
-    """How a command ends, which is the same both ways."""
+    """Run a command in both ways, and assert equal outcomes. Returns exit code, output and errors."""
     before = forkserver.spent_s
     forked = await fairlead(*words, stdin=stdin, **environment)
     assert forkserver.spent_s > before

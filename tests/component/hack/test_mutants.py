@@ -1,4 +1,4 @@
-"""Mutants of a module, and how they are loaded and judged."""
+"""Mutants of a module: how they are loaded, and which survive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines and branches that the tests of a merge reach, and those that only the night's do."""
+"""Lines and branches that tests reach at a merge, and those that only nightly tests reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of `hack/test` in CI with tests that fail beside others and pass alone."""
+"""Runs of `hack/test` in CI with tests that fail in parallel runs and pass alone."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def file_of_tests(folder: Path, *, fail: int, until: int) -> Path:
 
 
 def run(file: Path, *, ci: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the tests as CI does, side by side."""
+    """Run the tests in parallel, as CI does."""
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     surroundings["CI"] = "true" if ci else ""
-    surroundings["FAIRLEAD_TEST_RECORD"] = str(file.parent)  # else it would replace that of the last run of this clone
+    surroundings["FAIRLEAD_TEST_RECORD"] = str(file.parent)  # otherwise it would replace the record of this clone
     # loading every installed plugin takes most of the time of so small a run
     surroundings |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
     words = ["hack/test", "-c", str(file.with_name("pytest.ini")), "-n", "2", "--dist", "worksteal", str(file)]

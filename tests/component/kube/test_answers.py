@@ -1,4 +1,4 @@
-"""Errors of an API server say what failed and what to do, and no answer is larger than the memory that is there."""
+"""Errors of an API server are reported with the cause and the remedy, and large answers are limited."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCOPE = Scope(CONFIG_MAPS, ConfigMap, "team")
 
 @asynccontextmanager
 async def answering(answer: Callable[[Request, Reply], None], **options: Any) -> AsyncIterator[Kube]:
-    """A client of an API server that says what `answer` writes."""
+    """A client of an API server whose answers `answer` writes."""
 
     async def handle(request: Request, reply: Reply) -> None:
         answer(request, reply)
@@ -170,7 +170,7 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones(cached: boo
 
 
 async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_was_known() -> None:
-    """A list is taken in when all of its objects are decoded."""
+    """The store gets a list only after all of its objects are decoded."""
     item = {"metadata": {"namespace": "team", "name": "a", "resourceVersion": "3"}}
 
     def answer(request: Request, reply: Reply) -> None:
@@ -214,7 +214,7 @@ async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
 
 
 class Ignored:
-    """A store that keeps nothing."""
+    """A store that ignores all objects."""
 
     def replace(self, objects: Sequence[ConfigMap], version: str) -> None: ...
 

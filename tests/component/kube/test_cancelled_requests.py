@@ -1,4 +1,4 @@
-"""A request that is cancelled ends as cancelled, also where its time is up at the same moment."""
+"""A cancelled request raises CancelledError, also if it times out at the same moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rawserver import Reply, Request, raw_server
 
 @asynccontextmanager
 async def silent() -> AsyncIterator[tuple[Kube, asyncio.Event]]:
-    """A client of an API server that never answers, and whether it was asked."""
+    """A client of an API server that never answers, and an event for its first request."""
     requested = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -39,7 +39,7 @@ async def silent() -> AsyncIterator[tuple[Kube, asyncio.Event]]:
 async def test_a_cancellation_that_meets_the_end_of_a_requests_time_is_not_lost(
     verb: Callable[[Kube], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lost, a task of a leader that stopped would go on, and the operator never end."""
+    """If the cancellation were lost, a task of a former leader would continue, and the operator would never end."""
     loop = asyncio.get_running_loop()
     late = 0.0
     clock = loop.time
@@ -47,7 +47,8 @@ async def test_a_cancellation_that_meets_the_end_of_a_requests_time_is_not_lost(
     async with silent() as (kube, requested):
         task = asyncio.ensure_future(verb(kube))
         await requested.wait()
-        late = READ_TIMEOUT + 2.0  # as after a stop of the whole process: everything is due in one turn of the loop
+        # as after a suspension of the process, when all timers expire in one iteration of the loop
+        late = READ_TIMEOUT + 2.0
         loop.call_later(0.0, task.cancel)
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -1,4 +1,4 @@
-"""Informers and stores on a real API server: by a watch, and by lists from its cache alone."""
+"""Informers and stores with a real API server, by watches and by lists from the API server's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From calls through a gateway to the list that it shows: measured there, judged by the operator, published, shown."""
+"""From calls through a gateway to its list: durations are measured, judged by the operator, published and applied."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def world(
     latency: DeclaredLatency | None = None,
     tiers: tuple[Tier, ...] = TIERS,
 ) -> AsyncIterator[World]:
-    """A gateway before one server, and the part of an operator that judges latencies."""
+    """A gateway with one server, and the part of an operator that judges latencies."""
     async with raw_server(server) as raw:
         shop = catalog("shop", raw.url, [entry("knot", latency=latency)])
         async with running(folder, shop, Rules(tiers=tiers), pull_token=token) as gateway:
@@ -159,7 +159,7 @@ async def test_calls_of_legacy_clients_are_measured_like_all_others(tmp_path: Pa
 
 
 async def test_errors_degrade_a_tool_and_say_nothing_of_its_speed(tmp_path: Path) -> None:
-    tiers = (Tier(name="fast", max_latency_ms=2000, default=True), TIERS[1])  # a call that is late counts while it runs
+    tiers = (Tier(name="fast", max_latency_ms=2000, default=True), TIERS[1])  # a running call that is late also counts
     async with world(tmp_path, Slow(fails=True), tiers=tiers) as here:
         await call(here, 5)
         await here.until()

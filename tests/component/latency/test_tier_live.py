@@ -1,4 +1,4 @@
-"""The live half of `hack/bench tiers`: `fairlead up` before real servers, on the begin of a trace, in real time."""
+"""The live part of `hack/bench tiers`: `fairlead up` with real servers, at the beginning of a trace, in real time."""
 
 from __future__ import annotations
 

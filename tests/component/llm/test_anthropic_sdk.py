@@ -20,7 +20,7 @@ anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not i
 
 
 def asking(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
-    """A client that returns its final message, or what it raises."""
+    """A client that returns its final message, or the exception that it raises."""
 
     async def ask(base: str) -> Any:
         async with anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:

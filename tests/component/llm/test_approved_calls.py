@@ -1,4 +1,4 @@
-"""Calls that a client approves run when it is certain that the model hears of them."""
+"""Approved calls run only if it is certain that the model gets their results."""
 
 from __future__ import annotations
 

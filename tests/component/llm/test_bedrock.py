@@ -1,4 +1,4 @@
-"""Clients and providers of Bedrock's Converse: rounds, turns that come back, errors, counts, lists of models."""
+"""Clients and providers of Bedrock's Converse: rounds, stored turns, errors, token counts, lists of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to AWS without a key are signed, as a recomputation by the published algorithm has it."""
+"""Requests to AWS without a key are signed. The tests compute the signatures again by the published algorithm."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ HOST = "https://bedrock-runtime.us-east-1.amazonaws.com"
 
 @pytest.fixture
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temporary credentials in the environment, as AWS's documentation has them."""
+    """Temporary credentials in environment variables, as AWS documents them."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a/token==")
 
 
 def signature_of(method: str, path: str, headers: Mapping[str, str], body: bytes) -> str:
-    """Signature of a request, computed from what arrived. Source: AWS, "Create a signed AWS API request"."""
+    """Signature of a request, computed from the received request. Source: AWS, "Create a signed AWS API request"."""
     authorization = headers["authorization"]
     fields = re.fullmatch(
         r"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/(.+)/aws4_request, SignedHeaders=(.+), Signature=\w+", authorization

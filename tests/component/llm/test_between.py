@@ -1,4 +1,4 @@
-"""Every SDK in front of a provider of every other family gets what it gets from one of its own."""
+"""Every SDK gets from providers of all other families what it gets from a provider of its own family."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALLS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
 
 
 def _turn(name: str, provider: str) -> ScriptedTurn:
-    """A transcript in the words of a provider."""
+    """A scripted turn with the finish reasons of a provider."""
     turns: dict[str, ScriptedTurn] = {
         "text": ScriptedTurn("Hello, world."),
         "unicode": ScriptedTurn("Grüße, 世界 — \u2028 \u0085 und 🪢."),
@@ -68,7 +68,7 @@ def test_an_answer_means_what_it_means_within_one_family(front: str, provider: s
 
 
 def _offered(front: str) -> list[Any]:
-    """The caller's tool with odd names of properties, in the form of a client."""
+    """The caller's tool with unusual property names, in a client's format."""
     name = {"chat": "openai-chat", "responses": "openai-responses"}.get(front, front)
     made: list[Any] = list(find(name).convert([{**TOOL, "name": "theirs"}]).tools)
     return made
@@ -107,7 +107,7 @@ def test_thoughts_are_shown_in_every_family(front: str, provider: str, stream: b
 
 
 def _counts(front: str, usage: Any) -> tuple[int, ...]:
-    """Input, what of it was in a cache, and output, as a family's client reads them."""
+    """Input tokens, cached ones among them, and output tokens, as a family's client reads them."""
     if front == "chat":
         return usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, usage.completion_tokens
     if front == "responses":
@@ -124,7 +124,7 @@ def _counts(front: str, usage: Any) -> tuple[int, ...]:
 def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str, stream: bool) -> None:
     answer, _ = ask(front, provider, ScriptedTurn("Hello"), stream=stream)
     total = 145 if provider in ("anthropic", "bedrock") else 100
-    output = 10 - (5 if front == "gemini" and provider == "responses" else 0)  # thoughts stand beside the answer there
+    output = 10 - (5 if front == "gemini" and provider == "responses" else 0)  # Gemini counts thoughts separately
     assert _counts(front, answer.usage) == (total, 40, output)
 
 
@@ -201,7 +201,7 @@ def test_text_and_arguments_flow_as_they_come(front: str, provider: str) -> None
     wire = clients.spoken(front, provider)
     family = FAMILIES[NAMES_OF[front]]
     body: dict[str, Any] = {"model": "m", "stream": True, "max_tokens": 9} if front != "gemini" else {}
-    if front == "anthropic":  # arguments of other tools come in one piece, once they are known to be JSON
+    if front == "anthropic":  # without this member, arguments arrive in one piece after they are known to be JSON
         body["tools"] = [{"name": "theirs", "input_schema": {"type": "object"}, "eager_input_streaming": True}]
     body |= {family.messages_member: family.messages.write_messages(TURNS[-1:], TranslationLosses()).messages}
     read = wire.read(json.dumps(body).encode(), "m", True)
@@ -209,7 +209,7 @@ def test_text_and_arguments_flow_as_they_come(front: str, provider: str) -> None
     turn = ScriptedTurn("Some words to say.", [ScriptedCall("theirs", {"query": "a longer text"})])
     pieces = [stream.feed(event.encode()) for event in api.events(turn, 1, {"model": "m"})]
     words = [b"Some ", b"words", b" to s"]
-    if "gemini" not in (front, provider):  # its calls come whole
+    if "gemini" not in (front, provider):  # Gemini's calls arrive in one piece
         words += [b"a lo", b"nger "]
     places = [next(index for index, piece in enumerate(pieces) if word in piece) for word in words]
     assert places == sorted(set(places))

@@ -1,4 +1,4 @@
-"""Failures of a provider reach the SDKs of other families as those of their own do."""
+"""SDKs get the failures of providers of other families like those of their own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _status(name: str, provider: str) -> int:
 
 
 def _failure(front: str, name: str) -> tuple[Any, int, object]:
-    """Exception, status and word of an SDK for a failure."""
+    """Exception, status and error code that an SDK reports for a failure."""
     if front in ("chat", "responses"):
         return {
             "invalid": (openai.BadRequestError, 400, None),
@@ -105,7 +105,7 @@ def test_an_error_of_the_provider_in_its_stream_is_the_last_event(front: str, pr
 
 
 def _raw(wire: Any) -> bytes:
-    """The bytes of a stream that a client of the wire's front asks for."""
+    """The bytes of a stream that a client with the wire's format requests."""
     hi = [{"role": "user", "content": "H"}]
     bodies = {
         "chat": ("/v1/chat/completions", {"model": "m", "stream": True, "messages": hi}),
@@ -119,7 +119,7 @@ def _raw(wire: Any) -> bytes:
 
 
 @pytest.mark.parametrize("provider", ["chat", "responses", "anthropic"])
-@pytest.mark.parametrize("front", ["chat", "responses"])  # others' clients take nothing but objects
+@pytest.mark.parametrize("front", ["chat", "responses"])  # clients of other families accept only objects
 def test_arguments_that_are_not_json_reach_the_client_as_the_model_wrote_them(front: str, provider: str) -> None:
     turn = ScriptedTurn("", [ScriptedCall("theirs", '{"q": ')])
     answer, _ = ask(front, provider, turn, stream=True)

@@ -1,4 +1,4 @@
-"""Loops, mixed turns, routes and losses between families, through a whole gateway."""
+"""Loops, mixed turns, routes and losses between families, with a complete gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ PAIRS = [
     (front, provider)
     for front in FAMILIES
     for provider in PROVIDERS
-    if front != provider and (front, provider) != ("openai-chat", "openai-responses")  # it speaks chat as well
+    # this provider also has the Chat Completions API
+    if front != provider and (front, provider) != ("openai-chat", "openai-responses")
 ]
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 MINE = ScriptedCall("theirs", {"q": 1})
@@ -60,7 +61,7 @@ async def test_a_mixed_turn_is_whole_again_in_the_next_request(
 
 
 def _has_both(request: Mapping[str, Any], provider: str) -> None:
-    """Both calls with both results are there."""
+    """Assert that the request contains both calls and both results."""
     family = FAMILIES[provider]
     losses = TranslationLosses()
     turns = family.messages.read_messages(request[family.messages_member], losses)
@@ -144,7 +145,7 @@ async def test_a_conversation_goes_on_in_another_clients_form(
 
 
 def _spoken(front: str, provider: str) -> str:
-    """The format in which a provider is asked: OpenAI's own has two."""
+    """The format of requests to a provider. OpenAI's own provider has two formats."""
     return "openai-chat" if (front, provider) == ("openai-chat", "openai-responses") else provider
 
 

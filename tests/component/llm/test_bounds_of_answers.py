@@ -1,6 +1,4 @@
-"""Answers of providers that are not what their API allows end the request with an error, and outages of the store of
-turns are told to the caller.
-"""
+"""Invalid answers of providers end the request with an error, and callers are told about outages of the turn store."""
 
 from __future__ import annotations
 

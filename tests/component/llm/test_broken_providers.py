@@ -1,4 +1,4 @@
-"""Providers that fail again and again: the next model of the route is asked at once, or the client is told to wait."""
+"""Providers that fail repeatedly: the next model of the route is called at once, or the client is told to wait."""
 
 from __future__ import annotations
 

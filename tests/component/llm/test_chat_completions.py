@@ -1,4 +1,4 @@
-"""Chat completions in front of a scripted model: what the model, the tools and the client get."""
+"""Chat Completions with a scripted model: what the model, the tools and the client get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that ask for a stream and do not read it: the provider waits for them, and not for ever."""
+"""Clients that request a stream and do not read it: the provider waits for them, but not forever."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ STREAMS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any], list[str]]] 
 
 @contextlib.asynccontextmanager
 async def unread(world: LlmWorld, path: str, body: Mapping[str, Any]) -> AsyncIterator[asyncio.StreamReader]:
-    """A stream that was asked for, of which the client reads only what the test reads."""
+    """Request a stream with small buffers. The client reads only what the test reads."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.setblocking(False)
@@ -117,7 +117,7 @@ async def test_a_provider_waits_for_a_client_that_does_not_read_its_stream(tmp_p
     turns = [ScriptedTurn(events=events), *[ScriptedTurn("Hello")] * OTHERS]
     async with llm_world(tmp_path, *turns, provider=provider) as world, unread(world, path, body) as reader:
         await eventually(lambda: world.model.answering == 1)
-        for _ in range(OTHERS):  # would be long enough for the whole stream, if anything took it
+        for _ in range(OTHERS):  # enough time for the whole stream, if somebody read it
             assert (await world.chat("Hi")).status == 200
         assert world.model.answering == 1, "the provider still writes its stream"
         size = 0

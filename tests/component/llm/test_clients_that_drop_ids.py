@@ -1,4 +1,4 @@
-"""Clients of Gemini's API that drop ids of calls: no tool runs twice for one decision of a model."""
+"""Clients of Gemini's API that drop call ids: no tool runs twice for one decision of the model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pieces(answer: Answer, method: str) -> list[dict[str, Any]]:
 async def call_round(
     world: LlmWorld, *contents: str | Mapping[str, Any], method: str, signatures: bool
 ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-    """One request; the contents that a client without ids sends after it, and the gateway's member."""
+    """Make a request. Returns the contents that a client without ids sends next, and the member `fairlead`."""
     answers = pieces(await generate(world, *contents, method=method, tools=[declared()]), method)
     model: list[Mapping[str, Any]] = []
     responses: list[Mapping[str, Any]] = []

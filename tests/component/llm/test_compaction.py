@@ -1,4 +1,5 @@
-"""`/v1/responses/compact` and `/v1/responses/input_tokens`, with what the gateway puts into a conversation."""
+"""`/v1/responses/compact` and `/v1/responses/input_tokens`, with conversations to which the gateway has added tools and
+results."""
 
 from __future__ import annotations
 

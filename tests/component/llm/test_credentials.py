@@ -1,4 +1,4 @@
-"""Where the SDKs of providers put a key, it is that of a Fairlead agent; a provider's own key has a header."""
+"""The key that providers' SDKs send is the key of a Fairlead agent; a provider's own key has a separate header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom tools of OpenAI's SDK in front of providers that have functions only."""
+"""Custom tools of OpenAI's SDK with providers that support only functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A provider that answers a request for a stream with a JSON document: its client gets a stream all the same."""
+"""If a provider answers a request for a stream with a JSON document, the client still gets a stream."""
 
 from __future__ import annotations
 

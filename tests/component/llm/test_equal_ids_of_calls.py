@@ -1,4 +1,4 @@
-"""Calls of one answer to which a provider gave the same id: each is a call of its own, for the gateway and clients."""
+"""Calls of one answer that have the same id: gateway and clients treat them as separate calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_calls_of_one_id_in_an_answer_are_run_one_by_one(
         assert all(result in json.dumps(world.model.requests[1]) for result in ("41", "42"))
 
 
-# events of a streamed call of Responses have passed before another call has its id
+# in streamed Responses, events of the first call have been sent before another call has the same id
 @pytest.mark.parametrize(
     ("front", "provider", "stream"),
     [

@@ -1,4 +1,4 @@
-"""A route goes on to models of other families as far as these can take the request."""
+"""A route falls back to models of other families that support the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SDKs and frameworks with their defaults: the final message is the same through the gateway as directly."""
+"""SDKs and frameworks with default settings get the same final message through the gateway as directly."""
 
 from __future__ import annotations
 

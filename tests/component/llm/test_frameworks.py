@@ -1,4 +1,4 @@
-"""Frameworks of agents run a whole task against the gateway: a tool of theirs beside one of ours."""
+"""Agent frameworks run a whole task with the gateway: with a tool of the framework and a tool of the gateway."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SCRIPT = (
     ScriptedTurn("", [ScriptedCall("store", {"city": "harbour"}), ScriptedCall("demo__add", {"a": 1, "b": 1})]),
     ScriptedTurn("There are 42."),
 )
-"""Our tool alone, then ours and the framework's in one message, then the answer."""
+"""A call of the gateway's tool, then calls of both tools in one message, then the answer."""
 
 
 def store(city: str) -> str:
-    """Stock of a store."""
+    """Say what a store has in stock."""
     return f"40 in {city}"
 
 

@@ -28,7 +28,7 @@ streams = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream
 
 
 def read_answer(answer: Answer, *, stream: bool) -> tuple[dict[str, Any], str, Mapping[str, Any]]:
-    """Message, finish reason, and the gateway's member of an answer; deltas joined as clients do."""
+    """Message, finish reason and member `fairlead` of an answer. Deltas are joined as clients join them."""
     assert answer.status == 200, answer.body
     if not stream:
         choice = answer.message["choices"][0]

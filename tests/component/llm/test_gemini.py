@@ -1,4 +1,4 @@
-"""Gemini generateContent in front of a scripted model: what the model, the tools and the client get."""
+"""Gemini's generateContent with a scripted model: what the model, the tools and the client get."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = (GENERATE, STREAM)
 
 
 def names(request: dict[str, Any]) -> list[list[str]]:
-    """Names of the functions in each entry of the tools."""
+    """Names of the functions in each entry of `tools`."""
     return [[each["name"] for each in tool.get("functionDeclarations", [])] for tool in request.get("tools", [])]
 
 

@@ -1,4 +1,4 @@
-"""Paths of Gemini's API: models in them, counts of tokens, refusals, keys."""
+"""Paths of Gemini's API: models in paths, token counts, refusals, keys."""
 
 from __future__ import annotations
 

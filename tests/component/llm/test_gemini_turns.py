@@ -1,4 +1,5 @@
-"""Conversations of Gemini's API that come back: turns that the caller has in part, and calls without signatures."""
+"""Later requests of conversations in Gemini's API: turns of which the caller has a part, and calls without
+signatures."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ METHODS = (GENERATE, STREAM)
 
 
 def seen(answer: Answer, method: str) -> dict[str, Any]:
-    """The content that the caller has of an answer."""
+    """The content of an answer that the caller receives."""
     return {"role": "model", "parts": parts(*([answer.message] if method == GENERATE else events(answer)))}
 
 

@@ -1,6 +1,6 @@
-"""Google's own client is told the same with the gateway in between as without it.
+"""Google's own client gets the same answers with the gateway in between as without it.
 
-The client talks over httpx2, and over aiohttp, which it prefers where it is asynchronous.
+The client uses httpx2, and if it is asynchronous preferably aiohttp.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from transcripts import with_and_without
 
 genai = pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
 UNCLOSED = "ignore:Inheritance class AiohttpClientSession:DeprecationWarning"
-"""Warning of aiohttp about a class of the client's own."""
+"""Warning of aiohttp about a class in the client."""
 
 
 @dataclass
 class Told:
-    """Chunks as the client gives them, and the error that it raises behind them."""
+    """Chunks that the client returns, and the error that it raises after them."""
 
     chunks: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
@@ -51,7 +51,7 @@ class Told:
 
     @property
     def joined(self) -> dict[str, Any]:
-        """The message that its chunks tell: texts put together, whatever else there is in its order."""
+        """The message in the chunks: joined texts, and all other parts in order."""
         texts = dict.fromkeys((False, True), "")
         for part in self.parts:
             texts[bool(part.get("thought"))] += part.get("text", "")
@@ -77,7 +77,7 @@ def _request(members: dict[str, Any]) -> dict[str, Any]:
 
 
 async def over_httpx(url: str, *, stream: bool = True, **members: Any) -> Told:
-    """One request of the client that blocks."""
+    """Make a request with the blocking client."""
     return await asyncio.to_thread(_blocking, url, stream, members)
 
 
@@ -96,7 +96,7 @@ def _blocking(url: str, stream: bool, members: dict[str, Any]) -> Told:
 
 
 async def over_aiohttp(url: str, *, stream: bool = True, **members: Any) -> Told:
-    """One request of the asynchronous client."""
+    """Make a request with the asynchronous client."""
     told = Told()
     async with _client(url).aio as client:
         try:
@@ -124,7 +124,7 @@ def signed(part: Mapping[str, Any], signature: str) -> dict[str, Any]:
 
 
 def piece(*parts: Mapping[str, Any], reason: str | None = None, **more: Any) -> dict[str, Any]:
-    """One response; members of the candidate are `candidate`."""
+    """One response. `candidate`: additional members of the candidate."""
     candidate = {"content": {"parts": [*parts], "role": "model"}, "index": 0, **more.pop("candidate", {})}
     if reason is not None:
         candidate["finishReason"] = reason
@@ -213,7 +213,8 @@ async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path,
     bare, ours = await with_and_without(tmp_path, [scripted], ask, provider=KIND)
     assert ours.chunks == bare.chunks
     assert ours.error.startswith("ServerError 502")
-    assert bool(bare.error) == (broken == "breaks")  # without the gateway a client takes a cut for an end
+    # without the gateway, the client takes a closed connection for the end
+    assert bool(bare.error) == (broken == "breaks")
 
 
 @pytest.mark.parametrize("client", CLIENTS)

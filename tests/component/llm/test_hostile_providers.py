@@ -1,4 +1,4 @@
-"""A provider that answers so as to harm the gateway, or to give its key away."""
+"""Answers of a provider that try to harm the gateway, or to reveal its key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN = (b"content-type", b"application/json")
 
 
 def saying(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Any:
-    """An application that answers every request so."""
+    """An application with one answer to all requests."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

@@ -1,4 +1,4 @@
-"""Ids that providers make find nothing of another conversation, however predictable they are."""
+"""Ids of providers give no access to other conversations, however predictable they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _ask(world: LlmWorld, given: Any, **members: Any) -> Any:
 
 
 async def _crossed(world: LlmWorld, first: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Outputs that the model of the other gets, which asked before the one did."""
+    """Let `other` begin a conversation before `first`, and return the outputs that the model of `other` then gets."""
     waits = await _ask(world, "Ask", **other)
     await _ask(world, "Ask", **first)
     await _ask(world, [result(waits["output"][-1]["call_id"], "its own")], **other)
@@ -59,7 +59,7 @@ ASKS = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", 
 
 
 def _add(number: int) -> ScriptedTurn:
-    """A turn that adds, under the id that every other one has too."""
+    """A turn that calls `add` with an id that all other turns also have."""
     return ScriptedTurn("", [ScriptedCall("demo__add", {"a": number, "b": number}, id="call_0")])
 
 
@@ -99,7 +99,7 @@ THOUGHT = [ScriptedTurn("", [OURS], thoughts=["hm"]), ScriptedTurn("It is 42.", 
 
 
 async def test_thoughts_of_a_made_up_history_find_no_hidden_results(tmp_path: Path) -> None:
-    """By the id of a thought its rounds are put together again: one that a provider counts may be guessed."""
+    """Rounds are restored by the id of a thought; an id that a provider numbers may be guessed."""
     async with responses_world(tmp_path, *THOUGHT) as world:
         await respond(world, "Add", store=False)
         guessed: list[dict[str, Any]] = [

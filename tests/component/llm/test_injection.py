@@ -1,4 +1,5 @@
-"""Which tools a model gets: by the tier of the conversation, listed or searched, and what the client is told of it."""
+"""Which tools a model gets, by the tier of the conversation, as a list or by search, and what the client learns of
+it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def shown(world: LlmWorld, number: int = 0) -> list[str]:
 
 
 def reported(answer: Answer) -> Any:
-    """The member `fairlead` of a whole or a streamed answer."""
+    """The member `fairlead` of an answer, whole or streamed."""
     if answer.headers["content-type"].startswith("text/event-stream"):
         return next(chunk["fairlead"] for chunk in chunks(answer)[:-1] if "fairlead" in chunk)
     return answer.message["fairlead"]
@@ -118,7 +119,7 @@ async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Pat
         assert len({json.dumps(request["tools"]) for request in requests}) == 1
         assert requests[0]["tools"]
         for before, after in pairwise(bodies):
-            prefix, _, rest = before.partition(b"]")  # the end of its messages
+            prefix, _, rest = before.partition(b"]")  # the end of the conversation
             assert after.startswith(prefix)
             assert after.endswith(rest)
         messages.clear()
@@ -282,7 +283,7 @@ async def test_a_conversation_at_the_windows_edge_loses_tools_and_not_words(tmp_
             answer = await world.chat(long, stream=stream)
         assert world.model.requests[0]["messages"][0]["content"] == long
         tools = reported(answer)["tools"]
-        assert tools["way"] == "list"  # search takes more than is left
+        assert tools["way"] == "list"  # the tools for search need more tokens than are left
         assert 0 < tools["injected"] < 7
 
 

@@ -1,4 +1,4 @@
-"""A request of more than a mebibyte, such as one with pictures or with a minute of speech, goes out in pieces."""
+"""Requests of more than a mebibyte, for example with pictures or a minute of speech, are sent in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LiteLLM's proxy, really installed, as a provider: a model behind it calls tools in front of it."""
+"""A real LiteLLM proxy as a provider: models behind the proxy call the gateway's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to models with more messages, parts and calls than a conversation has are refused before they are read."""
+"""Requests to models with too many messages, parts or calls are refused before they are parsed."""
 
 from __future__ import annotations
 

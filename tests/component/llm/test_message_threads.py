@@ -1,4 +1,4 @@
-"""Message threads of Anthropic's Messages, of which the gateway stores none: clients send the whole conversation."""
+"""Message threads of Anthropic's Messages, which the gateway does not store: clients send the whole conversation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_created_thread_is_not_created_at_the_provider(tmp_path: Path, p
 
 
 async def conversation(base: str, *, stream: bool) -> list[str]:
-    """Texts of three turns of the SDK's own helper for threads."""
+    """Texts of three turns with the SDK's helper for threads."""
     anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
     async with anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:
         thread = client.beta.messages.thread(model="scripted", max_tokens=99, tools=[MINE], system="Be brief.")

@@ -1,4 +1,4 @@
-"""Anthropic Messages in front of a scripted model: what the model, the tools and the client get."""
+"""Anthropic's Messages with a scripted model: what the model, the tools and the client get."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_a_merged_history_that_the_scripted_provider_refuses_goes_out_with
             if block["type"] == "thinking":
                 block["signature"] = block["signature"].rpartition(".")[2]
         answer = await here.messages("Add", {"role": "assistant", "content": merged}, "And now?", thinking=THINKS)
-    assert answer.message["fairlead"]["losses"] == ["thinking"]  # told where the provider refused them
+    assert answer.message["fairlead"]["losses"] == ["thinking"]  # the error after the provider's refusal says so
     (sent,) = [each for each in here.model.requests[-1]["messages"] if each["role"] == "assistant"]
     assert "thinking" not in {block["type"] for block in sent["content"]}
 

@@ -1,4 +1,4 @@
-"""Accounts of requests to models: metrics, money and the audit log."""
+"""Accounting of requests to models: metrics, costs and the audit log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 FAIL = ScriptedCall("demo__fail", {})
 MODEL = {"gen_ai_provider_name": "script0", "gen_ai_request_model": "scripted"}
 ROUNDS = (ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42."))
-"""100 and 20 tokens, then 100 and 10, of which the cache had 40 each."""
+"""Two rounds: 100 input and 20 output tokens, then 100 and 10. In each round, 40 input tokens are cached."""
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    """Those about models, after the gateway has stopped."""
+    """Lines of the audit log about models. Call it after the gateway has stopped."""
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     return [line for line in entries if line["event"] == "model"]
 

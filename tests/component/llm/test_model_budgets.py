@@ -1,4 +1,4 @@
-"""Tokens that agents and requests may use of models: refused, stopped, and charged by the provider's word."""
+"""Limits on tokens of agents and requests: requests are refused or stopped, and charged by the provider's usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waiting import until_async
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 HELLO = ScriptedTurn("Hello")
-"""110 tokens, by the script's usage; a call more is ten more."""
+"""A request of 110 tokens by the script's usage; each further call has ten more."""
 
 
 def bounded(tokens: int) -> Any:

@@ -1,4 +1,4 @@
-"""The models that callers may use, as each SDK lists them, and what is said of all that is not offered."""
+"""The models that callers may use, as each SDK lists them, and errors about APIs that are not offered."""
 
 from __future__ import annotations
 

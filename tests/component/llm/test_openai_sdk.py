@@ -106,7 +106,7 @@ async def test_a_stream_of_one_round_is_the_same_with_the_gateway_and_without(tm
         bare = await _streamed(f"http://127.0.0.1:{port}/v1", True, **members)
     async with llm_world(tmp_path, turn) as world:
         ours = await _streamed(_base(world), True, **members)
-    if isinstance(bare, str):  # the client raises, and tells no more
+    if isinstance(bare, str):  # the client raises without further details
         assert ours == bare
         return
     assert _members(ours) == _members(bare)

@@ -1,4 +1,4 @@
-"""Calls that policies do not let run by themselves (`autoRun`): they come back to the caller, to run or to answer."""
+"""Calls that policies do not allow to run automatically (`autoRun`): the caller gets them, and runs or answers them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Calls of tools that search found and that policies do not let run by themselves come back to the caller, as those of
-tools in a list do: under their own names, out of the call of `execute_tool`.
+"""Calls of tools that search found and that policies do not allow to run automatically: the caller gets them under the
+tools' own names, not as calls of `execute_tool`, as with listed tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An `item_reference` stands for an item of a stored response, for the principal of that response alone."""
+"""An `item_reference` refers to an item of a stored response, and is valid only for that response's principal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def references(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def call_of(items: Sequence[Mapping[str, Any]]) -> Any:
-    """The one call among the items."""
+    """The only call among the items."""
     (call,) = [item for item in items if item["type"] == "function_call"]
     return call
 
@@ -117,7 +117,7 @@ async def test_a_response_that_continues_another_may_be_referred_to(tmp_path: Pa
 
 
 async def test_a_turn_whose_response_is_deleted_goes_out_once(tmp_path: Path) -> None:
-    """The references are to items that only the turn has."""
+    """The request refers to items that only the stored turn contains."""
     async with responses_world(tmp_path, MIXED, DONE) as world:
         created = await final(world, [ASKED], stream=False, tools=[theirs()])
         output = created["output"]

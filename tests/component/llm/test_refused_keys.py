@@ -1,5 +1,5 @@
-"""SDKs of providers raise their own error where a key is refused, before a stream or in the middle of one, by the
-gateway or by a provider; and they count tokens with the same keys.
+"""Providers' SDKs raise their own error if gateway or provider refuses a key, before or during a stream. They also
+count tokens with the same keys.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ async def _counted_by_google(url: str, key: str) -> int:
 
 
 class _Sdk:
-    """One client in front of a provider of its own kind."""
+    """A provider's SDK, used with the gateway and a provider of the same family."""
 
     def __init__(
         self, ask: Callable[[str, str], Awaitable[object]], provider: Mapping[str, Any], error: type[Exception]
     ) -> None:
-        """`error` is raised for a status of 401."""
+        """`error`: exception that the SDK raises for the status 401."""
         self.ask = ask
         self.provider = provider
         self.error = error

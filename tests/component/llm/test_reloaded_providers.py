@@ -1,4 +1,4 @@
-"""The file of routes and providers is read again when it changes, as a whole or not at all."""
+"""The file of routes and providers is read again after a change, either completely or not at all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class World:
     file: Path
 
     def write(self, ports: Mapping[str, int], **more: Any) -> None:
-        """Write the file in place: one provider for each name, whose only model is of the same name."""
+        """Write the file in place, with a provider for each name, whose only model has the same name."""
         self.file.write_text(configured(ports, **more))
 
     async def reloaded(self, times: int) -> None:
@@ -136,7 +136,7 @@ async def test_models_added_on_the_command_line_are_there_behind_each_change(tmp
 
 
 class _Gated:
-    """Answers once it is let."""
+    """Model that answers when the test lets it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Tools and conversations that are unusual and allowed go to every provider in a form that it takes."""
+"""Every provider gets unusual but valid tools and conversations in a form that it accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llmworld import ANTHROPIC, llm_world, theirs
 from toolservers import tool
 
 OTHERS = {name: members for name, members in PROVIDERS.items() if name != "openai-responses"}
-"""Providers of chat clients: an API of OpenAI's is asked by its Chat Completions."""
+"""Providers for chat clients. OpenAI's provider gets requests at its Chat Completions API."""
 
 
 def _object(**properties: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Responses in front of a scripted model: what the model, the tools and the client get."""
+"""OpenAI's Responses with a scripted model: what the model, the tools and the client get."""
 
 from __future__ import annotations
 

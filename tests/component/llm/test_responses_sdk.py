@@ -31,7 +31,7 @@ HEAD = {
 
 
 def raw(*told: dict[str, Any], end: str | None = "completed", output: Any = (), **members: Any) -> ScriptedTurn:
-    """A stream of these events between beginning and end, numbered."""
+    """A stream with these events between its first and last events, numbered."""
     begun = {**HEAD, "status": "in_progress", "output": []}
     events = [{"type": "response.created", "response": begun}, {"type": "response.in_progress", "response": begun}]
     events += told
@@ -139,7 +139,7 @@ TOOLS = [theirs(), {"type": "custom", "name": "code"}]
 
 
 async def _streamed(url: str, **members: Any) -> Any:
-    """The final response, or that of the event that ended the stream, or None where an error did."""
+    """The final response, or the response of the event that ended the stream; None if an error ended it."""
     last: Any = None
     async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
         try:
@@ -159,7 +159,7 @@ def _base(world: LlmWorld) -> str:
 
 
 def _dumped(response: Any) -> dict[str, Any] | None:
-    """All of a response but for what is the gateway's own."""
+    """A response without the gateway's own members."""
     if response is None:
         return None
     members: dict[str, Any] = with_provider_ids(json.loads(without_marks(json.dumps(response.to_dict()))))
@@ -210,7 +210,7 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
     for each in (*response["output"], *same["output"]):
         if each["type"] == "mcp_list_tools":
             del each["id"]
-        for part in (each, *(each.get("content") or ())):  # what the client made of them
+        for part in (each, *(each.get("content") or ())):  # as the client parsed them
             part.pop("parsed_arguments", None)
             part.pop("parsed", None)
     assert response == same

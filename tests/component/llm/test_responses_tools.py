@@ -1,4 +1,5 @@
-"""Servers of the gateway that a client of Responses names, and calls that it sees as those of hosted MCP tools."""
+"""Servers of the gateway that a Responses client names in its tools, and their calls, shown as calls of hosted MCP
+tools."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ SHOWN = ["mcp_list_tools", "reasoning", "message", "mcp_call", "reasoning", "mes
 
 
 def named(**members: Any) -> dict[str, Any]:
-    """A tool that stands for the server `demo`."""
+    """A tool entry for the server `demo`."""
     return {
         "type": "mcp",
         "server_label": "sums",

@@ -1,4 +1,4 @@
-"""Clients that ask to see calls see them while the tools are at work."""
+"""Clients that request to see calls see them while the tools are running."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _openai(world: LlmWorld) -> Any:
 
 
 def _output(response: Any) -> list[dict[str, Any]]:
-    """Items of a response, without ids that are made for each and members that the client adds."""
+    """Items of a response, without generated ids and members that the client adds."""
     items = []
     for item in response.to_dict()["output"]:
         for part in item.get("content") or ():
@@ -118,5 +118,5 @@ def _content(message: Any) -> list[dict[str, Any]]:
 
 
 def _without_sessions(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Equal also where a result says under which ids it is kept."""
+    """Items without the generated ids under which results are stored, for comparisons."""
     return list(json.loads(re.sub(r"entry_id \S+ of session_id \S+", "entry", json.dumps(items))))

@@ -1,4 +1,5 @@
-"""Hostile requests to the scripted model of `fairlead up --llm`: refused in few words, while the loop serves others."""
+"""Hostile requests to the scripted model of `fairlead up --llm`: they are refused with short messages, and do not block
+the event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from toolservers import serve_asgi
 PATH = "/v1/chat/completions"
 HI = {"role": "user", "content": "Say hi"}
 LONGEST = 3_000
-"""Characters of an error that people read."""
+"""Maximum number of characters of an error message."""
 
 
 def tools(*schemas: Any, name: str = "say") -> dict[str, Any]:

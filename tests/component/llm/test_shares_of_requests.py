@@ -1,4 +1,4 @@
-"""One agent with as many requests to models as it can have in progress leaves the others theirs."""
+"""An agent with the maximum number of model requests in progress leaves other agents their share."""
 
 from __future__ import annotations
 

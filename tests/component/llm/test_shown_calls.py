@@ -1,5 +1,5 @@
-"""Calls that run at the gateway are shown to clients that ask for them as Anthropic shows those of its own hosted
-tools, and come back as calls and results.
+"""Clients that request it see the gateway's calls in the form of Anthropic's hosted tools, and send them back as calls
+and results.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ async def test_shown_calls_come_back_as_the_rounds_that_they_were(tmp_path: Path
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC) as world:
         message = await _send(world, "Add", stream=stream, thinking=THINKS)
         back = {"role": "assistant", "content": message["content"]}
-        await _send(world, "Add now", back, "And?", stream=stream, thinking=THINKS)  # no kept turn is of this one
+        # this conversation has no stored turn
+        await _send(world, "Add now", back, "And?", stream=stream, thinking=THINKS)
     before = world.model.requests[2]["messages"]
     sent = world.model.requests[3]["messages"]
     assert sent[1:5] == before[1:5]

@@ -1,4 +1,4 @@
-"""Responses that are kept are found by the gateway's own ids, and by their principal alone."""
+"""Stored responses are found only by the gateway's ids, and only by their principal."""
 
 from __future__ import annotations
 

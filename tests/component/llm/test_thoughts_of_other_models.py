@@ -1,5 +1,5 @@
-"""A conversation goes on with another model of the family, which refuses the thoughts that the first one sealed: it is
-asked again without them, and the caller is told so.
+"""A conversation continues with another model of the family, which refuses the first model's sealed thoughts: the
+request is repeated without them, and the caller is told so.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ROUTE = {"model": "fairlead/all"}
 
 
 def _second(refusal: str) -> list[ScriptedTurn]:
-    """A model that refuses once, then calls a tool of ours, and answers."""
+    """Script of a model that refuses once, then calls the gateway's tool, and answers."""
     return [ScriptedTurn(refusal, status=400), ScriptedTurn("", [ADD], thoughts=["So."]), ScriptedTurn("Done.")]
 
 
 def _told(world: LlmWorld, answer: Any) -> tuple[Any, Any, Any]:
-    """Requests to the second model of an answer that lacks thoughts."""
+    """Assert that the answer reports lost thoughts. Returns the requests to the second model."""
     assert answer.status == 200, answer.body
     assert answer.headers["x-fairlead-losses"] == "thinking"
     assert b'"losses":["thinking"]' in answer.body.replace(b" ", b"")

@@ -1,4 +1,4 @@
-"""Tokens of a request are counted with the tools that it would get."""
+"""Token counts of a request include the tools that would be injected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kept turn belongs to one conversation, whatever ids its provider gives to calls."""
+"""A stored turn belongs to one conversation, whatever call ids its provider uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from familytalks import PROVIDERS, answered, post_request, with_results
 from llmworld import LlmWorld, chunks, llm_world, theirs
 
 KIMI = "functions.theirs:1"
-"""As Kimi K2 writes ids of calls, which vLLM and SGLang pass on."""
+"""Call id in the form of Kimi K2, which vLLM and SGLang pass on."""
 
 
 def user(text: str) -> MessageTurn:
@@ -34,7 +34,7 @@ def shown_id(answer: Any, *, stream: bool) -> str:
 
 
 async def come_back(world: LlmWorld, ident: str) -> list[dict[str, Any]]:
-    """Messages that the model gets once the caller comes back with the result of its call `ident`."""
+    """Send the result of the caller's call `ident`. Returns the messages that the model gets."""
     call = {"id": ident, "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     await world.chat("Hello", message, {"role": "tool", "tool_call_id": ident, "content": "mine"}, tools=[theirs()])

@@ -1,4 +1,4 @@
-"""No tool runs twice for one decision of a model: where a mixed turn cannot be kept, the caller's calls go first."""
+"""No tool runs twice for one decision of the model: if a mixed turn cannot be stored, the caller's calls run first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ providers = pytest.mark.parametrize("provider", PROVIDERS)
 async def follow_up(
     world: LlmWorld, front: str, *turns: MessageTurn, stream: bool = False
 ) -> tuple[str, tuple[MessageTurn, ...], Mapping[str, Any]]:
-    """Text of the answer, the caller's calls in it with their results, and the gateway's member."""
+    """Text of the answer, the caller's calls in it with their results, and the member `fairlead`."""
     text, calls, own = answered(await post_request(world, front, HI, *turns, stream=stream), front, stream)
     assert {call.name for call in calls} <= {"theirs"}
     return text, with_results(calls) if calls else (), own
@@ -77,7 +77,7 @@ async def test_the_callers_calls_go_first_where_no_turn_is_kept(
 async def test_a_hidden_round_before_a_call_of_the_callers_is_kept(
     tmp_path: Path, front: str, provider: str, stream: bool
 ) -> None:
-    proof = [MINE] if front == "gemini" else []  # its clients show first that ids come back
+    proof = [MINE] if front == "gemini" else []  # Gemini's clients first have to show that they return ids
     turns = [ScriptedTurn("", proof or [ORDER]), ScriptedTurn("", [ORDER]), ScriptedTurn("", [MINE]), DONE]
     if not proof:
         turns.pop(0)
@@ -155,7 +155,7 @@ async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path
             assert NOT_KEPT in own["losses"]
             await admin.config_set("maxmemory", "0")
 
-            async def answers() -> bool:  # the store is not asked again for a moment
+            async def answers() -> bool:  # the gateway does not try the store again for a moment
                 return (await post_request(world, "openai-chat", HI, *mine, stream=stream)).status == 200
 
             await until_async("the store answers again", answers)

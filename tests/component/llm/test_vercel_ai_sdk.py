@@ -1,4 +1,4 @@
-"""Agents of Vercel's AI SDK, which refers to earlier items, go on as they do without the gateway."""
+"""Agents of Vercel's AI SDK, which refers to earlier items, continue as they do without the gateway."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = [
 
 
 def turns(*thoughts: str) -> list[ScriptedTurn]:
-    """Three steps, of which the first is a mixed turn and the others have hidden rounds, and one more answer."""
+    """Three steps, of which the first is a mixed turn and the others have hidden rounds, and a final answer."""
     script = [("Look.", [ADD, THEIRS]), ("", [ADD]), ("", [THEIRS]), ("", [ADD]), ("Done.", []), ("Done again.", [])]
     return [ScriptedTurn(text, calls, thoughts=thoughts) for text, calls in script]
 

@@ -1,4 +1,4 @@
-"""Real child processes: good, old, odd and gone."""
+"""Real child processes: valid ones, legacy ones, misbehaving ones, and ones that end."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_killed_server_fails_its_calls_and_comes_back() -> None:
     call = asyncio.ensure_future(child.request("tools/call", b'{"name":"later","arguments":{"n":9}}', deadline=soon()))
     await asyncio.sleep(0)
     os.kill(first, signal.SIGKILL)
-    with pytest.raises(ConnectionLost, match="was killed by SIGKILL"):  # and no Timeout
+    with pytest.raises(ConnectionLost, match="was killed by SIGKILL"):  # not Timeout
         await call
 
     async def again() -> bool:
@@ -254,7 +254,7 @@ def test_after_a_kill_of_the_parent_no_child_and_no_grandchild_lives_two_seconds
         assert holder.stdout.readline() == "ready\n"
         pids = [int(pid) for file in (first, second) for pid in file.read_text().split()]
         everything = [stray.pid for stray in descendants(holder.pid)]
-        assert set(pids) < set(everything)  # and the guard
+        assert set(pids) < set(everything)  # the guard is another descendant
     finally:
         holder.kill()
         holder.wait()

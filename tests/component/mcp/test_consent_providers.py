@@ -1,4 +1,4 @@
-"""Persons sign in at real authorization servers: npm `oidc-provider`, and the Python SDK's own."""
+"""Users sign in at real authorization servers: npm's `oidc-provider`, and that of the Python SDK."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ INITIALIZE = {
 
 @dataclass
 class Desk:
-    """A server of the Python SDK that takes the provider's tokens, and what Fairlead has of both."""
+    """A server of the Python SDK that accepts the provider's tokens, with Fairlead's token source and store for it."""
 
     provider: ConsentProvider
     access: TokenAccess
@@ -59,7 +59,7 @@ class Desk:
     flow: ConsentFlow
 
     def source(self) -> TokenSource:
-        """A source of tokens, as another replica has it."""
+        """A new token source, as at another replica."""
         return TokenSource(self.settings, Credential(), self.access, self.store)
 
 
@@ -231,7 +231,7 @@ async def test_python_sdks_authorization_server_takes_the_same_way() -> None:
         assert await flow.revoke(renewed.grant)
         ended = await status_with(server.url, fresh.value)
         same = await flow.begin(CALLBACK)
-        server.provider.clients.clear()  # as by a restart, for they are in its memory
+        server.provider.clients.clear()  # as after a restart, because the provider has them only in memory
         other = await flow.begin(CALLBACK)
         await source.aclose()
         await flow.aclose()

@@ -1,4 +1,4 @@
-"""Servers in containers, which the engine runs and not the client that asked for it."""
+"""Servers in containers, which are processes of the container engine, not of the client that started them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from upprocess import alive, all_dead
 from waiting import eventually, soon
 
 HASTY = partial(ChildHost, stop_seconds=0.2)
-"""The servers of these tests end neither with their input nor by SIGTERM."""
+"""Host with a short wait before SIGKILL, because the servers of these tests end neither with their input nor by
+SIGTERM."""
 
 
 @pytest.mark.parametrize(

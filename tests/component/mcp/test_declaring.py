@@ -1,4 +1,5 @@
-"""Discoveries that declare client capabilities: what they tell a server in either era, and that they never hang."""
+"""Discoveries that declare client capabilities: the capabilities that they declare in either era, and that they never
+hang."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def declaring(url: str) -> Any:
 
 
 class Asker:
-    """A legacy server that lists nothing before its client has answered one question of each kind."""
+    """A legacy server that lists its tools only after its client has answered one question of each kind."""
 
     def __init__(self) -> None:
         self.answers: dict[str, asyncio.Future[dict[str, Any]]] = {}

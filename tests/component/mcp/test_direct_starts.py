@@ -1,4 +1,5 @@
-"""Programs of `npx` and `uvx`, started without these: the same program, environment and end as with them."""
+"""Programs of `npx` and `uvx` that are started without the wrapper: program, environment and end are the same as with
+it."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ async def test_program_arguments_folder_environment_and_log_are_as_with_the_wrap
     world(tmp_path)
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *command, "report", "a b", "$HOME", "it's", "", "-y", "*", KEY="ä \n'", LC_CTYPE="C")
-    await run(inner, wanted)  # what is installed now says so no more
+    await run(inner, wanted)  # installs the package, so that later starts do not report the installation
     with_it = await run(inner, wanted)
     without = await run(DirectLauncher(inner), wanted)
     assert with_it.reports[0]["args"] == ["report", "a b", "$HOME", "it's", "", "-y", "*"]
@@ -262,7 +263,7 @@ async def test_a_package_that_does_not_arrive_in_time_fails_the_starts_with_what
     direct = DirectLauncher(inner)
     network = {"npm_config_registry": silent_registry, "npm_config_offline": "false"}
     wanted = spec(tmp_path, "npx", "-y", "server", **network)
-    await run(direct, spec(tmp_path, "npx", "-y", "no-such-package-here"))  # so that npx has been looked at
+    await run(direct, spec(tmp_path, "npx", "-y", "no-such-package-here"))  # so that npx has already been examined
     direct._seconds = 1.5
     both = [direct.launch(wanted, Heard()) for _ in range(2)]
     first, second = await asyncio.gather(*both, return_exceptions=True)

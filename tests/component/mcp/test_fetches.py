@@ -1,4 +1,4 @@
-"""First starts of packages that have to be fetched, by a stand-in for `uvx` that fetches nothing."""
+"""First starts of packages that have to be fetched, with a fake `uvx` that fetches nothing."""
 
 from __future__ import annotations
 

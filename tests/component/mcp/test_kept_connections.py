@@ -1,4 +1,5 @@
-"""Connections that are kept between exchanges: used again, let go in time, and never once they are closing."""
+"""Connections that are kept between exchanges: they are reused, closed in time, and not reused while they are
+closing."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ async def test_a_connection_closed_by_the_server_while_idle_is_not_used_again() 
 
 
 async def test_a_connection_that_is_closing_just_now_is_not_used_again() -> None:
-    """The end of a connection is told a turn of the loop later than it is known."""
+    """The end of a connection is reported one iteration of the event loop after it happens."""
     async with raw_server(echo) as server:
         pool = pool_of(server)
         answer = await pool.exchange(post(b"x"), deadline=soon())

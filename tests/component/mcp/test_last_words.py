@@ -1,4 +1,4 @@
-"""Last lines of a process are kept, with or without a line break."""
+"""The last output of a process is kept, also without a line break at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers behind a listener with a gate, and behind an event stream: real ones, and what becomes of a connection."""
+"""Real servers behind a gated listener and behind an event stream, and the effects of lost connections."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_wrong_token_starts_no_server() -> None:
 
 @pytest.mark.parametrize("program", ["nosuchprogram", "/etc/passwd", "/no/such/program"])
 async def test_a_program_that_the_image_lacks_is_named_and_not_sought_in_a_log(program: str) -> None:
-    """With the look for it taken out of the gate the reason is StartFailed."""
+    """If the gate did not check for the program, the reason would be StartFailed."""
     async with gated(program) as server:
         link = link_to(server)
         with pytest.raises(ConnectFailed, match=f"no executable program {program}") as refused:
@@ -251,7 +251,7 @@ async def test_an_event_stream_that_ends_is_opened_again_by_the_next_request() -
 
 
 def begin(reply: Reply, endpoint: str) -> None:
-    """Open the stream and name the address to post to."""
+    """Open the stream, and send the URL for messages."""
     reply.open_stream()
     reply.chunk(b"event: endpoint\r\ndata: " + endpoint.encode() + b"\r\n\r\n")
 

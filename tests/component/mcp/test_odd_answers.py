@@ -1,4 +1,4 @@
-"""Handshakes and lists whose shape is not MCP's and whose meaning is clear, over each transport and in both eras."""
+"""Handshakes and lists that violate MCP but have a clear meaning, over each transport and in both eras."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def uv() -> str:
 
 
 def package_variables() -> dict[str, str]:
-    """Where packages come from, as configured on this machine."""
+    """Environment variables for the package indexes that this machine uses."""
     return {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "HTTP"))}
 
 

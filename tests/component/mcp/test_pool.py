@@ -1,4 +1,4 @@
-"""The pool against servers on real sockets."""
+"""The connection pool with servers on real sockets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_an_answer_sent_twice_never_reaches_another_caller_unnoticed() -> 
                 answer = await pool.exchange(post(b"%d" % number), deadline=soon())
             except ConnectionLost:
                 return
-            if answer.body != b"%d" % number:  # told by its id, as every caller must
+            if answer.body != b"%d" % number:  # recognized by its id, as every caller has to do
                 foreign += 1
                 pool.discard(answer)
 

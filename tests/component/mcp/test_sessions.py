@@ -167,7 +167,7 @@ async def test_all_pages_are_read_and_definitions_are_byte_for_byte() -> None:
 
 async def test_a_modern_call_names_its_tool_in_a_header_also_when_that_is_not_ascii() -> None:
     async with modern_server([tool("zähle")]) as server, session_of(server.url) as session:
-        with pytest.raises(RpcError):  # the little server compares without decoding
+        with pytest.raises(RpcError):  # the test server compares the header without decoding it
             await session.call_tool("zähle")
         assert server.seen[-1].headers["mcp-name"] == "=?base64?esOkaGxl?="
 
@@ -234,7 +234,7 @@ async def test_a_redirect_is_told_with_its_whole_address_and_nothing_secret() ->
         with pytest.raises(McpError, match=r"redirects to http://elsewhere\.example:81/login \(307\)"):
             await session.connect()
         await session.aclose()
-        assert len(server.seen) == 2  # the probe and the handshake, nothing followed
+        assert len(server.seen) == 2  # the probe and the handshake; no redirect is followed
 
 
 async def test_a_transport_error_does_not_decide_the_era() -> None:

@@ -1,4 +1,4 @@
-"""Tokens of real authorization servers: `oidc-provider`, Dex, and by night Keycloak."""
+"""Tokens of real authorization servers: `oidc-provider`, Dex, and in nightly runs Keycloak."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_oidc_provider_refuses_what_is_wrong_and_the_cause_says_what(
 async def test_a_token_for_another_audience_is_exchanged_for_nothing(
     shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
-    """The gateway's token for the server cannot be a subject token, as its audience is the server."""
+    """The gateway's token for the server cannot be a subject token, because its audience is the server."""
     async with exchange_world(tmp_path, shared_provider) as world:
         source = source_of(world.oauth(), world.server.url)
         token = await source.obtain(subject_of("alice", await world.token("alice")))

@@ -1,4 +1,4 @@
-"""URLs that are not quite the server's: a slash more or less, or the address of an older server's event stream."""
+"""URLs that differ from the server's: a missing or additional slash, or the event stream of an older server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def names_of(session: McpSession) -> list[str]:
 def redirecting(
     respond: Respond, location: Callable[[Request], str], status: int = 307, path: str = "/mcp/"
 ) -> Handler:
-    """Answers at `path`, and redirects from anywhere else."""
+    """Handler that answers at `path`, and redirects all other paths."""
     answer = over_http(respond)
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -122,7 +122,7 @@ async def test_two_addresses_that_lead_to_each_other_are_told_apart_from_a_serve
         with pytest.raises(HttpRefused, match=r"redirects to /mcp \(307\)"):
             await session.connect()
         await session.aclose()
-        assert len(server.seen) == 3  # the probe at both, the handshake where it led
+        assert len(server.seen) == 3  # the probe at both URLs, and the handshake at the redirect's target
 
 
 @pytest.mark.parametrize("status", [400, 404, 405])

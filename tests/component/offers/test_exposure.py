@@ -1,4 +1,4 @@
-"""Whether a list, a tier or search is cheapest, over a real gateway: by REST and by command."""
+"""Whether a list, a tier or search is cheapest, at a real gateway, by REST and by a command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shop(count: int) -> Any:
 
 
 def measured(slow: int, count: int) -> State:
-    """The first `slow` tools are in no tier that is faster than `standard`."""
+    """State of `count` tools. The first `slow` of them are not in tiers faster than `standard`."""
     tools = [
         ToolState(
             name=f"look_up_{number}",
@@ -89,7 +89,7 @@ async def test_search_is_cheapest_for_many_tools(tmp_path: Path) -> None:
 
 
 async def test_a_search_costs_what_its_endpoint_lists_and_answers(tmp_path: Path) -> None:
-    """By what `/router/mcp` really says, counted."""
+    """The costs are compared with the tokens of real lists and answers of `/router/mcp`."""
     search_tools = calling("search_tools", {"query": "look up a record in the warehouse"}).to(ROUTER)
     async with running(tmp_path, shop(50)) as gateway:
         plan = (await post(gateway, "/v1/plan", {"models": [MODEL], "task": {"calls": 0, "searches": 1}})).message
@@ -217,7 +217,7 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
 
 
 async def printed_by(*words: str) -> str:
-    """Standard output of a command that ends well."""
+    """Standard output of a command, which has to succeed."""
     code, out, _ = await wide_fairlead(*words)
     assert code == 0
     return out

@@ -1,4 +1,5 @@
-"""Heavy REST work in processes: what goes there, that it comes to the same, and that no process is left behind."""
+"""Heavy REST work in processes: which work runs there, that its results are equal, and that no process is left
+behind."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from waiting import eventually
 
 pytestmark = pytest.mark.timeout(240)
 AMPLE: Final = 200.0
-"""Seconds for starting interpreters, which a busy machine may take most of a minute for."""
+"""Time limit in seconds for starting interpreters, which may take most of a minute on a busy machine."""
 
 
 def tools(count: int) -> list[dict[str, Any]]:
@@ -51,7 +52,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pids: list[int]) -> None:
-    """They are not our children: nothing tells of their end."""
+    """Wait until the processes have ended. They are not children of this process, so their end is not reported."""
     await eventually(lambda: not any(alive(pid) for pid in pids))
 
 
@@ -200,7 +201,7 @@ async def test_bulk_work_gives_way_to_processes_of_other_sessions_too() -> None:
 
 
 def group_of(pid: int) -> str:
-    """A process's session and its niceness, where the kernel groups processes so."""
+    """A process's autogroup with its niceness, if the kernel has autogroups."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/autogroup").read_text().rstrip()
     return "no groups, nice 10"
@@ -227,7 +228,7 @@ async def test_a_job_that_raises_is_told_and_the_process_goes_on() -> None:
 
 
 async def test_processes_die_with_a_gateway_that_is_killed(tmp_path: Path) -> None:
-    """Also those in the middle of work."""
+    """This includes processes that are working."""
     program = (
         "import asyncio, json\n"
         "from fairlead_offers.conversion.jobs import COUNT\n"
@@ -250,6 +251,6 @@ async def test_processes_die_with_a_gateway_that_is_killed(tmp_path: Path) -> No
             await process.wait()
             await gone(pids)
     finally:
-        if process.returncode is None:  # of a test that was given up: left alone, it would fail another
+        if process.returncode is None:  # after a failed test, the process would disturb other tests
             process.kill()
             await process.wait()

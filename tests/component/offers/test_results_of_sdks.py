@@ -1,7 +1,7 @@
-"""Long results of every SDK's usual shapes, shortened and read on in.
+"""Long results in the usual shapes of every SDK are shortened and can be read on.
 
-Each result has 3,000 lines or rows, of which one, number 2,000, has the word keel. A test is skipped where a compiler
-or registry that the SDK needs is missing.
+Each result has 3,000 lines or rows, of which only number 2,000 has the word keel. A test is skipped if a compiler or
+registry that the SDK needs is missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SdkServer(NamedTuple):
     """One SDK."""
 
     source: Path | None
-    """Folder with what it is built from; None where the SDK is installed with the tests."""
+    """Folder with the server's source; None if the SDK is installed with the tests."""
     needed: tuple[str, ...]
     build: Callable[[Path, Path], None] | None
     command: Callable[[Path], list[str]]
@@ -68,7 +68,7 @@ SERVERS: Final = {
 
 
 async def results(sdk: str) -> dict[str, bytes]:
-    """Raw results of the tools of one of SERVERS, by the names of the tools."""
+    """Raw results of the tools of a server in SERVERS, by tool name."""
     server = SERVERS[sdk]
     for program in server.needed:
         required(program)
@@ -126,7 +126,7 @@ def read_on(result: bytes, **options: Any) -> ReadPassages:
 
 
 def first_block(result: bytes) -> str:
-    """The sentences and the shape that begin a shortened result."""
+    """The sentences and the shape at the beginning of a shortened result."""
     short = shorten_result(LongResult(result, TOKENS, "s/1", "read on with read_result(id)", linked=True)).result
     assert short is not None
     blocks = json.loads(short)["content"]

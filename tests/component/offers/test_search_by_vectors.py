@@ -1,4 +1,4 @@
-"""Searches by words and vectors before a real gateway, with vectors of an embeddings endpoint over HTTP."""
+"""Searches by words and vectors at a real gateway, with vectors of an embeddings endpoint over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ embeddings = pytest.importorskip("fairlead_offers.search.embeddings_api")
 
 needs_lancedb = pytest.mark.skipif(find_spec("lancedb") is None, reason=WHY)
 TOPICS = ("letter mail", "umbrella forecast", "chart graph")
-"""Words that the endpoint takes for the same thing."""
+"""Groups of words that the endpoint treats as synonyms."""
 
 
 def tool(name: str, description: str) -> Any:
@@ -35,7 +35,8 @@ def tool(name: str, description: str) -> Any:
 
 
 def served_tools(prefix: str) -> tuple[Document, Document]:
-    """Two servers. A prefix for each test: where a gateway has no processes, the tools of one before it are known."""
+    """Two servers. Each test has its own prefix, because without processes, vectors of an earlier gateway's tools are
+    cached."""
     where = "http://127.0.0.1:9/mcp"
     mail = catalog(f"{prefix}mail", where, [tool("send_mail", "Write to somebody.")])
     return mail, catalog(f"{prefix}sky", where, [tool("get_forecast", "Degrees of tomorrow.")])
@@ -43,7 +44,7 @@ def served_tools(prefix: str) -> tuple[Document, Document]:
 
 @dataclass
 class Endpoint:
-    """An endpoint that knows `TOPICS`, and answers with `statuses` first."""
+    """An endpoint with one axis per topic, which first answers with the errors of `statuses`."""
 
     url: str = ""
     statuses: list[int] = field(default_factory=list)
@@ -89,7 +90,7 @@ async def listening() -> AsyncIterator[Endpoint]:
 
 
 def by(endpoint: Endpoint, **more: Any) -> dict[str, Any]:
-    """Settings of a gateway that has vectors made there."""
+    """Settings of a gateway that gets its vectors from the endpoint."""
     return {"embedder": "endpoint", "embedder_url": endpoint.url, "embedder_model": "topics", **more}
 
 
@@ -101,7 +102,8 @@ async def search(gateway: Gateway, query: str) -> dict[str, Any]:
 
 
 async def hybrid(gateway: Gateway, query: str) -> dict[str, Any]:
-    """The first answer that vectors rank. They are made by a process that gives way to everything else."""
+    """The first answer that is ranked by vectors. The process that makes vectors has low priority, so this may take a
+    while."""
 
     async def ranked() -> dict[str, Any] | None:
         answer = await search(gateway, query)
@@ -114,7 +116,7 @@ async def hybrid(gateway: Gateway, query: str) -> dict[str, Any]:
 
 
 async def ranked_by_vectors(gateway: Gateway, query: str) -> list[str]:
-    """Names that a search finds once vectors rank it."""
+    """Names that a search finds when it is ranked by vectors."""
     answer = await hybrid(gateway, query)
     assert "note" not in answer
     return [hit["tool"]["name"] for hit in answer["tools"]]

@@ -1,4 +1,4 @@
-"""Work in the thread that awaits processes goes on where it stopped, and does by itself what they do not."""
+"""Work in the worker thread that waits for processes continues where it stopped, and itself does what they cannot."""
 
 from __future__ import annotations
 

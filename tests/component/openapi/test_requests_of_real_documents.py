@@ -1,4 +1,4 @@
-"""Requests of the operations of real documents, each judged by `openapi-core` against the document itself."""
+"""Requests of operations in real documents. `openapi-core` checks each request against the document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def files() -> dict[str, list[Path]]:
 
 
 def judge(names: tuple[str, ...], every: int) -> tuple[Counter[str], list[str]]:
-    """Counts of operations and requests, and the faults, of one in `every` operations."""
+    """Check one in `every` operations. Returns the numbers of operations and requests, and the faults."""
     counts: Counter[str] = Counter()
     faults: list[str] = []
     for file in [file for name, of_name in files().items() if name in names for file in of_name]:

@@ -1,4 +1,4 @@
-"""Compilation in a process of its own: the same result, and limits that end it."""
+"""Compilation in a process of its own has the same result, and ends at its limits."""
 
 from __future__ import annotations
 

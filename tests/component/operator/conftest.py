@@ -1,4 +1,4 @@
-"""The world of these tests: a tenant's namespace and a release's on the shared API server."""
+"""The fixture of these tests: namespaces of a tenant and of a release on the shared API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that change while they run, and say so: what they announce is in the catalog soon after."""
+"""Servers that announce changes while they run: the catalog has the changes soon after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolservers import serve_asgi, tool
 
 
 def schemas(world: World, name: str) -> dict[str, Any]:
-    """Tools of the catalog with their input schemas."""
+    """Input schemas of the tools in the catalog, by name."""
     catalog = world.catalog(name)
     definitions = [json.loads(bytes(entry.definition)) for entry in (catalog.tools if catalog else ())]
     return {definition["name"]: definition["inputSchema"].get("properties", {}) for definition in definitions}
@@ -42,7 +42,7 @@ async def test_a_modern_server_that_changes_a_schema_has_it_replaced_without_wai
         server.add_tool(late, name="sum")
 
         async def announce() -> None:
-            while True:  # the stream is opened after the first discovery, and tells nobody
+            while True:  # the stream is opened some time after the first discovery, which is not reported
                 await bus.publish(ToolsListChanged())
                 await asyncio.sleep(0.2)
 

@@ -1,7 +1,7 @@
-"""Changes made while the API server cannot be reached hold soon after its return.
+"""Changes that are made during an outage of the API server take effect soon after it.
 
-The operator reaches a real API server through a proxy that goes away; the objects are changed behind its back. Kopf
-reports no deletion of that time: complete lists find them.
+The operator reaches a real API server through a proxy that is stopped, and the tests change objects directly. Kopf
+reports no deletions of that time, so complete lists have to find them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALLOW, DENY = ({"rules": [{"action": action, "tools": ["*"]}]} for action in ("A
 
 
 def put(world: World, plural: str, name: str, spec: Json) -> None:
-    """Create an object of one of our kinds."""
+    """Create an object of one of the operator's kinds."""
     kind = {"latencytiers": "LatencyTier", "toolpolicies": "ToolPolicy"}[plural]
     body: Json = {"apiVersion": "fairlead.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
     status, answer = world.request("POST", collection(world, plural), body)
@@ -48,7 +48,8 @@ def delete(world: World, plural: str, name: str) -> None:
 
 
 def in_force(world: World) -> dict[str, Any]:
-    """Policies with the action of their first rule, tiers with their limit in milliseconds, servers with a catalog."""
+    """Published policies with the action of their first rule, tiers with their limit in milliseconds, servers with a
+    catalog."""
     data = world.documents().get(RULES_NAME)
     rules = decode(data) if data is not None else Rules()
     assert isinstance(rules, Rules)
@@ -72,7 +73,7 @@ async def test_policies_tiers_and_servers_are_as_declared_within_one_list_period
 
     with release_namespace(plane, tenant) as release:
         world = World(plane, tenant, release)
-        # The Lease outlasts the outage: the leader's pictures, not those of a successor, have to be right again.
+        # The Lease outlasts the outage, so the caches of the same leader, not of a successor, have to become correct.
         settings = {"list_seconds": LIST_SECONDS, "sweep_seconds": 3600.0, "lease_seconds": 300.0}
         async with raw_server(handle) as server, ApiProxy(plane, tmp_path) as proxy:
             for name in ("kept", "changed", "gone"):
@@ -95,9 +96,10 @@ async def test_policies_tiers_and_servers_are_as_declared_within_one_list_period
                 delete(world, "mcpservers", "gone")
                 change(world, "mcpservers", "changed", {"prefix": "other"})
                 world.create("new", {"url": server.url})
-                # Its new process remembers no deletion: a watch cannot go on where it was, only begin with a list.
+                # Its new process has no history of deletions, so watches cannot resume and have to begin with a list.
                 await asyncio.to_thread(plane.kill_apiserver)
-                await asyncio.sleep(outage_seconds)  # the outage: there is nothing to wait for
+                # the duration of the outage, during which there is no event to wait for
+                await asyncio.sleep(outage_seconds)
                 await asyncio.to_thread(plane.start_apiserver)
                 await proxy.appear()
                 after = {

@@ -1,4 +1,4 @@
-"""Servers whose handshake says that their tools come from this gateway itself, whatever they are reached through."""
+"""Servers whose handshake shows that their tools come from this gateway itself, also through intermediaries."""
 
 from __future__ import annotations
 

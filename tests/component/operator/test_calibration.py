@@ -1,4 +1,5 @@
-"""Probes of real tool servers by an operator on a real API server: what is called, decided, published and shown."""
+"""Probes of real tool servers by an operator on a real API server: which tools are called, and the resulting decisions,
+documents and statuses."""
 
 from __future__ import annotations
 
@@ -17,13 +18,14 @@ from toolservers import Reply, Request, answer_modern, raw_server, tool
 READ_ONLY = {"readOnlyHint": True}
 PROBED: dict[str, Any] = {"trustAnnotations": True, "calibration": {"probe": "ReadOnly", "samples": 3}}
 SLOW = 0.52
-"""Seconds; a little more than the tier `fast` allows, for a probe may be made each twenty times as long."""
+"""Duration of a slow call in seconds, little more than the limit of the tier `fast`, because the pause between probes
+is twenty times as long."""
 WANTS_ZONE = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
 
 
 @dataclass
 class Tools:
-    """A server whose tools take `seconds`; every call it got."""
+    """A server whose tools take `seconds`, and which records all calls."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     called: list[tuple[str, Any]] = field(default_factory=list)
@@ -35,7 +37,7 @@ class Tools:
             return
         name = request.params["name"]
         self.called.append((name, request.params.get("arguments")))
-        await asyncio.sleep(self.seconds.get(name, 0.0))  # what is measured
+        await asyncio.sleep(self.seconds.get(name, 0.0))  # the measured duration
         result = {"resultType": "complete", "content": [], "isError": self.refusing}
         reply.result(request, result)
 
@@ -60,7 +62,7 @@ def tiers_are(world: World, name: str, *tiers: str) -> Callable[[], bool]:
 
 
 def columns(world: World, name: str, slowest: str) -> tuple[dict[str, Any], list[str]] | None:
-    """Latencies in the status and what kubectl prints, once both are of one moment and of that tool."""
+    """Wait until the status and kubectl's output have the same latencies of the tool. Returns both."""
     latency = world.server(name)["status"].get("latency") or {}
     wide = world.plane.kubectl("-n", world.namespace, "get", "mcps", "-o", "wide").stdout.splitlines()
     alike = latency.get("slowestTool") == slowest and str(latency["p95Ms"]) in wide[1].split()
@@ -97,7 +99,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
     assert measured is not None
     assert int(measured[1]) >= SLOW * 1000, "the sleep, and what a busy machine adds to it"
     assert published["clock"].quantiles is not None
-    assert published["clock"].quantiles.samples >= 2  # as many as there were when a document was worth it
+    assert published["clock"].quantiles.samples >= 2  # the number of samples when the document was written
     assert shown is not None
     latency, wide = shown
     assert 520 <= latency["p50Ms"] <= latency["p95Ms"]
@@ -173,7 +175,7 @@ async def test_figures_are_kept_under_the_name_of_the_environment_with_the_round
 ) -> None:
     async with raw_server(Tools()) as server, running(world, environment="edge"):
         world.create("weather", {"url": server.url, **PROBED})
-        # of the tool that was probed first: figures alone of the next may be written a good deal later
+        # only the tool that was probed first is certain: mere figures of others may be written much later
         published = await world.until("published", lambda: states(world, "edge"))
         assert published.keys() <= {"clock", "forecast"}
         assert states(world) == {}

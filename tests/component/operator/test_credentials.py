@@ -1,4 +1,4 @@
-"""Credentials: only from Secrets that are meant for it, only to the hosts that they name, in no document."""
+"""Credentials come only from labelled Secrets, are sent only to the hosts that these name, and are in no document."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stored(world: World) -> list[Credential]:
 
 
 def guarded(seen: list[str]) -> Any:
-    """A server that lists its tools to those who send the right token."""
+    """A server that lists its tools only for requests with the right token."""
 
     async def handle(request: Request, reply: Reply) -> None:
         seen.append(request.headers.get("authorization", ""))

@@ -1,4 +1,4 @@
-"""Custom resource definitions that are deleted under a running operator, and installed again."""
+"""Custom resource definitions that are deleted while the operator runs, and installed again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ async def test_definitions_that_were_deleted_and_installed_again_are_followed_wi
     async with sdk_server() as url, running(world, QUICK, sweep_seconds=3600.0, lease_seconds=60.0):
         world.create("before", {"url": url})
         await world.until("Ready", lambda: world.is_("before", "Ready", "True"), seconds=40)
-        for kind in ("mcpservers", "latencytiers", "toolpolicies"):  # at once, the API server may take minutes over it
+        # one by one, because the API server may need minutes to delete all at once
+        for kind in ("mcpservers", "latencytiers", "toolpolicies"):
             plane.kubectl("delete", "crd", f"{kind}.fairlead.dev")
         await until_async("the feed to notice", lambda: _noticed(caplog), seconds=40)
         plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))

@@ -1,4 +1,4 @@
-"""Hosts by name in `spec.network.egress`, on an API server that knows Cilium's policies, and on one that does not."""
+"""Hosts by name in `spec.network.egress`, on an API server with Cilium's policies, and on one without."""
 
 from __future__ import annotations
 

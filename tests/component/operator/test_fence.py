@@ -1,4 +1,4 @@
-"""A write that was asked for in time and would be done too late is not done, wherever it was held up."""
+"""A write that was requested in time but would be executed too late is not executed, wherever it was delayed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_the_api_server_drops_a_write_whose_sender_is_stopped_half_way_for
     connection.putheader("Content-Type", "application/json")
     connection.putheader("Content-Length", str(len(body)))
     connection.endheaders(body[:20])
-    await asyncio.sleep(1.5)  # what passes here is the API server's time; nothing tells that it is over
+    await asyncio.sleep(1.5)  # the API server's deadline has to pass, which it does not report
     connection.send(body[20:])
     answer = await asyncio.to_thread(connection.getresponse)
     connection.close()

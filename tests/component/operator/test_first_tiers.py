@@ -1,4 +1,4 @@
-"""The tiers that the operator creates by itself, none of them the default, and those that older operators created."""
+"""The tiers that the operator creates, none of which is the default tier, and tiers that older operators created."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def alone(world: World) -> Iterator[World]:
-    """A world without a LatencyTier: they belong to no namespace, and another test may have left some."""
+    """A world without LatencyTiers. They are not namespaced, so another test may have left some."""
     world.request("DELETE", TIERS)
     yield world
     world.request("DELETE", TIERS)
 
 
 def seeded(world: World, name: str, *, manager: str = OLDER, spec: dict[str, Any] | None = None) -> None:
-    """A tier as an older operator created its `fast`: the same request, default and all."""
+    """Create a tier with the request by which an older operator created its default tier `fast`."""
     body = {**DEFAULT_TIERS[0].to_wire(), "metadata": {"name": name}}
     body.pop("status", None)
     body["spec"] = {**body["spec"], "default": True, **(spec or {})}
@@ -66,7 +66,7 @@ def tiers_of(world: World) -> set[str]:
 
 
 def marked(world: World) -> set[str]:
-    """Names of the tiers that say that others are yet to be created."""
+    """Names of the tiers with the annotation that other tiers are still to be created."""
     items = world.request("GET", TIERS)[1]["items"]
     return {item["metadata"]["name"] for item in items if ANNOTATION_SEEDING in item["metadata"].get("annotations", {})}
 
@@ -78,7 +78,7 @@ def in_force(world: World) -> set[str]:
 
 
 def with_default(world: World, name: str | None) -> Callable[[], bool]:
-    """Whether the rules that gateways read have this default tier."""
+    """Predicate: whether the published rules have exactly this default tier."""
 
     def holds() -> bool:
         rules = published(world)

@@ -1,4 +1,4 @@
-"""References to Secrets that a server may not have, on a real API server: none is read, handed on or in a pod."""
+"""References to Secrets that a server may not use, on a real API server: none is read, passed on, or used in a pod."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from podtemplates import mounted, pod, server
 TRIES: Final = 100
 IMAGE: Final = {"name": "registry.example/demo:1"}
 FOREIGN: Final = "only-theirs"
-"""Value of every Secret that no server here may have."""
+"""Value of every Secret that the servers here may not use."""
 
 
 def _names(world: World, other: str) -> Iterator[str]:
-    """Ways to name a Secret of the namespace without the label, one of another namespace, and one of the release."""
+    """Names that may refer to a Secret without the label, to a Secret of another namespace, or to a Secret of the
+    release."""
     yield "unlabelled"
     for namespace, name in ((other, "labelled"), (world.release, "fairlead-credentials-0")):
         yield name
@@ -31,7 +32,7 @@ def _names(world: World, other: str) -> Iterator[str]:
 
 
 def _references(name: str, *, optional: bool) -> Iterator[Json]:
-    """Specs that refer to a Secret in each way that the schema of a server has."""
+    """Specs that refer to a Secret in each way that the schema of a server allows."""
     more = {"optional": True} if optional else {}
     variable = {"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": "token", **more}}}
     every = {"secretRef": {"name": name, **more}}
@@ -52,7 +53,7 @@ def _references(name: str, *, optional: bool) -> Iterator[Json]:
 
 
 def _unrestricted(name: str) -> Iterator[Json]:
-    """Specs whose unrestricted template names the Secret, in each place that Kubernetes lets it."""
+    """Specs whose unrestricted template names the Secret, in each field that Kubernetes has for this."""
     kinds = ("cephfs", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
     volumes: list[Json] = [{kind: {"secretRef": {"name": name, "namespace": "other"}}} for kind in kinds]
     volumes.append({"csi": {"driver": "d", "nodePublishSecretRef": {"name": name}}})
@@ -80,7 +81,7 @@ def _add_secrets(world: World, other: str) -> None:
 
 
 def _references_of(deployment: Json) -> set[str]:
-    """Names that are given for Secrets anywhere in a Deployment's pods."""
+    """All names of Secrets in a Deployment's pod template."""
     names: set[str] = set()
 
     def look(value: Any, member: str = "") -> None:
@@ -131,7 +132,7 @@ async def test_no_reference_leads_to_a_secret_without_the_label_or_of_another_na
 
 
 def _make(world: World, number: int, spec: Json) -> bool:
-    """Make a server; False where the API server refuses it."""
+    """Create a server. Returns False if the API server refuses it."""
     body = {
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",
@@ -144,7 +145,7 @@ def _make(world: World, number: int, spec: Json) -> bool:
 
 
 def _looked_at(world: World, names: list[str]) -> bool:
-    """Whether each of these servers has a verdict about its references, or pods."""
+    """Whether each of these servers has a condition about its references, or a Deployment."""
     items = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")[1]["items"]
     judged = {
         item["metadata"]["name"]

@@ -1,5 +1,5 @@
-"""Somebody else on a real API server undoes what the operator writes, as fast as it can: who it is is shown, and the
-operator does not fight.
+"""Another writer on a real API server undoes the operator's writes as fast as it can: the operator names it, and does
+not fight.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.timeout(150)
 MERGE = "application/merge-patch+json"
 OPERATOR = "operator-under-test"
 FIGHT = 500
-"""Requests of a rival: several seconds."""
+"""Number of requests of a rival, which take several seconds."""
 IN_A_MINUTE = 9
-"""Repairs of one object, at most."""
+"""Maximum number of repairs of one object in a minute."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def audited(private_plane: PlaneFactory) -> World:
 
 
 def writes_to(world: World, resource: str) -> int:
-    """Writes of the operator to a resource in the tenant's namespace so far."""
+    """Number of the operator's writes to a resource in the tenant's namespace so far."""
     assert world.plane.audit is not None
     return sum(
         1
@@ -41,7 +41,7 @@ def writes_to(world: World, resource: str) -> int:
 
 
 class Rival:
-    """Merges a patch again and again, under a field manager of its own."""
+    """Writer that merges a patch again and again, with a field manager of its own."""
 
     def __init__(self, world: World, path: str, patch: Json, manager: str) -> None:
         self._world = world
@@ -70,7 +70,7 @@ async def fighting(rival: Rival) -> AsyncIterator[None]:
 
 
 def events(world: World, name: str) -> list[str]:
-    """Notes of the Events about a server with the reason of a conflict."""
+    """Messages of the Events about a server whose reason is a conflict."""
     _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
     about = [item for item in listing["items"] if item["regarding"]["name"] == name]
     return [item["note"] for item in about if item["reason"] == "Conflicted"]
@@ -121,6 +121,6 @@ async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audit
 
 
 def undone(operator: Operator, resource: str) -> float:
-    """Repairs that the operator has counted."""
+    """Number of repairs in the operator's metric."""
     registry = operator.telemetry.registry
     return registry.get_sample_value("fairlead_operator_undone_writes_total", {"resource": resource}) or 0.0

@@ -1,4 +1,4 @@
-"""A server by image: the objects that run it, what they become when people meddle, and what Ready says meanwhile."""
+"""A server by image: its objects, their repair after changes by others, and the condition Ready meanwhile."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ OWNED = ("serviceaccounts", "services", "networkpolicies", "deployments")
 
 
 def serve(world: World, name: str, url: str) -> None:
-    """Let the Service's name lead to a server of this machine."""
+    """Let the Service's name resolve to a server on this machine."""
     world.hosts.ports[f"{name}.{world.namespace}.svc"] = int(url.rsplit(":", 1)[1].split("/", maxsplit=1)[0])
 
 
 async def ready(world: World, name: str, url: str) -> None:
-    """An image server whose pods are up and whose tools are published."""
+    """An image server with running pods and published tools."""
     serve(world, name, url)
     world.create(name, {"image": {"name": "registry.example/demo:1"}})
     await world.until("a Deployment", lambda: world.get(world.path("deployments", name)))

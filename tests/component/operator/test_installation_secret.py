@@ -1,4 +1,4 @@
-"""The Secret of the installation, made and kept by the operator on a real API server."""
+"""The Secret of the installation, which the operator creates and restores, on a real API server."""
 
 from __future__ import annotations
 

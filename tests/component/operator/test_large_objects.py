@@ -1,4 +1,4 @@
-"""Objects of a tenant with more values than are read, on a real API server: each is refused alone, and said so once."""
+"""Objects of a tenant with too many values, on a real API server: only these are refused, each with one message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def test_a_server_with_too_many_values_is_refused_once_and_its_neighbor_ru
         await world.until("refused", lambda: world.is_("large", "Accepted", "False"))
         assert "it has more than 50,000 values" in world.condition("large", "Accepted")["message"]
         await world.until("a neighbor", lambda: world.get(world.path("deployments", "demo")))
-        # the API server may answer the first write of a large status too late, so that the operator writes it again
+        # the API server may answer the first write of a large status after the time-out, so the operator may repeat it
         versions = []
         for port in (9000, 9001, 9002):
             world.patch_server("demo", {"spec": {"image": {"port": port}}})

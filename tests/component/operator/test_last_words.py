@@ -1,4 +1,4 @@
-"""Last words of a server on stdio that ends at each start: read from the log that the API server has of a kubelet."""
+"""The last output of a stdio server that ends at each start, read from the container log by the API server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOG = f"starting\nTraceback (most recent call last):\nRuntimeError: no database 
 
 @asynccontextmanager
 async def kubelet(world: World, node: str, log: str, folder: Path) -> AsyncIterator[list[str]]:
-    """A node whose kubelet has this log of each container; gives the queries for it."""
+    """A node whose kubelet returns this log for each container. Yields the queries for logs."""
     queries: list[str] = []
 
     async def logs(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Leadership on a real API server, with short times: who may write, and when nobody may."""
+"""Leadership on a real API server, with short times: which replica may write, and when none may."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def own_world(private_plane: PlaneFactory) -> World:
 
 
 class Leader:
-    """Runs a Lease and notes when its tasks begin and end."""
+    """Runs a Lease, and records when its tasks begin and end."""
 
     def __init__(self, kube: Kube, world: World, identity: str, **more: Any) -> None:
         self.lease = Lease(kube, world.release, "lease", identity, LeaseOptions(timings=TIMES, **more))
@@ -41,7 +41,7 @@ class Leader:
             await asyncio.Event().wait()
         finally:
             if self.stubborn:
-                await asyncio.sleep(1.5)  # swallows the cancellation for longer than the grace
+                await asyncio.sleep(1.5)  # delays the cancellation for longer than the grace period
             self.began.clear()
             self.ended.set()
 
@@ -67,7 +67,7 @@ async def connected(world: World) -> AsyncIterator[Kube]:
 
 
 async def within(seconds: float, event: asyncio.Event) -> float:
-    """Wait for an event; how long it took."""
+    """Wait for an event. Returns the seconds."""
     loop = asyncio.get_running_loop()
     start = loop.time()
     async with asyncio.timeout(seconds):

@@ -1,7 +1,4 @@
-"""The walk of docs/how-it-works/life-of-a-server.md.
-
-Names exist where their links lead, and a real server takes its steps.
-"""
+"""The page docs/how-it-works/life-of-a-server.md: its links name existing code, and a real server takes its steps."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None
 
 @contextmanager
 def tracing(seen: list[str]) -> Iterator[None]:
-    """Write down the functions of the operator that this thread calls, and those that begin meanwhile."""
+    """Record the operator's functions that this thread and new threads call."""
     roots = (f"{ROOT / 'gateway'}/", f"{ROOT / 'operator'}/")
 
     def note(stack_frame: FrameType, event: str, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""Restarts, outages, leadership and deletion, on real API servers that the tests may kill."""
+"""Restarts, outages, leadership and deletion, with real API servers that the tests may kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WATCHED = ("serviceaccounts", "services", "networkpolicies", "deployments")
 
 @pytest.fixture
 def own_world(private_plane: PlaneFactory) -> World:
-    """A plane of its own, which may be killed."""
+    """A world with a control plane of its own, which the test may kill."""
     plane = private_plane()
     return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
 
@@ -29,7 +29,7 @@ NO_ENTRIES = encode(Servers())
 
 
 def snapshot(world: World) -> dict[str, Json]:
-    """Everything that the operator writes, Lease and Events aside, with its bookkeeping."""
+    """All objects that the operator writes, except Lease and Events, with their versions and managed fields."""
     objects: dict[str, Json] = {}
     paths = [f"{world.path(plural)}" for plural in WATCHED]
     paths += [
@@ -45,13 +45,15 @@ def snapshot(world: World) -> dict[str, Json]:
             metadata = item["metadata"]
             identity = {name: metadata.get(name) for name in ("uid", "resourceVersion", "managedFields")}
             if path.endswith("latencytiers"):
-                identity = {"uid": metadata["uid"], "generation": metadata["generation"]}  # its status counts tools
+                # its status changes with the number of tools
+                identity = {"uid": metadata["uid"], "generation": metadata["generation"]}
             objects[f"{path}/{metadata['name']}"] = identity
     return objects
 
 
 async def converged(world: World, url: str) -> None:
-    """One server by URL with a credential, one by image, both Ready, and the rules published."""
+    """Create a server by URL with a credential and a server by image. Wait until both are Ready and the rules are
+    published."""
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -82,7 +84,7 @@ async def test_a_restarted_operator_loses_nothing_and_writes_nothing_again(world
 
 
 def looks(operator: Operator) -> float:
-    """How many looks at servers have ended in Done: the second of each follows a discovery."""
+    """Number of reconciles of servers with the outcome Done. The second one of a server follows its discovery."""
     value = operator.telemetry.registry.get_sample_value("fairlead_operator_reconciles_total", {"outcome": "Done"})
     return value or 0.0
 
@@ -108,7 +110,7 @@ async def test_a_server_that_is_deleted_while_no_operator_runs_loses_its_catalog
 
 
 def credentials(world: World) -> Json:
-    """All copied credentials of the release."""
+    """All credentials that the operator has copied to the release's namespace."""
     _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
     return {key: value for item in listing["items"] for key, value in (item.get("data") or {}).items()}
 
@@ -137,7 +139,7 @@ async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_
 
 
 async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> None:
-    """Kopf says nothing of it: its next listing simply does not hold the object."""
+    """Kopf does not report it: the object is only missing from its next list."""
     world = own_world
     plane = own_world.plane
     async with sdk_server() as url, running(world, lease_seconds=300.0, list_seconds=2.0):
@@ -160,7 +162,7 @@ async def test_the_second_operator_takes_over_at_once_when_the_leader_stops(worl
             assert second.controller is None
         await world.until(
             "the second leads", lambda: second.controller is not None, seconds=20
-        )  # not by the end of the Lease
+        )  # long before the end of the Lease
         world.create("next", {"url": url})
         await world.until("Ready", lambda: world.is_("next", "Ready", "True"))
 

@@ -1,4 +1,5 @@
-"""A child process that changes while it runs: the operator off a cluster hears of it through the shared process."""
+"""A child process that changes while it runs: without a cluster, the operator learns this through the shared
+process."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
     assert child.negotiated.era is Era.MODERN
 
     async def grows() -> bool:
-        """Called until it is heard: nobody tells when the subscription stands."""
+        """Called until the announcement arrives, because the start of the subscription is not reported."""
         before = child.clock()
         params = modern_params(b'{"name":"grow","arguments":{"name":"later"}}', child.side.client)
         await child.request("tools/call", params, deadline=before + 10)

@@ -1,4 +1,5 @@
-"""An `mcp.json` with token grants, off a cluster: lists with a token, grants in the catalog, secrets in no document."""
+"""An `mcp.json` with token grants, without a cluster: lists with a token, grants in the catalog, no secret in
+documents."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ KEY = ServerKey("default", "tools")
 
 @dataclass
 class Statuses:
-    """Implements StatusObserver: keeps all that it receives."""
+    """StatusObserver that records all reports."""
 
     ready: dict[ServerKey, Condition | None] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Statuses:
 
 @dataclass
 class Laptop:
-    """A running operator of one machine, its folder and what it tells."""
+    """A running operator of one machine, with its folder and its reports."""
 
     folder: Path
     operator: LocalOperator

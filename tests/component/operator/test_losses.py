@@ -1,6 +1,6 @@
-"""Servers that go away and come back while nobody calls them: what is seen of it on a real API server.
+"""Servers that disappear and come back while nobody calls them, observed on a real API server.
 
-Intervals are those of an installation, ten minutes: what shows here was not found out by asking in turn.
+The interval of discoveries is ten minutes, so these findings do not come from periodic discoveries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOST = ("Warning", "Unreachable")
 
 
 class Site:
-    """A server that can be ended and started again at one address."""
+    """A server that can be stopped and started again at the same address."""
 
     def __init__(self, *tools: str) -> None:
         self.port = free_port()
@@ -45,7 +45,7 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def site(*tools: str) -> Any:
-    """A running one."""
+    """A running Site."""
     made = Site(*tools)
     await made.start()
     try:
@@ -133,7 +133,7 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
 
 
 def config_map(world: World, name: str) -> str:
-    """Resource version, which changes with every write to the catalog of a server."""
+    """Resource version of the ConfigMap with a server's catalog, which changes with every write."""
     manifest = world.get(world.config_map_path(catalog_name(ServerKey(world.namespace, name))))
     assert manifest is not None
     return str(manifest["metadata"]["resourceVersion"])

@@ -1,5 +1,7 @@
-"""The probe of the network on a real API server. Its nodes and its network are those of `enforcement.simulated`, as a
-network that enforces NetworkPolicies is not to be had everywhere.
+"""The network probe on a real API server.
+
+Nodes and network are simulated (`enforcement.simulated`), because a network that enforces NetworkPolicies is not
+available everywhere.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ BOTH: frozenset[Direction] = frozenset({"incoming", "outgoing"})
 
 
 def left(world: World) -> list[str]:
-    """Names of what a probe has made and is still there."""
+    """Names of existing objects that a probe has created."""
     paths = ["/apis/batch/v1/{}/jobs", "/api/v1/{}/pods", "/apis/networking.k8s.io/v1/{}/networkpolicies"]
     listings = [world.request("GET", path.format(f"namespaces/{world.release}"))[1] for path in paths]
     return [item["metadata"]["name"] for listing in listings for item in listing["items"]]
@@ -85,7 +87,7 @@ def record(world: World) -> Json:
 
 
 def looked_up(world: World) -> list[str]:
-    """Output of the commands of docs/install/network-policies.md, but for the one of Helm."""
+    """Output of the commands in docs/install/network-policies.md, except the Helm command."""
     text = (REPOSITORY / "docs/install/network-policies.md").read_text().replace("fairlead-system", world.release)
     commands = [shlex.split(line) for line in text.splitlines() if line.startswith("kubectl ")]
     return [world.plane.kubectl(*words[1:]).stdout for words in commands]

@@ -31,13 +31,13 @@ async def ready(world: World) -> None:
 
 
 def refresh(operator: Operator, world: World) -> None:
-    """Read the document now."""
+    """Request that the document is read now."""
     assert operator.controller is not None
     operator.controller.reconciler.refresh(ServerKey(world.namespace, "pets"))
 
 
 def failed_refresh(world: World) -> str:
-    """When the last requested reading of the document failed; empty if it did not."""
+    """Time at which the last requested reading of the document failed; empty if it succeeded."""
     catalog = world.catalog("pets")
     assert catalog is not None
     return catalog.refreshed.at if catalog.refreshed is not None and catalog.refreshed.failure else ""
@@ -50,7 +50,7 @@ def is_online(world: World) -> bool:
 
 
 def tools(world: World) -> dict[str, str]:
-    """Path of the request of each tool in the catalog."""
+    """Path of each tool's request in the catalog."""
     catalog = world.catalog("pets")
     assert catalog is not None
     return {tool.name: tool.operation.path for tool in catalog.tools if tool.operation is not None}

@@ -1,4 +1,5 @@
-"""The volume of a `package` server after its installation, and who finds it there: without any registry."""
+"""The volume of a `package` server after an installation, and the containers that use it, without a package
+registry."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ needs_uv = needs("uv")
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only place that packages come from; once it is empty, nothing can be installed."""
+    """The only package index. When it is empty, nothing can be installed."""
     folder = tmp_path / "index"
     folder.mkdir()
     with zipfile.ZipFile(folder / "demo_server-1.0-py3-none-any.whl", "w") as wheel:
@@ -38,13 +39,13 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def prepared(volume: Path) -> int:
-    """The exit code of the container that installs."""
+    """Exit code of the container that installs the package."""
     volume.mkdir(exist_ok=True)
     return runner.main(PACKAGE, volume=volume, log=volume.parent / "termination-log")
 
 
 def served(volume: Path) -> str:
-    """Command that the server's container gets to run."""
+    """Command that the server's container runs."""
     return subprocess.run([volume / "server"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
 

@@ -1,4 +1,5 @@
-"""Servers of a cluster that each person signs in to: how they are listed, and what is said until somebody has."""
+"""Servers in a cluster that require each user to sign in: their lists, and their conditions until a user has signed
+in."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def tools_of(world: World) -> list[str]:
 
 
 def hand_over(operator: Operator, world: World, *tools: Json) -> None:
-    """Report what a gateway has listed with a person's token."""
+    """Report a list that a gateway has read with a user's token."""
     catalog = catalog_of(world)
     listing = RawListing("2026-07-28", tools=tuple(Raw(msgspec.json.encode(each)) for each in tools))
     url = getattr(catalog.endpoint, "url", "")

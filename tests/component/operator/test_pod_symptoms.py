@@ -1,4 +1,6 @@
-"""Pods that do not come up, on a real API server whose kubelet is the test: each has a reason that says what to do."""
+"""Pods that do not start, on a real API server: the server's condition has a reason that says what to do.
+
+The tests take the kubelet's part."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ MERGE = "application/merge-patch+json"
 
 
 def waiting(reason: str, message: str = "", *, name: str = "server", ended: tuple[int, str] | None = None) -> Json:
-    """A container that waits, and how it ended before: exit code and last words."""
+    """Status of a waiting container, with its previous end: exit code and last output."""
     last = {"terminated": {"exitCode": ended[0], "message": ended[1]}} if ended is not None else {}
     return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}, "lastState": last}
 
@@ -50,7 +52,7 @@ SYMPTOMS: dict[str, tuple[Json, Json, str, str]] = {
 
 
 def add_pod(world: World, name: str, status: Json) -> None:
-    """A pod as the Deployment's controller would make it and a kubelet report it."""
+    """Create a pod as the Deployment's controller does, with a status as a kubelet reports it."""
     deployment = world.get(world.path("deployments", name))
     assert deployment is not None
     template = deployment["spec"]["template"]
@@ -68,7 +70,8 @@ def add_pod(world: World, name: str, status: Json) -> None:
 
 
 async def test_a_port_where_nothing_listens_is_told_while_the_container_runs(world: World) -> None:
-    """A kubelet never says so: without `closed_port` it stays Deploying for the 10 minutes of the Deployment."""
+    """A kubelet does not report this. Without `closed_port`, the server would stay Deploying for the Deployment's 10
+    minutes."""
     async with running(world, lease_seconds=30.0):
         world.create("demo", {"image": {"name": "registry.example/demo:1", "port": 9999}})
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
@@ -79,7 +82,8 @@ async def test_a_port_where_nothing_listens_is_told_while_the_container_runs(wor
 
 
 async def test_a_warning_event_about_a_pod_becomes_its_servers_condition(world: World) -> None:
-    """As a kubelet posts it: `memory: 64m` in limits are 64 thousandths of a byte, in which no sandbox starts."""
+    """The event is one of a kubelet for `memory: 64m`, a limit of 64 thousandths of a byte with which no sandbox
+    starts."""
     async with running(world, lease_seconds=30.0):
         world.create("demo", IMAGE)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))

@@ -1,4 +1,4 @@
-"""Pod templates of an McpServer, on a real API server: which are applied, and to what they come."""
+"""Pod templates of an McpServer, on a real API server: which templates are applied, and the resulting pods."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_pods_from_before_templates_were_restricted_are_left_running_and_n
 
 @pytest.mark.parametrize("name", ALLOWED)
 def test_pods_of_an_allowed_template_are_restricted_as_the_api_server_judges_it(world: World, name: str) -> None:
-    """Its own PodSecurity admission, in a namespace that enforces "restricted"."""
+    """The API server's PodSecurity admission decides, in a namespace that enforces "restricted"."""
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     world.request("PATCH", f"/api/v1/namespaces/{world.namespace}", label, content_type="application/merge-patch+json")
     package = {"registry": "pypi", "name": "demo", "version": "1.0"}
@@ -113,7 +113,7 @@ async def test_null_of_a_server_side_apply_takes_the_readiness_probe_away(world:
 
 
 def optional(name: str) -> list[Json]:
-    """Specs that read a Secret only where there is one, each in another way."""
+    """Specs that use a Secret if it exists, each in a different way."""
     reference = {"name": name, "key": "token", "optional": True}
     whole = {"secretRef": {"name": name, "optional": True}}
     sources = [{"secret": {"name": name, "optional": True}}, {"configMap": {"name": "more", "optional": True}}]
@@ -129,7 +129,7 @@ def optional(name: str) -> list[Json]:
 
 
 def required(name: str) -> list[Json]:
-    """Specs whose pods need a Secret, each in another way."""
+    """Specs whose pods need a Secret, each in a different way."""
     mounted = pod(volumes=[{"name": "more", "secret": {"secretName": name}}])
     projected = pod(volumes=[{"name": "more", "projected": {"sources": [{"secret": {"name": name}}]}}])
     return [
@@ -182,7 +182,7 @@ async def test_an_optional_secret_that_is_not_there_is_in_no_pod_until_it_is_and
 
 
 async def test_a_name_that_no_secret_can_have_is_asked_for_nowhere(world: World) -> None:
-    """It would be a part of the path of a request."""
+    """The name would become part of a request's path."""
     volume = {"name": "more", "secret": {"secretName": "../../../namespaces/kube-system/secrets/token"}}
     async with running(world):
         world.create("demo", {"image": {"name": IMAGE}, "podTemplate": pod(volumes=[volume])})

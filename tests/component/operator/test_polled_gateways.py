@@ -1,4 +1,5 @@
-"""A gateway that announces nothing, such as LiteLLM's proxy, on a cluster: the manifest of docs/connect/litellm.md."""
+"""A gateway that announces no changes, such as LiteLLM's proxy, in a cluster, with the manifest of
+docs/connect/litellm.md."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def manifests(url: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Secret and McpServer of the page, for a proxy that is here."""
+    """Secret and McpServer of the page, for a local proxy."""
     (block,) = blocks((REPOSITORY / "docs" / "connect" / "litellm.md").read_text(), "yaml")
     text = (
         block.replace("http://litellm:4000", url).replace("sk-example", key).replace("interval: 30s", "interval: 10s")

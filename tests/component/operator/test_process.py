@@ -1,4 +1,4 @@
-"""The operator as a process: what it says when it cannot start, its probes and metrics, and how it ends."""
+"""The operator as a process: messages if it cannot start, probes and metrics, and its end."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 STARTING = 90.0
-"""Seconds for an interpreter that loads an operator, on a busy machine."""
+"""Maximum seconds in which an interpreter loads an operator on a busy machine."""
 
 
 def refused(**environment: str) -> tuple[int, str]:
-    """Exit code and everything that a process which cannot start has said."""
+    """Exit code and output of a process that cannot start."""
     process = start(**environment)
     out, err = process.communicate(timeout=STARTING)
     assert "Traceback" not in err, err
@@ -35,7 +35,7 @@ def refused(**environment: str) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def started(world: World, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process against the API server and the base URL of its probes."""
+    """A process with the API server, and the base URL of its probes."""
     port = free_port()
     process = start(
         FAIRLEAD_KUBECONFIG=str(world.plane.kubeconfig),
@@ -51,7 +51,7 @@ def started(world: World, **environment: str) -> Iterator[tuple[subprocess.Popen
 
 
 def fetch(url: str) -> str:
-    """The body; empty while there is none."""
+    """Body at a URL; empty while nothing answers."""
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())

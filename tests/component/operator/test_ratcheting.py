@@ -1,4 +1,5 @@
-"""Objects from before a rule, which the API server lets change (KEP-4008): no change adds what another rule forbids."""
+"""Objects that violate a newer rule, which the API server allows to change (KEP-4008): a change cannot add
+violations."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ OLD: Final[dict[str, Json]] = {
     "of-the-node": pod(hostNetwork=True),
     "annotated": {"metadata": {"annotations": {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}}},
 }
-"""Templates of servers that were made before there were rules."""
+"""Pod templates of servers that were created before the rules existed."""
 
 
 def _moved() -> Iterator[Json]:
-    """Privileges that old servers have, in another container."""
+    """Templates that move privileges of old servers to another container."""
     for name, template in OLD.items():
         for container in template.get("spec", {}).get("containers", ()):
             other = {**container, "name": "proxy", "image": "proxy:1"}
@@ -47,7 +48,7 @@ def _moved() -> Iterator[Json]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Values by their paths, where items of lists stand under their names."""
+    """Values by path. List items appear in paths by name."""
     if isinstance(value, dict) and value:
         for name, member in value.items():
             yield from _leaves(member, f"{path}.{name}")
@@ -64,7 +65,7 @@ def _object(name: str, template: Json) -> Json:
 
 
 def _apply(plane: ControlPlane, *, loose: bool) -> None:
-    """The definitions of the models, or with any template of pods."""
+    """Apply the CRDs as generated, or with a schema that accepts any pod template."""
     manifests = copy.deepcopy(crd_manifests())
     for manifest in manifests if loose else ():
         if manifest["spec"]["names"]["kind"] == "McpServer":

@@ -1,5 +1,6 @@
-"""Rights that are missing are named at the start. A whole run with those of operator/rbac.yaml, no more and no fewer
-than it takes, is in `together/test_least_privilege`.
+"""Missing rights are named at the start.
+
+`together/test_least_privilege` has a whole run with exactly the rights of operator/rbac.yaml.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The `scale` subresource of an McpServer on a real API server, as `kubectl scale` and an autoscaler use it."""
+"""The `scale` subresource of an McpServer on a real API server, with the requests of `kubectl scale` and of an
+autoscaler."""
 
 from __future__ import annotations
 

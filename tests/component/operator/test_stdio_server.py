@@ -1,4 +1,4 @@
-"""A server on stdio in an image: its token, its pods, and what a new operator makes of them."""
+"""A stdio server in an image: its token, its pods, and their adoption by a new operator."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
         world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
         published = catalog_name(ServerKey(world.namespace, "demo"))
         world.request("DELETE", f"/api/v1/namespaces/{world.release}/configmaps/{published}")
-        async with running(world):  # which knows its tools by asking alone
+        async with running(world):  # a new operator learns the tools only by a discovery
             await world.until("asked again", lambda: world.catalog("demo"))
-            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))  # written behind the catalog
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))  # written after the catalog
             after = world.get(world.path("deployments", "demo"))
             assert after is not None
             assert after["metadata"]["generation"] == deployment["metadata"]["generation"], "no pod was replaced"

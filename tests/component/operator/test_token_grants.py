@@ -1,4 +1,4 @@
-"""Servers with access tokens: what the operator obtains and publishes, what fails, and that no secret is shown."""
+"""Servers with access tokens: the tokens and documents of the operator, failures, and that no secret is revealed."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def events(world: World) -> str:
 
 
 def everything(world: World) -> str:
-    """All that the API server keeps of the servers, and all documents; not the Secrets."""
+    """All objects of the servers at the API server and all documents, without Secrets."""
     _, servers = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")
     _, maps = world.request("GET", f"/api/v1/namespaces/{world.release}/configmaps")
     documents = b"".join(world.documents().values()).decode()
@@ -212,7 +212,7 @@ def everything(world: World) -> str:
 async def test_no_secret_and_no_token_is_in_a_document_an_event_a_condition_a_metric_or_a_log(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Servers quote what they were sent; a wrong secret, a refused token and a good one are all used."""
+    """The servers quote the requests that they get. The run uses a wrong secret, a refused token and a valid one."""
     caplog.set_level(logging.DEBUG)
     planted = ("planted-good-secret", "planted-wrong-secret")
     add_client(world, secret=planted[0])

@@ -1,4 +1,5 @@
-"""The operator's sessions with tokens that it obtains: one grant for several, one more after a refusal, none kept."""
+"""The operator's sessions with tokens that it obtains: one grant for several sessions, one more after a refusal, and no
+leftovers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ KEY = ServerKey("team", "tools")
 
 @dataclass
 class Protection:
-    """A provider, a server that takes its tokens, and the operator's connector."""
+    """A provider, a server that accepts its tokens, and the operator's connector."""
 
     provider: TokenEndpoint
     server: TokenProtectedServer

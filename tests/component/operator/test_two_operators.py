@@ -1,7 +1,7 @@
-"""Two operator processes on a real API server: never two writers, and a quick heir; a gateway does not notice either.
+"""Two operator processes on a real API server: never two writers, a quick takeover, and no effect on a gateway.
 
-Who wrote when is read from the API server's audit log. A leader is stopped by SIGSTOP while there is work all the time,
-so that it is in the middle of something when it stops, and has a backlog when it continues.
+The API server's audit log says who wrote when. A leader is stopped by SIGSTOP while there is constant work, so that it
+stops in the middle of an operation, and has a backlog when it continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BUSY = 24
 
 
 class Replica:
-    """One operator process with a user of its own, so that the audit log tells the two apart."""
+    """One operator process with a user of its own, so that the audit log distinguishes the two."""
 
     def __init__(self, world: World, name: str, folder: Path, seconds: float) -> None:
         self.name = name
@@ -68,11 +68,12 @@ class Replica:
         return words in self._log.read_text()
 
     def has_given_up(self) -> bool:
-        """Whether it knows that it leads no more: it says so, or has ended because its tasks did not in time."""
+        """Whether it knows that it has lost the Lease: it has logged this, or has exited because its tasks did not end
+        in time."""
         return self.process.poll() is not None or self.says("was lost; contending again")
 
     def start_afresh(self) -> None:
-        """Restart as a kubelet does it of one that has ended; one that runs begins a new log only."""
+        """Restart the process if it has ended, as a kubelet does; otherwise only begin a new log."""
         if self.process.poll() is not None:
             self.process = self._start()
         else:
@@ -96,7 +97,7 @@ def audited(private_plane: PlaneFactory) -> World:
 
 
 class Client:
-    """Calls a tool of the gateway and lists its tools, again and again, and remembers every answer that was wrong."""
+    """Repeatedly calls a tool of the gateway and lists its tools, and records wrong answers."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -119,7 +120,8 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def called_all_the_time(world: World) -> AsyncIterator[Client]:
-    """A gateway on the documents of the release, with a server that answers; ends with what the client has seen."""
+    """A gateway with the documents of the release, a server that answers, and a Client. Asserts at the end that no
+    answer was wrong."""
     kube = Kube.connect(await load_configuration(world.plane.kubeconfig))
     source = KubeSource(kube, world.release)
     credentials = KubeCredentials(kube, world.release)
@@ -144,8 +146,8 @@ async def called_all_the_time(world: World) -> AsyncIterator[Client]:
 
 @contextlib.asynccontextmanager
 async def busy(world: World) -> AsyncIterator[None]:
-    """Servers whose port changes all the time: each change takes several writes one after the other, of which a
-    stopped leader has some before it, and none is a catalog."""
+    """Servers whose port changes constantly. Each change takes several consecutive writes, so a stopped leader has some
+    of them still to do. None of them is a catalog."""
     names = [f"busy-{number}" for number in range(BUSY)]
     for name in names:
         await asyncio.to_thread(world.create, name, {"image": {"name": "example.com/busy:1"}})
@@ -171,19 +173,20 @@ def holder(world: World) -> str:
 
 
 def has_written(world: World, name: str, since: int) -> bool:
-    """Whether a replica has written anything but its Lease."""
+    """Whether a replica has written anything other than its Lease."""
     assert world.plane.audit is not None
     writes = world.plane.audit.writes(since)
     return any(w.user == f"operator-{name}" and w.resource != "leases" and w.done for w in writes)
 
 
 def has_a_leader_written(world: World, since: int) -> bool:
-    """Whether the holder of the Lease has written; on a busy machine, an heir of 3 s may have lost it again."""
+    """Whether the Lease's holder has written. On a busy machine, a new holder may lose a Lease of 3 s again."""
     return has_written(world, holder(world), since)
 
 
 async def leader_at_work(world: World) -> str:
-    """Who holds the Lease and has written since the call; a busy machine may change the holder meanwhile."""
+    """The replica that holds the Lease and has written since this call. On a busy machine, the holder may change
+    meanwhile."""
     assert world.plane.audit is not None
     start, leader = world.plane.audit.mark(), ""
 
@@ -198,14 +201,14 @@ async def leader_at_work(world: World) -> str:
 
 @contextlib.asynccontextmanager
 async def two(world: World, folder: Path, url: str, seconds: float) -> AsyncIterator[dict[str, Replica]]:
-    """Two replicas, a served server called `demo`, and one of the two leads."""
+    """Two replicas, one of which leads, and a served server `demo`."""
     world.create("demo", {"url": url})
     with replica(world, "a", folder, seconds) as a, replica(world, "b", folder, seconds) as b:
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"), seconds=40)
         yield {"a": a, "b": b}
 
 
-@pytest.mark.timing  # a lease of 3 s is lost on a busy machine without anybody's being stopped
+@pytest.mark.timing  # on a busy machine, a Lease of 3 s may be lost although no process is stopped
 @pytest.mark.timeout(300)
 async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_continues(
     audited: World, tmp_path: Path

@@ -1,5 +1,5 @@
-"""Operators of two releases on a real API server: where both would follow a namespace, one writes there and the other
-waits, is not ready, and names it.
+"""Operators of two releases on a real API server: if both follow a namespace, one of them writes there. The other
+waits, is not ready, and names the first.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def green(blue: World) -> World:
 
 
 def account(world: World) -> str:
-    """A kubeconfig by which the audit log tells the operator of this release from others."""
+    """A kubeconfig with a user of its own, so that the audit log distinguishes this release's operator."""
     return str(world.plane.kubeconfig_for(f"operator-of-{world.release}", ["system:masters"]))
 
 
 def written_by(world: World) -> set[str]:
-    """Resources that the operator of this release has written, its Leases left out."""
+    """Resources that this release's operator has written, without its Leases."""
     assert world.plane.audit is not None
     writes = world.plane.audit.writes()
     return {w.resource for w in writes if w.user == f"operator-of-{world.release}" and w.resource != "leases"}
@@ -74,7 +74,7 @@ async def readiness(operator: Operator) -> tuple[int, str]:
 
 
 async def looks_of(operator: Operator) -> None:
-    """Let the operator contend a few times more."""
+    """Wait until the operator has tried a few more times to get the Lease."""
     await asyncio.sleep(3 * QUICK.lease.seconds * 2 / 15)
 
 
@@ -121,7 +121,8 @@ async def test_an_operator_of_all_namespaces_goes_on_when_one_of_a_single_namesp
 
 
 async def test_an_operator_of_a_single_namespace_stops_for_one_of_all(blue: World, green: World) -> None:
-    """Else a client that may write Leases in a namespace could keep the other from leading."""
+    """Otherwise, a client that may write Leases in one namespace could prevent the operator of all namespaces from
+    leading."""
     async with operator_of(green, green.namespace) as single:
         await leads(green, single)
         async with operator_of(blue) as everywhere:
@@ -169,7 +170,7 @@ async def test_a_release_whose_leader_crashed_goes_on_at_once_and_another_waits_
 
 
 async def test_a_lease_that_a_tenant_makes_up_keeps_nobody_from_leading_the_cluster(blue: World) -> None:
-    """Those who may edit a namespace may write Leases in it."""
+    """Users who may edit a namespace may write Leases in it."""
     path = LEASES.path(blue.namespace)
     spec: Json = {"holderIdentity": "x" * 100_000, "leaseDurationSeconds": 2_000_000}
     body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": ONE_NAMESPACE}, "spec": spec}

@@ -1,4 +1,4 @@
-"""A server by URL, from its McpServer to a catalog, on a real API server and against real MCP servers."""
+"""A server by URL, from its McpServer to a catalog, on a real API server and with real MCP servers."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_a_ready_server_whose_listing_begins_to_fail_loses_ready_and_regai
 
 
 def refresh(world: World, name: str) -> None:
-    """Have a server asked again now: a new address makes every older answer worthless."""
+    """Cause a new discovery by changing the server's URL, which invalidates older answers."""
     url = world.server(name)["spec"]["url"]
     world.patch_server(name, {"spec": {"url": url.replace("/mcp", "/mcp/")}})
 
@@ -208,7 +208,7 @@ async def test_events_tell_what_happens_to_a_server(world: World) -> None:
 async def test_a_catalog_deleted_by_hand_is_put_back_as_offline_while_its_server_cannot_be_listed(
     world: World,
 ) -> None:
-    """By an operator that never reached the server: what it offers is known from the catalog alone."""
+    """The operator has never reached the server, and knows its tools only from the catalog."""
     name = catalog_name(ServerKey(world.namespace, "demo"))
     async with sdk_server() as url, running(world):
         world.create("demo", {"url": url})

@@ -1,4 +1,4 @@
-"""Accounts that persons have at servers: `/v1/accounts`, `fairlead accounts` and `fairlead logout`."""
+"""Accounts of users at servers: `/v1/accounts`, `fairlead accounts` and `fairlead logout`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def grant_of(holder: str, **changes: Any) -> StoredGrant:
 
 @contextlib.asynccontextmanager
 async def gateway_with_keys(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
-    """A gateway with the keys of Ann, who is an administrator, and Ben, and with accounts of both."""
+    """A gateway with keys and accounts of Ann, an administrator, and Ben."""
     (folder / "keys.json").write_bytes(encode_keys([ANN_RECORD, BEN_RECORD]))
     settings: dict[str, Any] = {"api_keys": folder / "keys.json", "admin_groups": ("admins",)}
     settings |= {"grants_directory": folder / "grants", **changes}
@@ -60,7 +60,7 @@ async def gateway_with_keys(folder: Path, **changes: Any) -> AsyncIterator[Gatew
 
 @contextlib.asynccontextmanager
 async def laptop(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
-    """A gateway without authentication for its own machine, as `fairlead up` runs it."""
+    """A gateway that serves its own machine without authentication, like `fairlead up`."""
     settings: dict[str, Any] = {"environment": "local", "grants_directory": folder / "grants", **changes}
     async with running(folder, DOCUMENT, **settings) as gateway:
         assert gateway.grants is not None
@@ -164,7 +164,7 @@ async def test_a_gateway_without_a_store_says_so(tmp_path: Path) -> None:
         answers = [await get(gateway, "/v1/accounts", **bearer(BEN)), await ended(gateway, LINEAR, BEN)]
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, BEN))
     assert [problem(answer) for answer in answers] == [(409, "NOT_KEPT")] * 2
-    assert "stores no grants of persons" in page.body.decode()
+    assert "stores no grants of users" in page.body.decode()
 
 
 @pytest.mark.parametrize("changes", [{"environment": "cluster"}, {"trusted_proxies": ("10.0.0.0/8",)}])

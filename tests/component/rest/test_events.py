@@ -1,4 +1,4 @@
-"""`GET /v1/events`: what becomes of servers, as a client on a socket reads it."""
+"""`GET /v1/events`: changes of servers, read by a client on a socket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ URL = "http://127.0.0.1:9/mcp"
 
 
 class Reader:
-    """One client that reads events one by one."""
+    """A client that reads one event at a time."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -54,7 +54,8 @@ class Reader:
 async def following(
     gateway: Gateway, last: str | None = None, address: str = "", query: str = ""
 ) -> AsyncIterator[Reader]:
-    """A stream from the event after `last` on; `address` is the client's, as a trusted proxy tells it."""
+    """Open a stream that begins after the event `last`. `address`: the client's address, as a trusted proxy reports
+    it."""
     headers = {} if last is None else {"last-event-id": last}
     if address:
         headers["x-forwarded-for"] = address

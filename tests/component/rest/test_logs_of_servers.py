@@ -1,4 +1,4 @@
-"""Printed lines of servers: `GET /v1/logs`, who may read it, and `fairlead logs`."""
+"""Output of servers: `GET /v1/logs`, who may read it, and `fairlead logs`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRET = "k3y-of-the-vault"
 
 
 async def failed(children: ChildHost, name: str = "vault") -> None:
-    """A server whose process has ended, with what it said."""
+    """Entry of a server whose process has ended, with its output."""
     child = children.get(
         ServerKey("default", name), ChildSpec.of(sys.executable, ("-c", SAYS), env={"VAULT_KEY": SECRET})
     )

@@ -1,4 +1,4 @@
-"""Bodies of the REST API with more calls, definitions and values than are read are refused before they are decoded."""
+"""Bodies of the REST API with too many calls, definitions or values are refused before they are decoded."""
 
 from __future__ import annotations
 

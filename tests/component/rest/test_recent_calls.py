@@ -1,4 +1,4 @@
-"""`GET /v1/calls`: the last calls of a real gateway, whose they are, what their time went to, and the live tail."""
+"""`GET /v1/calls`: the last calls of a real gateway with caller and phases, and the live tail."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 async def listed(gateway: Gateway, key: str = "", **query: Any) -> Any:
-    """The document; the names of its calls are in `calls`."""
+    """Assert that the document lists `calls` by name. Returns the document."""
     answer = await get(gateway, f"/v1/calls?{urlencode(query)}", **({"authorization": f"Bearer {key}"} if key else {}))
     assert answer.status == 200, answer.body
     return answer.message

@@ -42,7 +42,7 @@ def router(context):
 
 @pytest.fixture
 def weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more module, as if it lay beside the others."""
+    """An additional module, imported as if it were in the folder."""
     (tmp_path / "resources").mkdir()
     (tmp_path / "resources" / "weather.py").write_text(WEATHER)
     monkeypatch.setattr(resources, "__path__", [*resources.__path__, str(tmp_path / "resources")])
@@ -68,7 +68,7 @@ async def test_a_new_module_is_behind_the_guard(tmp_path: Path) -> None:
 
 
 def test_every_route_says_what_it_does_and_shows_an_example() -> None:
-    nowhere: Any = SimpleNamespace(services=None)  # a route asks its context with its first request
+    nowhere: Any = SimpleNamespace(services=None)  # a route reads its context at its first request
     for route in routes_of(resources, nowhere):
         assert isinstance(route, APIRoute)
         assert route.summary, route.path

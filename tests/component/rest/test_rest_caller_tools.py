@@ -1,4 +1,4 @@
-"""Tools of the caller's own, through the REST plane: matched, carried to a format, counted, and handed back."""
+"""The caller's own tools in the REST API: matched, converted to a format, counted, and returned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEMO = catalog("demo", NOWHERE, [entry(STOCK), "slow"])
 
 
 def as_sent(format_name: str, *tools: dict[str, Any]) -> Any:
-    """Definitions as a caller of that provider holds them: a request's members."""
+    """Definitions in a provider's format, as members of a request."""
     format_ = find(format_name)
     return format_.request(format_.convert(tools).tools)
 
@@ -85,7 +85,7 @@ async def test_a_callers_tool_is_offered_called_by_the_model_and_handed_back_to_
 
 
 async def test_a_definition_that_was_offered_means_the_gateways_tool(tmp_path: Path) -> None:
-    """Callers send back all that they were given, and expect what they were given to be run."""
+    """Callers send back all definitions that they received, and expect calls of these tools to be run."""
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, ["add"])) as gateway:
         offered = (await get(gateway, "/v1/tools?format=anthropic")).message["tools"]
         own = as_sent("anthropic", ASK)["tools"]

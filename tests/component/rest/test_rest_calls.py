@@ -38,7 +38,7 @@ CALLS: Calls = (("call_1", "demo__add", {"a": 1, "b": 2}), ("call_2", "demo__slo
 
 
 def recorded(registry: MetricsRegistry) -> dict[tuple[str, str], int]:
-    """Calls by tool and error type."""
+    """Number of recorded calls by tool and error type."""
     return {
         (tool, error): series.count
         for (method, tool, _, error), series in registry.histograms()
@@ -224,7 +224,7 @@ async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, options: d
             posted = group.create_task(post(gateway, "/v1/tool-calls", body))
             for gone in range(6):
                 await eventually(partial(arrived, min(gone + most, 6)))
-                await ask(gateway, calling("demo__y"))  # a call too many would have come before this one
+                await ask(gateway, calling("demo__y"))  # an unwanted call would have arrived before this one
                 assert come == min(gone + most, 6)
                 leave.release()
         answer = posted.result().message
@@ -333,7 +333,8 @@ async def test_a_tool_that_is_not_enabled_cannot_be_called_by_any_name(tmp_path:
             body = {"format": "mcp", "message": MESSAGES["mcp"](given), "tools": []}
             answer = (await post(gateway, "/v1/tool-calls", body)).message
             assert [call["state"] for call in answer["calls"]] == ["unknown"] * 3
-            assert recorded(gateway.endpoint.metrics) == {("", "-32602"): 3}  # without a name, which the caller chose
+            # the name is left out, because the caller chose it
+            assert recorded(gateway.endpoint.metrics) == {("", "-32602"): 3}
 
 
 async def test_a_message_without_calls_is_answered_with_no_messages(tmp_path: Path) -> None:

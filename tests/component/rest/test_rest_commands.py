@@ -1,4 +1,4 @@
-"""`fairlead tools --format`, `convert` and `plan` as a person starts them, before a real gateway."""
+"""`fairlead tools --format`, `convert` and `plan` with a real gateway."""
 
 from __future__ import annotations
 

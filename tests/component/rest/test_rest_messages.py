@@ -1,4 +1,4 @@
-"""Calls and results from one provider's format to another's, over REST."""
+"""Conversion of calls and results between providers' formats, over REST."""
 
 from __future__ import annotations
 

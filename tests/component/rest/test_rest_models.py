@@ -1,4 +1,4 @@
-"""Models and their windows over REST: what ships, what is configured, and what a model server tells."""
+"""Models and their context windows over REST: shipped ones, configured ones, and those that a model server reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def listed(gateway: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any
 
 
 async def until(gateway: Any, **expected: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """The list, once its live state holds what is expected."""
+    """Wait until the list's live state is as expected. Returns the list."""
 
     async def matching() -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
         models, answer = await listed(gateway)

@@ -1,4 +1,4 @@
-"""Parameters of queries that a resource below `/v1` does not take are refused, as members of bodies are."""
+"""Resources below `/v1` refuse unknown query parameters, as they refuse unknown members of bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member that comes twice in a body of the REST plane: parsers differ in which one they read, so it is refused."""
+"""Bodies of the REST API with a duplicate member are refused, because parsers differ in which one they read."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 VERBS = {"/v1/servers/{server}/sign-in": "PUT"}
 STATUSES = {"/v1/tier": 404, "/v1/keys": 403, "/v1/servers/{server}/approve": 409, "/v1/servers/{server}/sign-in": 404}
-"""Where a good body is not answered by 200: there are no tiers, nobody may make keys, nothing is held back, and the
-server wants no keys.
+"""Statuses other than 200 for valid bodies: there are no tiers, nobody may create keys, nothing is held back, and the
+server needs no keys.
 """
-LARGE = " " * 70_000  # white space is free: these bodies are looked through in another process
+LARGE = " " * 70_000  # padded with white space, so that another process scans these bodies
 
 
 def ways(text: str) -> Iterator[str]:
-    """The body with its first member twice, the second time written with an escape too, and with one deep in it."""
+    """Variants of the body: its first member twice, the second one also with an escape, and a duplicate at depth."""
     yield text[:-1] + "," + text[1:]
     yield text[:-1] + f',"\\u{ord(text[2]):04x}' + text[3:]
     if '"name": ' in text:

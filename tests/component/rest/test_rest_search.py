@@ -1,4 +1,4 @@
-"""Searching tools over REST, by the command and in Python, before a real gateway."""
+"""Searching tools over REST, by the command and in Python, with a real gateway."""
 
 from __future__ import annotations
 

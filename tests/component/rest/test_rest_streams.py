@@ -1,4 +1,4 @@
-"""Streamed answers of models through `POST /v1/tool-calls`: their calls are put together and run."""
+"""Streamed answers of models through `POST /v1/tool-calls`: their calls are assembled and run."""
 
 from __future__ import annotations
 

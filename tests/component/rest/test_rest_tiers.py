@@ -1,4 +1,4 @@
-"""Tiers over REST: what they show, and the choice of one for a conversation."""
+"""Tiers over REST: their tools, and the choice of a tier for a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The REST plane's lists, conversions and plans, over a real gateway."""
+"""Lists, conversions and plans of the REST API, at a real gateway."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ async def test_a_fault_of_a_resource_is_told_as_one_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        gateway.rest.services.work.worker.close()  # what is asked of it from now on is a fault
+        gateway.rest.services.work.worker.close()  # any later request to it is a fault
         assert problem(await post(gateway, "/v1/convert", {"from": "mcp", "to": "gemini", "tools": []})) == (
             500,
             "INTERNAL",

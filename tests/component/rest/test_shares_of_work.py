@@ -1,4 +1,4 @@
-"""One agent whose searches fill the queue of work, or that opens every stream, leaves the others theirs."""
+"""An agent that fills the queue of work with searches, or opens all streams it can, leaves other agents their share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about running a model's calls: its request is answered as it says, before the demo server."""
+"""The page about running a model's calls: its request gets the documented answer from the demo server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that hold for each tool server of `fairlead serve`, over stdio and over HTTP, with the SDK's client."""
+"""Properties of each tool server of `fairlead serve`, over stdio and HTTP, with the SDK's client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ports import free_port
 from servedtools import VIAS, Via, served, structured, text_of
 from waiting import until
 
-pytestmark = pytest.mark.timeout(120)  # an interpreter for each server
+pytestmark = pytest.mark.timeout(120)  # each server starts an interpreter
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Case:
     """Calls of one server."""
 
     tools: dict[str, bool]
-    """Tools of the design, and whether they only read."""
+    """The server's tools, and whether they are read-only."""
     call: tuple[str, dict[str, Any]]
     answer: str
-    """Part of the answer."""
+    """Text that the answer contains."""
     settings: dict[str, str] = field(default_factory=dict)
 
 

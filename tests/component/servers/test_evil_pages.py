@@ -1,4 +1,4 @@
-"""Pages that are made to hold web-search up hold up nobody: neither searches, nor pages of others, nor its end."""
+"""Malicious pages that should block web-search delay neither searches, nor other pages, nor the server's end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waiting import eventually
 EVIL = "127.0.0.77"
 GOOD = "127.0.0.78"
 SIZE: Final = 2_000_000
-"""Bytes of a page that web-search reads by default."""
+"""Maximum number of bytes of a page that web-search reads by default."""
 STORY: Final = "The ferryman knows each of the seven sandbanks by the sound of the water. " * 20
 CODECS: Final = ("punycode", "idna", "utf_7", "unicode_escape", "zlib", "bz2", "undefined", "base64")
 _HTML: Final = "Content-Type: text/html; charset=utf-8\r\n"
@@ -36,11 +36,11 @@ PAGES: Final[Mapping[str, tuple[str, bytes]]] = {
     "/pdf": ("Content-Type: application/pdf\r\n", b"%PDF-1.7\n" + b"[" * SIZE),
     **{f"/{codec}": (f"Content-Type: text/plain; charset={codec}\r\n", b"-" + b"9" * SIZE) for codec in CODECS},
 }
-"""Path to the headers and the body of an answer."""
+"""Headers and body of the answer, by path."""
 
 
 class EvilWeb:
-    """The site; `asked` has the paths of its requests."""
+    """The malicious site. `asked`: paths of the requests."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -66,7 +66,7 @@ class EvilWeb:
 
 @asynccontextmanager
 async def evil_web() -> AsyncIterator[EvilWeb]:
-    """The site, at one port of both addresses."""
+    """Serve the site at the same port of both addresses."""
     web = EvilWeb()
     first = await asyncio.start_server(web.serve, EVIL, 0)
     web.port = first.sockets[0].getsockname()[1]
@@ -143,7 +143,7 @@ async def test_a_server_that_reads_evil_pages_ends_by_sigterm_and_its_readers_wi
 
 
 async def _alone(port: int, web: EvilWeb, path: str) -> None:
-    """Fetch by a client of its own, once the server listens."""
+    """Fetch with a client of its own, after the server has begun to listen."""
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)

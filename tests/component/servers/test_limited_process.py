@@ -1,4 +1,4 @@
-"""Child processes for bytes from outside: how many there are, what they may have, and what ends them."""
+"""Child processes for untrusted data: their number, their limits, and their end."""
 
 from __future__ import annotations
 

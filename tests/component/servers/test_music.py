@@ -1,4 +1,4 @@
-"""music-ambiance: the state that clients follow, and the player where there is one."""
+"""music-ambiance: the state to which clients subscribe, and the player, if one is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 async def state(client: Client) -> dict[str, Any]:
-    """The resource, as a client reads it."""
+    """The state resource, read by a client."""
     (content,) = (await client.read_resource(STATE)).contents
     document = json.loads(content.text)  # type: ignore[union-attr]  # it is text
     assert isinstance(document, dict)
@@ -52,7 +52,7 @@ async def test_a_client_follows_the_state_and_finds_it_after_a_restart(via: Via,
 
 
 class Heard:
-    """Resources that a client of an earlier version is told of."""
+    """Updates of resources that a client of an earlier MCP version receives."""
 
     def __init__(self) -> None:
         self._send, self._receive = anyio.create_memory_object_stream[str](16)
@@ -67,13 +67,13 @@ class Heard:
             return await self._receive.receive()
 
     def close(self) -> None:
-        """End it; the streams must not be left to the garbage collector."""
+        """Close the connection. Its streams must not be left to the garbage collector."""
         self._send.close()
         self._receive.close()
 
 
 @pytest.mark.parametrize("via", VIAS)
-@pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")  # which is the point
+@pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")  # the subject of the test
 async def test_a_client_of_an_earlier_version_subscribes_to_the_state(via: Via, tmp_path: Path) -> None:
     heard = Heard()
     async with served("music-ambiance", via, tmp_path, {"player": "none"}, mode="legacy", heard=heard) as client:

@@ -1,4 +1,4 @@
-"""The call on the page of each tool server gets the answer that the page shows."""
+"""The call on each tool server's page gets the answer that the page shows."""
 
 from __future__ import annotations
 

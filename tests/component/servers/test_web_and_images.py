@@ -1,4 +1,4 @@
-"""web-search through an engine, and image-gen through an endpoint."""
+"""web-search with a search engine, and image-gen with an images endpoint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PICTURE = draw("a ship", "ink", 64, 64)
 
 @asynccontextmanager
 async def services(seen: list[dict[str, Any]], slow: asyncio.Event | None = None) -> AsyncIterator[str]:
-    """A search engine and an images endpoint, as SearXNG and OpenAI have them; they wait for `slow`."""
+    """Fakes of a search engine (SearXNG) and an images endpoint (OpenAI). Answers wait for `slow`."""
 
     async def search(request: Request) -> Response:
         if slow is not None:
@@ -173,7 +173,7 @@ async def test_a_tool_that_takes_longer_than_two_seconds_reports_progress(tmp_pa
 
         def heard(tool: str) -> ProgressFnT:
             async def hear(progress: float, total: float | None, message: str | None) -> None:
-                reports.setdefault(tool, (progress, message))  # the first one
+                reports.setdefault(tool, (progress, message))  # the first request
                 if len(reports) == 2:
                     slow.set()
 

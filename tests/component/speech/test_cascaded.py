@@ -1,6 +1,4 @@
-"""A cascaded engine through the gateway: what its client sees, what its servers are asked, and what happens when they
-fail.
-"""
+"""A cascaded engine through the gateway: its client's events, the requests to its servers, and their failures."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ LOOKUP = {"name": "lookup", "description": "Look it up", "inputSchema": {"type":
 
 
 def audio(client: RealtimeClient) -> bytes:
-    """All that the client heard."""
+    """All audio that the client received."""
     return b"".join(base64.b64decode(each["delta"]) for each in client.of_type("response.output_audio.delta"))
 
 
@@ -210,7 +208,7 @@ async def test_noise_is_not_answered(tmp_path: Path) -> None:
 async def test_a_server_that_fails_is_a_response_that_failed(
     tmp_path: Path, path: str, fault: ScriptedFault, code: str
 ) -> None:
-    base = {"idleSeconds": 1.5 if fault.hangs else 30, "model": "any"}  # others answer slowly on a busy machine, too
+    base = {"idleSeconds": 1.5 if fault.hangs else 30, "model": "any"}  # on a busy machine, other tools are slow too
     replies = SpokenReply("Hello."), SpokenReply("Hello again."), SpokenReply("Hello.")
     async with cascade_world(tmp_path, *replies, heard=["hi", "hi"], backend=base) as world, world.client() as client:
         world.backends.faults[path].append(fault)

@@ -1,4 +1,4 @@
-"""Bounds of what a client of a cascaded engine sends, whatever its servers do."""
+"""Limits on the messages of a cascaded engine's client, whatever its servers do."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
 
 
 def counted(world: CascadeWorld) -> tuple[int, int]:
-    """Tokens that count for the agent's day."""
+    """Tokens of the day that are counted for the agent."""
     assert world.gateway._speech is not None
     models = world.gateway._speech._records.metrics.models
     return models["voice", MODEL].input.total, models["voice", MODEL].output.total

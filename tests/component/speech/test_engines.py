@@ -1,4 +1,4 @@
-"""Tools in speech sessions behave alike, whatever the engine is: one suite over all of them."""
+"""Tools in speech sessions work equally with all engines: the same tests run with each of them."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_an_interruption_ends_what_only_reads_and_lets_the_rest_finish(tmp
 
 
 async def test_written_text_changes_the_tier_of_its_own_turn(tmp_path: Path, engine: Engine) -> None:
-    """Where the model takes other tools in the middle of a session, or a handle that is good is at hand."""
+    """Holds for models that accept other tools during a session, and for sessions with a valid resumption handle."""
     replies = SpokenReply("Hello."), SpokenReply("", (SpokenCall("demo__lookup", {}, "call_1"),)), SpokenReply("Long.")
     async with engine.talk(tmp_path, *replies, tiers=TIERS, slow=[LOOKUP], answer=look) as (_, talk):
         assert talk.provider_tools == QUICK
@@ -193,7 +193,7 @@ async def test_a_tier_of_the_request_stays(tmp_path: Path, engine: Engine) -> No
 
 
 async def test_a_call_of_a_tool_that_was_taken_away_is_refused_at_once(tmp_path: Path, engine: Engine) -> None:
-    """Also where the model still has the list of before, as no other one could be brought to it."""
+    """This also holds if the model still has the previous list, because it could not get another one."""
     reply = SpokenReply("", (SpokenCall("demo__lookup", {}, "call_late"),))
     async with engine.talk(
         tmp_path, reply, SpokenReply("No."), tiers=TIERS, slow=[LOOKUP], query={"x-fairlead-tier": "deep"}, answer=look

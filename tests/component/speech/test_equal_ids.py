@@ -1,4 +1,4 @@
-"""Ids of calls and items are a provider's, and those of two sessions may be equal: each session has its own."""
+"""Call ids and item ids come from providers, so two sessions may have equal ids. Each session keeps its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOKUP = {"name": "lookup", "description": "Look it up", "inputSchema": {"type":
 
 
 def replies() -> list[SpokenReply]:
-    """Two calls of one id, each in a session of its own, and what is said of their results."""
+    """Scripts of two sessions with calls of equal ids, and the replies after their results."""
     calls = [SpokenReply("", (SpokenCall("demo__lookup", {"of": of}, "call_1"),)) for of in ("ann", "bob")]
     return [*calls, SpokenReply("Done."), SpokenReply("Done.")]
 
@@ -26,7 +26,7 @@ async def called(world: SpokenWorld, number: int) -> None:
 
 
 class Answers:
-    """A tool that answers, once both sessions have called it, with the secret of whom it was asked for."""
+    """A tool that answers after both sessions have called it, each with the secret of the person in its arguments."""
 
     def __init__(self) -> None:
         self._both = asyncio.Event()

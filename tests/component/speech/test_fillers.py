@@ -1,4 +1,4 @@
-"""A short phrase fills the time before an answer that takes longer, and is said once."""
+"""A filler phrase is spoken once before an answer that takes longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A speech session that sends what takes long to read holds nobody else up."""
+"""A speech session whose messages take long to parse does not delay others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MOST_MS = 50.0
 
 
 async def longest_turn() -> float:
-    """CPU of the event loop's thread between two turns of somebody who waits for it, at most, in milliseconds. The
-    providers of these tests share the loop.
+    """Maximum processor time in milliseconds of the event loop's thread between two iterations of another task. The
+    providers of these tests run in the same loop.
     """
     gc.collect()
-    gc.freeze()  # what tests before this one have left, which a gateway has not
+    gc.freeze()  # excludes objects of earlier tests, which a gateway does not have
     until = time.monotonic() + SECONDS
     longest = 0.0
     before = time.thread_time()
@@ -42,7 +42,7 @@ async def longest_turn() -> float:
 
 @pytest.fixture(autouse=True)
 def providers_that_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share the loop, and what they do with what comes is not the gateway's."""
+    """Providers share the event loop; their processing of messages must not count as the gateway's."""
 
     async def drain(session: RealtimeScriptSession) -> None:
         await session.send("session.created", session=session.config)

@@ -1,4 +1,4 @@
-"""Messages of speech sessions that one parser reads otherwise than another one, or that take long to read."""
+"""Messages of speech sessions that parsers read differently, or that take long to parse."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ VALUES: list[Any] = [{}] * (MAX_VALUES // 2 - 10)
 MANY: list[Any] = [{}] * (MAX_VALUES // 2 + 1)
 LARGE = WORDS * (MAX_BYTES // len(WORDS) + 1)
 LONG = LARGE[: MAX_BYTES - 1000]
-"""Full of commas, and not too large."""
+"""Message with many commas that does not exceed the limit on size."""
 
 
 def event(text: str = "", values: Sequence[Any] = ()) -> dict[str, Any]:

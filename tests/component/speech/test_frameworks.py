@@ -1,4 +1,4 @@
-"""Pipecat and LiveKit Agents as clients: through the gateway they see what they see without one."""
+"""Pipecat and LiveKit Agents as clients: they get the same events through the gateway as without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEARD = ("what is it",)
 
 
 def path(framework: str) -> str:
-    """Path of the address that a framework is given."""
+    """Path of the URL that a framework gets."""
     return "/v1/realtime" if framework == "pipecat" else "/v1"
 
 

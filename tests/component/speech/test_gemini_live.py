@@ -1,4 +1,4 @@
-"""Gemini Live through the gateway: the client's view, the tools of the gateway, and who may open a session."""
+"""Gemini Live through the gateway: the client's messages, the gateway's tools, and who may open a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def outcomes(world: Any) -> dict[str, int]:
 
 
 async def refused(url: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
-    """Status and error of a request that gets no session."""
+    """Status and error of a refused request for a session."""
     asks = {
         "connection": "Upgrade",
         "upgrade": "websocket",
@@ -198,7 +198,7 @@ async def test_a_handle_is_of_the_principal_that_it_was_issued_to(tmp_path: Path
 
 
 async def test_an_anonymous_client_goes_on_with_no_handle_that_it_did_not_get(tmp_path: Path) -> None:
-    """A provider's own handle may be guessed, or seen in its logs."""
+    """A provider's own handle may be guessed, or read in its logs."""
     async with live_world(tmp_path, SpokenReply("Hello")) as world:
         async with world.client(setup={"sessionResumption": {}}) as client:
             await client.ask("Hello")

@@ -1,4 +1,4 @@
-"""Google's SDK as the client: through the gateway it sees what it sees without one."""
+"""Google's SDK as the client: it gets the same messages through the gateway as without it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ CONFIG = types.LiveConnectConfig(
 
 
 def client(port: int, authority: Authority) -> genai.Client:
-    """The SDK speaks TLS alone."""
+    """The SDK's client. It supports only TLS."""
     trust = ssl.create_default_context(cadata=authority.bundle)
     options = types.HttpOptions(base_url=f"https://127.0.0.1:{port}", async_client_args={"ssl": trust})
     return genai.Client(api_key="any", http_options=options)
 
 
 async def turn(session: Any) -> list[dict[str, Any]]:
-    """Messages of one turn of the model; the client's own calls are answered."""
+    """Messages of one turn of the model. The client answers calls of its own tools."""
     messages: list[dict[str, Any]] = []
     async with asyncio.timeout(20):
         async for message in session.receive():

@@ -1,4 +1,4 @@
-"""When a model of Gemini Live says the result of a call: by the McpServer's setting, or by how long calls take."""
+"""When a Gemini Live model speaks about a result: by the McpServer's setting, or by the usual duration of calls."""
 
 from __future__ import annotations
 

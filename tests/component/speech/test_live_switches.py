@@ -1,4 +1,4 @@
-"""Gemini Live sessions that go on over another connection: nothing is lost, and nothing comes twice."""
+"""Gemini Live sessions that continue over another connection: no message is lost or repeated."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ENGINE = "gemini-live"
 
 
 def numbered(count: int) -> list[bytes]:
-    """Quiet frames that can be told from each other: 20 ms each, the last sample is a number."""
+    """Quiet audio frames of 20 ms each. The last sample of a frame is its number."""
     return [QUIET[:-2] + number.to_bytes(2, "big") for number in range(256, 256 + count)]
 
 
 def held_handle(world: LiveWorld) -> bool:
-    """Whether the gateway has a handle that is good."""
+    """Whether the gateway has a valid resumption handle."""
     session: Any = world.bridge._session
     return bool(session._turns.handle_current)
 
 
 async def greeted(world: LiveWorld, client: LiveClient) -> None:
-    """One turn, after which the gateway has a handle."""
+    """Play one turn, and wait until the gateway has a handle."""
     await client.ask("Hello")
     await client.turns(1)
     await eventually(lambda: held_handle(world))
@@ -50,13 +50,13 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
     ):
         await client.hear(LOUD)
         await greeted(world, client)
-        for chunk in frames[:30]:  # behind the handle, over the old connection
+        for chunk in frames[:30]:  # after the handle, over the old connection
             await client.hear(chunk)
         await eventually(lambda: len(world.session.received_audio) == 31)
         world.provider.admits.clear()
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         await eventually(lambda: len(world.provider.sessions) == 2)
-        for chunk in frames[30:60]:  # while there is none
+        for chunk in frames[30:60]:  # while there is no connection
             await client.hear(chunk)
         first, second = world.provider.sessions
         assert first.close_code == 1000, "closed before the other one was opened"
@@ -76,7 +76,8 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
 
 
 async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_handle(tmp_path: Path) -> None:
-    """Frames that were on their way when the provider made its handle are in no connection: it does not say which."""
+    """Frames that were in transit when the provider created its handle may be missing: the provider does not say which
+    frames the handle covers."""
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
         frames = [chunk[-20:] for chunk in numbered(20_000)]
         over = asyncio.Event()
@@ -258,7 +259,7 @@ async def test_an_unreadable_answer_of_the_next_connection_ends_the_session(
 
 
 async def test_a_model_that_refuses_context_updates_is_resumed_from_then_on(tmp_path: Path) -> None:
-    """A name that says 4, and a server that knows `contextUpdate` of 3.8 alone."""
+    """The model's name says version 4, but the server supports `contextUpdate` only for 3.8."""
     async with live_world(tmp_path, HELLO, HELLO, model="gemini-4-live", tiers=TIERS, slow=[LOOKUP]) as world:
         for _ in range(2):
             async with world.client() as client:

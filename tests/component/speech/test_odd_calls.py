@@ -1,4 +1,5 @@
-"""Calls of tools that nobody offered, ids that come twice, and two requests for a response that cross."""
+"""Calls of tools that were not offered, duplicate ids, and simultaneous requests of client and gateway for a
+response."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ UNKNOWN = "Error: Unknown tool: demo__ad. Did you mean demo__add?"
 
 
 def outputs(world: SpeechWorld) -> list[tuple[str, str]]:
-    """Call id and text of each output that the provider got."""
+    """Call id and text of each output that the provider received."""
     items = [event["item"] for event in world.session.of_type("conversation.item.create")]
     return [(item["call_id"], item["output"]) for item in items if item["type"] == "function_call_output"]
 
 
 async def settle(world: SpeechWorld, client: RealtimeClient) -> None:
-    """Wait until the provider has all that the client sent before, and the client all that the provider sent."""
+    """Wait until both sides have received all messages that were sent before."""
     number = len(client.of_type("session.updated")) + 1
     await client.update(instructions=f"Number {number}.")
     await client.until("session.updated", number)

@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK as the client: its own tools and those of the gateway in one session."""
+"""OpenAI's Agents SDK as the client: its own tools and the gateway's tools in one session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def test_an_agent_runs_its_own_tools_and_the_gateway_runs_its(tmp_path: Pa
         @function_tool(strict_mode=False)
         async def theirs() -> str:
             """Answer behind the gateway's call: a response that the client asks for earlier has not heard of it."""
-            await world.session.until("conversation.item.create", 2)  # what the user wrote, and a result
+            await world.session.until("conversation.item.create", 2)  # the user's text and a result
             return "mine"
 
         address = f"ws://127.0.0.1:{world.gateway.port}/v1/realtime?model={MODEL}"
@@ -42,6 +42,6 @@ async def test_an_agent_runs_its_own_tools_and_the_gateway_runs_its(tmp_path: Pa
 
 
 def created(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Results of calls among a client's events."""
+    """Results of calls in a client's events."""
     made = [event for event in events if event["type"] == "conversation.item.create"]
     return [event for event in made if event["item"]["type"] == "function_call_output"]

@@ -1,4 +1,4 @@
-"""OpenAI's SDK as the client: through the gateway it sees what it sees without one."""
+"""OpenAI's SDK as the client: it gets the same events through the gateway as without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MADE = ("event_id", "id", "item_id", "response_id", "previous_item_id", "expires
 
 
 def plain(value: Any) -> Any:
-    """Messages without ids, which are numbered in each session."""
+    """Messages without ids, which differ between sessions."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if name not in MADE}
     return [plain(each) for each in value] if isinstance(value, list) else value

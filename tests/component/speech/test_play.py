@@ -1,4 +1,4 @@
-"""A session of a game over every speech engine, with all eight servers behind a gateway."""
+"""A session of a role-playing game with every speech engine, and with all eight tool servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI Realtime through the gateway: the client's view, the tools of the gateway, and who asks for a response."""
+"""OpenAI Realtime through the gateway: the client's events, the gateway's tools, and who requests responses."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_errors_and_unknown_tools_are_results(tmp_path: Path) -> None:
 
 
 async def test_audio_passes_byte_for_byte_both_ways(tmp_path: Path) -> None:
-    message = '{"audio" : "' + SPEECH + '","type":"input_audio_buffer.append"}'  # no usual order of members
+    message = '{"audio" : "' + SPEECH + '","type":"input_audio_buffer.append"}'  # an unusual order of members
     async with speech_world(tmp_path, SpokenReply("one two three")) as world, world.client() as client:
         await client.update(audio={"input": {"turn_detection": None}})
         await client.until("session.updated")

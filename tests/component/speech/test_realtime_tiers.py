@@ -1,4 +1,4 @@
-"""Tiers of a speech session: by what is heard, by what is written, and by command of the client."""
+"""Tiers of a speech session: chosen by spoken words, by written words, and by a request of the client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ async def look(_: Any) -> dict[str, Any]:
 
 
 def offered(world: SpeechWorld) -> Collection[str]:
-    """Names of the tools that the gateway has for the session that runs, shown to the provider or not yet."""
+    """Names of the tools that the gateway offers in the running session, whether or not the provider already has
+    them."""
     session = world.bridge._session
     assert isinstance(session, RealtimeSession)
     return session._context.toolbox.offer.names

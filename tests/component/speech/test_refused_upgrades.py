@@ -1,6 +1,6 @@
-"""A connection on which a session was refused ends: a proxy must not send the requests of others over it.
+"""The gateway closes a connection on which it refused a session, because a proxy must not send other requests over it.
 
-The proxies are haproxy and nginx, on sockets in a folder, keeping connections to the gateway.
+The proxies are haproxy and nginx, on sockets in a folder. They keep connections to the gateway open.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ http {{
 
 
 def _listens(path: Path) -> bool:
-    """Whether a server takes connections on a socket; its file is there before that."""
+    """Whether a server accepts connections on a socket, whose file exists earlier."""
     with socket.socket(socket.AF_UNIX) as client:
         client.setblocking(False)
         return client.connect_ex(str(path)) == 0
@@ -73,7 +73,7 @@ def _listens(path: Path) -> bool:
 
 @contextlib.asynccontextmanager
 async def _running(folder: Path, *command: str) -> AsyncIterator[Path]:
-    """The socket that the proxy listens on."""
+    """Run the proxy. Yields its socket."""
     process = await asyncio.create_subprocess_exec(*command)
     try:
         await eventually(lambda: _listens(folder / "front") or process.returncode is not None)
@@ -103,7 +103,7 @@ def _nginx(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Pa
 
 
 PROXIES: Final = {"haproxy always": _haproxy("always"), "haproxy safe": _haproxy("safe"), "nginx": _nginx}
-"""By name: runs in a folder of its own, in front of a port of this machine."""
+"""By name: function that runs the proxy in a folder, in front of a local port."""
 
 
 MODEL = "model=gpt-realtime"
@@ -123,7 +123,7 @@ REFUSALS: dict[str, tuple[int, str, dict[str, str], dict[str, Any]]] = {
     "a provider that refuses": (401, MODEL, {}, {"key": "sk-provider"}),
     "no WebSocket after all": (400, MODEL, {"sec-websocket-version": "99"}, {}),
 }
-"""Status, query, further fields, and the gateway's settings."""
+"""By case: status, query, further header fields, and the gateway's settings."""
 
 
 @contextlib.asynccontextmanager
@@ -171,7 +171,7 @@ async def test_a_refused_upgrade_ends_its_connection_and_nothing_behind_it_is_an
 async def test_frames_that_came_with_the_request_reach_a_session_that_was_opened(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
-        ping = b"\x89\x80\x00\x00\x00\x00"  # masked by zeros, without a payload
+        ping = b"\x89\x80\x00\x00\x00\x00"  # a masked frame with a key of zeros and without payload
         writer.write(upgrade(world, MODEL, {}) + ping)
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
         received = b""
@@ -237,7 +237,7 @@ async def test_a_refused_session_leaves_the_connections_of_a_proxy_to_its_other_
     tmp_path: Path, proxy: str, name: str
 ) -> None:
     status, query, fields, _ = REFUSALS[name]
-    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is short
+    with tempfile.TemporaryDirectory() as folder:  # the length of a socket's path is limited
         async with (
             refusing(tmp_path, name) as world,
             PROXIES[proxy](Path(folder), world.gateway.port) as socket,

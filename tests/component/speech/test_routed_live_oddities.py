@@ -1,4 +1,4 @@
-"""Clients and providers of routed Gemini Live sessions that do what is rarely done: no session hangs, or is closed."""
+"""Unusual behavior of clients and providers in routed Gemini Live sessions: no session hangs or is closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAF = {"realtimeInputConfig": {"activityHandling": "NO_INTERRUPTION"}}
 MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
 DEAF_MARKED = {"realtimeInputConfig": {**MARKED["realtimeInputConfig"], "activityHandling": "NO_INTERRUPTION"}}
 MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
-"""Tiers that no word chooses."""
+"""Tiers without words that choose them."""
 STORY = SpokenReply("Long ago.")
 HELLO = SpokenReply("Hello.")
 THEIRS = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
@@ -36,7 +36,7 @@ def held() -> SpokenReply:
 
 
 def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
-    """Hold transcripts back: set once one is asked for, and to be set."""
+    """Hold transcripts back. Returns an event that is set when one is requested, and an event that releases them."""
     requested = asyncio.Event()
     go_on = asyncio.Event()
     transcribe = world.routed._turns._transcribe
@@ -54,7 +54,7 @@ def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple
 async def written_behind_speech(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, bounds: SpeechBounds | None = None
 ) -> AsyncIterator[tuple[RoutedLiveWorld, LiveClient]]:
-    """A session whose client wrote something before its speech, "the legend", was decided on."""
+    """A session whose client sent the text "the legend" before the decision about its speech."""
     async with (
         routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], bounds=bounds, **DEEP) as world,
         world.client(setup=TOOLS) as client,
@@ -87,7 +87,7 @@ async def test_text_behind_more_speech_than_is_answered_at_once_stops_the_engine
 async def test_text_written_before_speech_is_decided_on_belongs_to_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client is not read while it waits, so that it could not answer a call of the engine's."""
+    """The gateway does not read from the client while it waits, so the client could not answer a call of the engine."""
     async with written_behind_speech(tmp_path, monkeypatch, "of the crown") as (world, client):
         await client.until("toolCall")
         await client.send(toolResponse={"functionResponses": [RESULT]})
@@ -119,7 +119,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
 
 
 async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Path) -> None:
-    """Answers of the client to it would not be read."""
+    """The gateway would not read the client's answers."""
     bounds = SpeechBounds(routed_turns=1)
     async with (
         routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, bounds=bounds, **DEEP) as world,
@@ -136,7 +136,7 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Pa
 
 
 async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(tmp_path: Path) -> None:
-    """A provider closes sessions whose client answers what it did not ask."""
+    """A provider closes a session whose client answers a call that the provider did not make."""
     async with (
         routed_live_world(tmp_path, THEIRS, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
         world.client(setup=TOOLS) as client,
@@ -167,7 +167,7 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
 
 
 async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_model_hears(tmp_path: Path) -> None:
-    """Another one does not know that the turn has begun."""
+    """A new connection would not know that the turn has begun."""
     async with (
         routed_live_world(tmp_path, spoken=[held(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
         world.client() as client,
@@ -186,7 +186,8 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
 
 
 async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_path: Path) -> None:
-    """The model has a turn without words while the engine speaks: its end is shown behind that."""
+    """While the engine speaks, the model has a turn without words. Its end is sent to the client after the engine's
+    answer."""
     story = held()
     calls = [SpokenCall("theirs", {}, f"call_{number}") for number in range(2)]
     spoken = SpokenReply("I will see.", (calls[0],)), SpokenReply("", (calls[1],)), SpokenReply("It is sunny.")
@@ -213,7 +214,7 @@ async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_pat
 async def test_late_parts_of_an_interrupted_answer_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would stop the engine at the client."""
+    """These parts would stop the playback of the engine's answer at the client."""
     story = held()
     async with (
         routed_live_world(tmp_path, story, spoken=[held()], heard=["hi", "the legend"], **DEEP) as world,

@@ -1,4 +1,4 @@
-"""Who finds the turns of a routed Gemini Live session, when it is decided who answers, and what holds a session up."""
+"""Detection of turns in a routed Gemini Live session, the decision who answers, and what delays a session."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from waiting import eventually
 MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
 DEAF = {"realtimeInputConfig": {"activityHandling": "NO_INTERRUPTION"}}
 MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
-"""Tiers that no word chooses."""
+"""Tiers without words that choose them."""
 STORY = SpokenReply("Long ago.")
 HELLO = SpokenReply("Hello.")
 
 
 class SlowHearing:
-    """Holds the transcripts of a session back."""
+    """Transcription that holds the transcripts of a session back."""
 
     def __init__(self, world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests = asyncio.Event()
@@ -226,7 +226,7 @@ async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
         await mark(client, "activityStart")
         for _ in range(3):
             await client.hear(VOICE)
-        await client.hear(VOICE)  # for this one there is no room
+        await client.hear(VOICE)  # the queue has no room for this one
         await hearing.requests.wait()
         assert world.routed._turns.room == 0
         hearing.go_on.set()
@@ -289,7 +289,7 @@ async def test_a_tool_of_the_engine_is_run_by_the_sessions_policies(tmp_path: Pa
 
 
 async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine(tmp_path: Path) -> None:
-    """A result of the client's, of which the model speaks, comes while the engine does."""
+    """A result of the client, about which the model speaks, arrives while the engine speaks."""
     story = SpokenReply("It is a very long story.", held=asyncio.Event())
     call = SpokenCall("theirs", {}, "call_1")
     spoken = SpokenReply("I will see.", (call,)), SpokenReply("It is sunny.", held=asyncio.Event()), HELLO

@@ -1,4 +1,4 @@
-"""Slow turns of a Gemini Live session are answered by a cascaded engine, and nothing is said twice."""
+"""A cascaded engine answers slow turns of a Gemini Live session, and no turn gets two answers."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def test_calls_of_the_client_are_taken_back_when_the_speaker_interrupts(tm
 async def test_audio_that_the_client_still_plays_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine speaks faster than it is heard: here in no time at all."""
+    """The engine produces audio faster than the client plays it, here at once."""
     spoken = [SpokenReply("Yes?")]
     heard = ["the legend", "stop"]
     async with (

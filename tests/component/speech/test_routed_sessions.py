@@ -1,4 +1,4 @@
-"""A speech model and the engine beside it share one configuration and one conversation."""
+"""In a routed session, the speech model and the engine share configuration and conversation."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from waiting import eventually
 
 
 def systems(world: RoutedWorld) -> list[str]:
-    """The instructions that the engine's model had."""
+    """The instructions that the engine's model received."""
     return [each["messages"][0]["content"] for each in world.backends.requests]
 
 
 def functions(world: RoutedWorld) -> set[str]:
-    """The tools that the engine's model had last."""
+    """The tools that the engine's model received last."""
     return {each["function"]["name"] for each in world.backends.requests[-1]["tools"]}
 
 

@@ -1,4 +1,4 @@
-"""A speech model's slow turns are answered by a cascaded engine, and nothing is said twice."""
+"""A cascaded engine answers a speech model's slow turns, and no turn gets two answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms that the scripted server of speech to text reads."""
+"""Multipart forms that the scripted speech-to-text server reads."""
 
 from __future__ import annotations
 

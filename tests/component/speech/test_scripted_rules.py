@@ -1,4 +1,4 @@
-"""Events and messages that the scripted speech providers reject, as the providers document it: one for each rule."""
+"""Events and messages that the scripted speech providers reject: one for each documented rule of the providers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ LIVE: Cases = {
     "handle": [setup(sessionResumption={"handle": "another's"})],
     "handle-open": [],
 }
-"""Messages of a connection by the rule that the last of them breaks."""
+"""Messages of a connection, by the rule that the last message breaks."""
 
 
 def test_each_rule_of_speech_has_a_message_that_breaks_it() -> None:
@@ -144,7 +144,7 @@ async def test_gemini_live_refuses_the_handle_of_an_open_connection() -> None:
 
 
 async def closed(socket: aiohttp.ClientWebSocketResponse) -> tuple[int | None, str]:
-    """Wait for the close; its code and reason."""
+    """Wait for the close. Returns its code and reason."""
     while True:
         message = await socket.receive(timeout=10)
         if message.type is aiohttp.WSMsgType.CLOSE:

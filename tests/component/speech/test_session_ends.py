@@ -1,4 +1,4 @@
-"""Sessions that the gateway ends: when the agent's tokens of the day are spent, and when a provider is silent."""
+"""Sessions that the gateway ends, because the agent's daily tokens are used up or because a provider is silent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from speechworld import speech_world
 from waiting import eventually
 
 SPENT = "30 were used since midnight UTC"
-"""A response of a scripted model takes 30 tokens."""
+"""Part of the close reason of a session whose agent has used up its daily tokens, by a response of 30 tokens."""
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -63,12 +63,12 @@ async def test_a_session_goes_on_while_there_are_tokens(tmp_path: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def silent_provider() -> AsyncIterator[int]:
-    """A server that accepts a WebSocket and says nothing more, not even to a ping."""
+    """A server that accepts a WebSocket and then sends nothing, not even an answer to a ping."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         key = head[head.lower().index("sec-websocket-key: ") :].split("\r\n")[0].partition(": ")[2]
-        accepted = b64encode(hashlib.sha1(f"{key}{MAGIC}".encode()).digest()).decode()  # RFC 6455 wants it
+        accepted = b64encode(hashlib.sha1(f"{key}{MAGIC}".encode()).digest()).decode()  # required by RFC 6455
         writer.write(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: " + accepted.encode() + b"\r\n\r\n"

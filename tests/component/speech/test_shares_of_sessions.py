@@ -1,4 +1,4 @@
-"""One agent that opens speech sessions without end leaves slots for the sessions of all others."""
+"""An agent that opens as many speech sessions as it can leaves slots for other agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def key(who: str) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def crowd(url: str, who: str, count: int) -> AsyncIterator[list[int]]:
-    """Statuses of so many requests for a session; those that were opened stay open, and send nothing."""
+    """Statuses of `count` requests for a session. Opened sessions stay open and send nothing."""
     async with aiohttp.ClientSession(headers=key(who)) as http, contextlib.AsyncExitStack() as stack:
 
         async def opened() -> int:

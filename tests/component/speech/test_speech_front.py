@@ -1,4 +1,4 @@
-"""Who opens a speech session, and how sessions end."""
+"""Who may open a speech session, and how sessions end."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_a_client_that_is_gone_ends_its_calls(tmp_path: Path) -> None:
             await client.send("response.create")
             await begun.wait()
         await eventually(lambda: not world.gateway.endpoint.context.calls)
-        # counted by who waits for the call, which is a pass of the loop later
+        # the task that waits for the call counts it one iteration of the loop later
         await eventually(lambda: world.metrics.calls == {("openai-realtime", "cancelled"): 1})
 
 
@@ -142,7 +142,7 @@ async def test_sessions_are_bounded(tmp_path: Path) -> None:
 
 async def test_a_message_that_is_too_large_closes_the_session(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
-        with contextlib.suppress(ConnectionError):  # it is not read to its end
+        with contextlib.suppress(ConnectionError):  # the client does not read it to its end
             await client.socket.send_str('{"type":"input_audio_buffer.append","audio":"' + "A" * (17 << 20) + '"}')
         await client.end()
         await eventually(lambda: outcomes(world) == {"cut": 1})

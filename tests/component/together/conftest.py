@@ -1,4 +1,5 @@
-"""The world of these tests: a tenant's namespace and a release's on the shared API server; an authorization server."""
+"""Fixtures of these tests: namespaces of a tenant and of a release on the shared API server, and an authorization
+server."""
 
 from __future__ import annotations
 

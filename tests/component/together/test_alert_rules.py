@@ -1,4 +1,4 @@
-"""The alert rules as they are shipped, with their own waiting times, ranges and thresholds: `promtool test rules`."""
+"""The shipped alert rules with their waiting times, ranges and thresholds, tested by `promtool test rules`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LAG = "fairlead_operator_sample_lag_seconds_bucket"
 
 @dataclass(frozen=True)
 class Story:
-    """Series by the minute (`1x5`: one, five times more), and the minutes at which the alert is quiet, fires, and is
-    quiet again.
+    """Series by minute (`1x5`: the value 1, repeated five more times), and the minutes at which the alert is quiet,
+    fires, and is quiet again.
     """
 
     series: dict[str, str]
@@ -169,7 +169,7 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
     "FairleadWritesUndone": {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 1 2 3x57"},
     "FairleadDefinitionsHeld": {'fairlead_held_definitions{namespace="n",server="s"}': "0x60"},
 }
-"""Series of an hour at which each alert has nothing to say: what is meant, is healthy, or is over soon."""
+"""Series of an hour during which the alert stays quiet: intended states, healthy states, and short failures."""
 
 
 def test_every_alert_has_series_that_fire_it_and_some_that_do_not() -> None:
@@ -190,7 +190,7 @@ def test_the_shipped_rule_does_not_fire_at_what_is_meant_or_passes(alert: str, t
 
 
 def run_rule(alert: str, series: Mapping[str, str], expected: Mapping[int, Sequence[object]], folder: Path) -> None:
-    """`expected`: minute to the samples of how many alerts fire then."""
+    """`expected`: by minute, the labels of the alerts that fire."""
     firing = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
     test = {
         "interval": "1m",

@@ -1,6 +1,5 @@
-"""Operator and gateway together on a real API server: what is applied is listed and called, and goes when it goes.
-
-Each half has tests of its own; here they meet over nothing but ConfigMaps and Secrets.
+"""Operator and gateway together on a real API server: tools of applied servers can be listed and called, until the
+server is deleted. The two communicate only by ConfigMaps and Secrets.
 """
 
 from __future__ import annotations

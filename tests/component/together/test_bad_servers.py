@@ -1,4 +1,4 @@
-"""Every bad server of the table at once, beside healthy ones, on a real API server and through a gateway."""
+"""All bad servers of the table at once, next to healthy ones, on a real API server and through a gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEALTHY = ("healthy-legacy", "healthy-modern", "healthy-sdk")
 
 
 async def _start(stack: AsyncExitStack) -> tuple[dict[str, str], RawServer]:
-    """Every URL by name, and the server that closes after each answer."""
+    """Start all servers. Returns their URLs by name, and the server that closes connections after each answer."""
     bad = {name: await stack.enter_async_context(raw_server(bad.handler)) for name, bad in TABLE.items()}
     urls = {name: server.url for name, server in bad.items()}
     urls["healthy-modern"] = (await stack.enter_async_context(raw_server(lists()))).url
@@ -106,14 +106,14 @@ def _offered() -> list[str]:
 
 
 async def _answer_calls(gateway: Gateway, closing: RawServer) -> None:
-    """Each twice, so that a second answer to one call would be seen by the next."""
+    """Call each server twice, so that a second answer to the first call would disturb the second call."""
     async with await Wire.connect(gateway) as wire:
         for server, offered in [(name, bad.offered[:3]) for name, bad in TABLE.items() for _ in range(2)]:
             for name in offered:
                 answer = await wire.ask(calling(f"{server}__{name}").with_headers(mcp_name=f"{server}__{name}"))
                 content = answer.message["result"]["content"]
                 assert content == [{"type": "text", "text": name}], (server, name)
-                await eventually(lambda: len(closing.open) <= 1)  # the operator holds one, and asks nothing on it
+                await eventually(lambda: len(closing.open) <= 1)  # the operator has one idle connection
         for server in HEALTHY[:2]:
             result = (await wire.ask(calling(f"{server}__good"))).message["result"]
             assert result["isError"] is False

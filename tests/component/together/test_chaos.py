@@ -1,4 +1,4 @@
-"""Documents after random operations through outages equal those that a fresh operator writes, by seed."""
+"""After random operations and outages, by seed, the documents equal those that a new operator writes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from random_operations import chaos, compared
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos, pytest.mark.heavy]
 
 SEEDS = (0, 4)
-"""Seeds of this run; the first one kills the API server's process. `hack/bench chaos` runs others by night."""
+"""Seeds of this run; the first one kills the API server's process. `hack/bench chaos` runs other seeds in nightly
+runs."""
 OPERATIONS = 200
 LOST = {4: 0.5}
-"""Share of the events that are lost on their way, by seed."""
+"""Share of lost events, by seed."""
 
 
 async def test_after_outages_expiries_and_changes_of_the_leader_documents_are_those_of_a_fresh_operator(
     tmp_path: Path,
 ) -> None:
-    # One test, and so one event loop: an API server ends with the thread that started it again.
+    # A single test with one event loop, because an API server ends with the thread that restarted it.
     (tmp_path / "plane").mkdir()
     wrong: dict[int, list[str]] = {}
     with ControlPlane(tmp_path / "plane", find_assets()) as plane:

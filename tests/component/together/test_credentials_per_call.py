@@ -1,6 +1,6 @@
-"""Persons who call servers as themselves, from an McpServer over the real API server to servers of both SDKs.
+"""Users who call servers as themselves, from an McpServer on a real API server to servers of both SDKs.
 
-The authorization servers are real ones: `oidc-provider`, Dex, and by night Keycloak.
+The authorization servers are real ones: `oidc-provider`, Dex, and in nightly runs Keycloak.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from waiting import until_async
 
 
 def add_client_secret(world: World, secret: str, hosts: str = "") -> None:
-    """The Secret `client`, with a client's secret."""
+    """Create the Secret `client` with a client's secret."""
     metadata: Json = {"name": "client", "labels": {"fairlead.dev/credential": "true"}}
     if hosts:
         metadata["annotations"] = {"fairlead.dev/hosts": hosts}
@@ -36,12 +36,13 @@ def add_client_secret(world: World, secret: str, hosts: str = "") -> None:
 
 
 def client_of(issuer: str, **more: Any) -> Json:
-    """Members that all grants have."""
+    """Members of the spec that all grants have."""
     return {"issuer": issuer, "clientID": CLIENT, "secretRef": {"name": "client"}, **more}
 
 
 def exchanging(client: Json, **more: Any) -> Json:
-    """Members of a spec: calls by token exchange, with `more` in it, and lists by client credentials."""
+    """Spec with calls by token exchange and lists by client credentials. `more`: further members of the token
+    exchange."""
     listing = {
         name: value for name, value in {**client, **more}.items() if name not in ("subjectTokenType", "parameters")
     }
@@ -59,7 +60,7 @@ async def lists(gateway: Reachable, token: str, *names: str) -> bool:
 
 
 async def who(gateway: Reachable, token: str, tool: str) -> str:
-    """Whom the server took the caller for."""
+    """The user that the server sees in a call."""
     async with await Wire.connect(gateway) as wire:
         return text_of(await wire.ask(calling(tool, {}).with_headers(authorization=f"Bearer {token}")))
 

@@ -1,4 +1,5 @@
-"""Catalogs that are large, half written, of another release or tampered with: readers serve whole ones, always."""
+"""Catalogs that are large, partially written, of another release or manipulated: readers always serve complete
+catalogs."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ MERGE = "application/merge-patch+json"
 
 
 def noise(version: str, count: int = 22) -> list[Item]:
-    """Tools that compress to about 150 kB each, with a name that tells the version."""
+    """Tools that compress to about 150 kB each, with the version in their names."""
     chance = random.Random(version)
     return [
         tool(f"{version}-{number:02}", description=base64.b64encode(chance.randbytes(150_000)).decode())
@@ -41,7 +42,7 @@ def noise(version: str, count: int = 22) -> list[Item]:
 
 @asynccontextmanager
 async def server_of(tools: list[Item]) -> AsyncIterator[RawServer]:
-    """Lists `tools` as they are at that moment."""
+    """A server that lists the current content of `tools`."""
 
     async def handle(request: Request, reply: Reply) -> None:
         answer_modern(request, reply, tools)
@@ -58,7 +59,7 @@ def config_maps(world: World, name: str = "demo") -> dict[str, Json]:
 
 
 def is_part(number: int) -> Callable[[str, str], bool]:
-    """The write of that part of any catalog."""
+    """Whether a request writes the given part of a catalog."""
     return lambda method, path: (
         method == "PATCH" and bool(re.search(rf"/configmaps/[^/]*-[0-9a-f]{{10}}-{number}$", path))
     )
@@ -66,7 +67,7 @@ def is_part(number: int) -> Callable[[str, str], bool]:
 
 @asynccontextmanager
 async def operator_process(world: World, kubeconfig: Path) -> AsyncIterator[subprocess.Popen[str]]:
-    """Killed on the way out, by SIGKILL."""
+    """Run an operator process, which is killed by SIGKILL at the end."""
     process = start(
         FAIRLEAD_KUBECONFIG=str(kubeconfig),
         FAIRLEAD_NAMESPACE=world.release,
@@ -177,7 +178,7 @@ def _contents(world: World) -> dict[str, Any]:
 
 
 def edited(item: Json, **members: Any) -> Json:
-    """A patch that changes members of a plain document and its hash with them, as a release of another age writes."""
+    """Patch that changes members of an uncompressed document and its hash, as another release would write it."""
     document = json.loads(item["data"]["document.json"]) | members
     text = json.dumps(document)
     return {

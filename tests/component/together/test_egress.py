@@ -1,4 +1,4 @@
-"""Servers whose `url` leads where it must not, against the real operator and gateway: neither connects."""
+"""Servers with forbidden addresses in `url`: neither the real operator nor the real gateway connects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFINED = QUICK.replace(confined="always", denied_networks="10.96.0.0/12")
 
 
 async def test_an_operator_in_a_pod_does_not_connect_to_its_own_machine_and_says_what_to_do(world: World) -> None:
-    """With `Egress.guarded` taken out of `discovery.connect` the servers become Ready."""
+    """Without `Egress.guarded` in `discovery.connect`, the servers would become Ready."""
     connections = 0
 
     async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -52,9 +52,8 @@ async def test_servers_in_allowed_networks_are_reached(world: World) -> None:
 
 
 async def test_a_gateway_looks_for_itself_when_it_connects(world: World) -> None:
-    """The operator saw a harmless address; the name leads elsewhere when the gateway asks (DNS rebinding).
-
-    With the guard taken out of the gateway's registry the call is answered.
+    """DNS rebinding: the name resolves to a harmless address for the operator, and to another address for the gateway.
+    Without the guard in the gateway's registry, the call would succeed.
     """
     async with modern_server([tool("add")]) as server, running(world), serving(world, confined="always") as gateway:
         world.create("demo", {"url": server.url})
@@ -73,7 +72,7 @@ async def test_a_redirect_is_not_followed_and_no_credential_goes_there(world: Wo
     async with raw_server(elsewhere) as target:
 
         async def redirect(request: Request, reply: Reply) -> None:
-            reply.send(307, location=f"{target.url}/")  # as tempting as one can be: only the port differs
+            reply.send(307, location=f"{target.url}/")  # differs from a permitted URL only in the port
 
         secret = {
             "metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}},

@@ -1,4 +1,4 @@
-"""Grants that fail at the gateway alone: the server lists without a token, so only calls show that there is none."""
+"""Grants that fail only at the gateway: the server lists without a token, so only calls show the failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(120)
 
 @dataclass
 class Desk:
-    """The server `desk`, whose callers' tokens a gateway exchanges, and what shows its state."""
+    """The server `desk`, for which a gateway exchanges callers' tokens, and its state."""
 
     world: World
     provider: TokenEndpoint
@@ -41,7 +41,7 @@ class Desk:
         return await ask(self.gateway, of(self.provider, person, calling(TOOL, {})))
 
     async def code(self, person: str) -> str:
-        """Code of a call without a token; empty for one that reached the server."""
+        """Error code of a call; empty if the call reached the server."""
         result = (await self.call(person)).message["result"]
         return str(result["_meta"]["fairlead.dev/error"]["code"]) if result.get("isError") else ""
 
@@ -61,7 +61,7 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def serving_desk(world: World, folder: Path, *, secret: str = SECRET) -> AsyncIterator[Desk]:
-    """`secret`: what the McpServer names as the client's."""
+    """`secret`: the client's secret in the McpServer."""
     port = free_port()
     async with (
         token_endpoint() as provider,
@@ -79,7 +79,7 @@ async def serving_desk(world: World, folder: Path, *, secret: str = SECRET) -> A
         body = {"metadata": metadata, "stringData": {"token": secret}}
         assert world.request("POST", world.path("secrets"), body)[0] == 201
         exchange: Json = {"tokenURL": provider.token_url, "clientID": CLIENT, "secretRef": {"name": "client"}}
-        # a server that is not Ready for want of tokens is not down: its tools stay
+        # a server that is not Ready because tokens are missing is not down: its tools stay
         removes = {"discovery": {"onDisconnect": "Remove"}}
         world.create("desk", {"url": server.url, "auth": {"tokenExchange": exchange}, **removes})
         await world.until("Ready", partial(world.is_, "desk", "Ready", "True"))
@@ -113,7 +113,7 @@ async def test_a_wrong_secret_that_only_calls_find_is_a_condition_and_heals_with
         _, out, _ = await wide_fairlead("servers", "--url", url, "--token", token)
         assert "CallsNotGranted" in out
 
-        desk.provider.clients[CLIENT].secret = "wr0ng-secret"  # corrected at the issuer, of which nobody tells
+        desk.provider.clients[CLIENT].secret = "wr0ng-secret"  # corrected at the issuer, which notifies nobody
         await until_async("a call that works", lambda: _works(desk, "bob"))
         await world.until("healed", lambda: desk.is_authorized("True"))
         await world.until("Ready", lambda: world.is_("desk", "Ready", "True"))

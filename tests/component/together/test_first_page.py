@@ -1,4 +1,4 @@
-"""The page of installing, where it runs operator and gateway beside a cluster: its commands as they stand."""
+"""The installation page where operator and gateway run outside of a cluster: its commands, run unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
     plane = private_plane(controllers=False, crds=False)
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
-    # what the page installs is installed here: pip looks whether all of it is there
+    # the page's packages are installed here, so pip only checks that nothing is missing
     for name, words in (("fairlead", " -m fairlead_cli"), ("python", ""), ("pip", " -m pip check --")):
         (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
         (binaries / name).chmod(0o755)

@@ -39,7 +39,8 @@ def token_of_a_reader(world: World) -> str:
 
 
 def declare(world: World) -> None:
-    """The McpServer `apps`, with all GET operations of the group but watches, and what it refers to."""
+    """Create the McpServer `apps` with all GET operations of the group except watches, and the objects to which it
+    refers."""
     status, document = world.request("GET", f"/openapi/v3{GROUP}")
     assert status == 200
     data = base64.b64encode(gzip.compress(json.dumps(document).encode())).decode()

@@ -1,5 +1,5 @@
-"""Operator and gateway with exactly the rights of operator/rbac.yaml, on a real API server that keeps an audit log:
-what is granted is used, what is not granted is refused, and one namespace is enough.
+"""Operator and gateway with exactly the rights of operator/rbac.yaml, on a real API server with an audit log: all
+granted rights are used, all other requests are refused, and a single namespace suffices.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ UNSEEN = {
     },
     Grant("fairlead-operator", "release", "", "configmaps", "create"): NEW_BY_APPLY,
 }
-"""Grants that no request in the log names, each with its reason."""
+"""Rights that no request in the log shows, each with the reason."""
 KEYS: dict[str, Any] = {"api_key_secrets": ("fairlead-api-keys",), "anonymous": "allow"}
-"""Settings of a gateway that knows API keys."""
+"""Settings of a gateway with API keys."""
 
 
 def world_on(plane: ControlPlane) -> World:
@@ -85,7 +85,7 @@ def add_policy(world: World) -> None:
 
 @pytest.mark.timeout(240)
 async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them(private_plane: PlaneFactory) -> None:
-    """A right that is added to the manifest and not needed fails here, and so does a request that it does not cover."""
+    """Fails for an unnecessary right in the manifest, and for a request that the manifest does not cover."""
     plane = private_plane(audit=True)
     assert plane.audit is not None
     with world_of(plane) as world:
@@ -124,7 +124,8 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
             await world.until("no Deployment", lambda: world.get(world.path("deployments", "pods")) is None)
             assert world.request("DELETE", world.server_path("remote"))[0] == 200
             await world.until("no catalog", lambda: world.catalog("remote") is None)
-            with suppress(AssertionError):  # its credential goes after its catalog, and is named below if it does not
+            # its credential is deleted after its catalog; a remaining one is reported below
+            with suppress(AssertionError):
                 await world.until("every right used", lambda: not unused(plane, world))
             requests = plane.audit.requests()
         assert [str(request) for request in refused(requests, world)] == []
@@ -133,7 +134,7 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
 
 
 async def upgraded(world: World, accounts: Accounts) -> None:
-    """Have the operator take over a tier that an older one made the default; afterwards there is no tier."""
+    """Let the operator adopt a default tier of an older operator. Afterwards, there are no tiers."""
     spec = {"maxLatency": "500ms", "default": True}
     body = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "fast"}, "spec": spec}
     tiers = f"{GROUP}/latencytiers"
@@ -148,7 +149,7 @@ async def upgraded(world: World, accounts: Accounts) -> None:
 
 
 def unused(plane: ControlPlane, world: World) -> set[Grant]:
-    """Rights that are granted, could be seen in the log and are not in it yet."""
+    """Granted rights that the log could show and does not show yet."""
     assert plane.audit is not None
     return granted() - used(plane.audit.requests(), world) - set(UNSEEN)
 

@@ -1,5 +1,5 @@
-"""Refreshes, losses and changes, from the server to the client: operator and gateway over one real API server and the
-operations port. Intervals are ten minutes, so nothing here is found out by asking in turn.
+"""Refreshes, losses and changes, from the server to the client: operator and gateway with a real API server and the
+operations port. The interval of discoveries is ten minutes, so nothing here is found by periodic discoveries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOKEN = "shared-by-both"
 
 
 class Server:
-    """A modern server that announces nothing. `deaf`: it hangs up on each request, and still accepts connections."""
+    """A modern server that announces nothing. `deaf`: it accepts connections, but closes them at each request."""
 
     def __init__(self, *names: str) -> None:
         self.tools: list[Any] = [tool(name) for name in names]
@@ -47,7 +47,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def both(world: World, *, operators_token: str = TOKEN, **changes: Any) -> AsyncIterator[Gateway]:
-    """An operator that pulls from one gateway, which it may."""
+    """An operator that pulls reports of one gateway, and the gateway, which allows it."""
     port = free_port()
     settings = QUICK.replace(interval_floor=30.0, gateways=f"http://127.0.0.1:{port}", pull_token=operators_token)
     async with (
@@ -286,4 +286,4 @@ async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluste
         async def ready() -> Any:
             return (await get(gateway, "/v1/servers/demo")).message["state"] == "ready"
 
-        await until_async("that it is ready", ready)  # its entry is a document of its own, which arrives by itself
+        await until_async("that it is ready", ready)  # its entry is in a separate document, which may arrive later

@@ -1,4 +1,4 @@
-"""Policies about models on a real API server: what is applied holds in the loop of model and tools."""
+"""Policies about models on a real API server: applied policies hold in the loop of model and tools."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever a run writes, says, counts or answers: none of the secrets that it works with is in it.
+"""Nothing that a run writes, logs, counts or answers contains one of its secrets.
 
-The secrets are planted, a server shows its own credential in its error pages, and then everything is read that left
-operator and gateway, in all the ways in which a secret might be written.
+The tests plant secrets, and a server shows its own credential in its error pages. Then they search all output of
+operator and gateway for the secrets in all encodings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLANTED = {
 
 SERVERS = ("argument", "bearer", "header", "query")
 ADDRESS = frozenset({"query"})
-"""A query is part of the address, which stands in the McpServer for all to read, and so in its catalog."""
+"""The URL's query, which is visible to everybody in the McpServer and in its catalog."""
 
 
 def test_the_search_finds_a_secret_in_each_way_of_writing_it() -> None:
@@ -55,12 +55,13 @@ def test_the_search_finds_a_secret_in_each_way_of_writing_it() -> None:
 
 
 class Telltale:
-    """Lists its tools, and answers a call, and every other listing while `angry`, by showing what it was sent."""
+    """Server that lists its tools, and quotes the request in answers to calls. While `angry`, it also does so for every
+    second list."""
 
     def __init__(self) -> None:
         self.angry = False
         self.heard: set[str] = set()
-        """Keys that calls had as arguments."""
+        """Keys in the arguments of calls."""
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         shown = json.dumps(request.headers) + json.dumps(request.params.get("arguments", {}))
@@ -75,7 +76,7 @@ class Telltale:
 
 
 def secretly(name: str) -> dict[str, Any]:
-    """A tool that wants a key as an argument."""
+    """A tool with a key as a secret argument."""
     schema = {"type": "object", "properties": {"key": {"type": "string"}}}
     return {**tool(name), "inputSchema": schema}
 
@@ -86,7 +87,7 @@ def add_secret(world: World, name: str, value: str) -> None:
 
 
 async def signed_in(folder: Path) -> dict[str, str]:
-    """Pages for a browser that signs in to a console by a provider, and is refused before."""
+    """Pages for a browser that signs in to a console through a provider, after a refused attempt."""
     pages = {}
     async with providing() as provider:
         provider.secret = PLANTED["client secret"]

@@ -1,6 +1,6 @@
-"""Whatever a run writes, says, counts or answers: no token, client secret or key of a grant is in it.
+"""Nothing that a run writes, logs, counts or answers contains a token, a client secret or a grant's key.
 
-A real provider makes the tokens, and the server tells what it was sent in its errors.
+A real provider issues the tokens, and the server quotes requests in its errors.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ RESOURCES: Final = (
 )
 PAGES: Final = ("servers", "tools", "tools/desk__whoami", "calls")
 JWT: Final = re.compile(r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}")
-"""Any signed token, also an assertion of a client."""
+"""Pattern of any signed token, also of a client's assertion."""
 
 
 def of_a_token(token: str) -> dict[str, str]:
-    """Parts of a JWT that make it one: none of them may be told."""
+    """Parts of a JWT that must not be revealed."""
     _, claims, signature = token.split(".")
     return {"claims": claims, "signature": signature}
 
@@ -68,7 +68,7 @@ def add_secret(world: World, name: str, value: str) -> None:
 
 
 async def shown_to(gateway: Gateway, token: str, namespace: str) -> dict[str, str]:
-    """Answers of the REST API and the console to a person."""
+    """Answers of the REST API and the console to a user."""
     bearer = {"authorization": f"Bearer {token}"}
     told = {}
     for resource in RESOURCES:

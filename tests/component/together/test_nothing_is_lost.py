@@ -1,7 +1,6 @@
-"""Features of a server beside tools, through operator and gateway: as it is asked directly, in both eras, at both kinds
-of endpoint. Prompts are prefixed on the merged one; URIs never are.
-
-Log messages are deprecated and warned of, and what most servers use.
+"""Features of a server other than tools, through operator and gateway: they work as at the server itself, in both eras,
+at both kinds of endpoint. At the merged endpoint, prompts have prefixes, but URIs do not. The SDK warns of log
+messages, which are deprecated but widely used.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LEVELS = ("debug", "info", "error")
 
 
 def make_everything() -> MCPServer:
-    """A fresh one."""
+    """Create a server with all features."""
     subscribers: list[Any] = []
     server = MCPServer("everything", version="3.2.1", instructions="Ask for anything.")
 
@@ -83,7 +82,7 @@ def make_everything() -> MCPServer:
 
 @contextlib.asynccontextmanager
 async def everything_server() -> AsyncIterator[str]:
-    """Serve it in this loop; yields its URL."""
+    """Serve the server in this event loop. Yields its URL."""
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     async with serve_asgi(make_everything().streamable_http_app(transport_security=security)) as port:
         yield f"http://127.0.0.1:{port}/mcp"
@@ -97,7 +96,7 @@ DAY = "note://by-day/monday"
 
 @dataclass(frozen=True)
 class Endpoints:
-    """The server itself, its endpoint, and the merged one."""
+    """URLs of the server itself, of its endpoint at the gateway, and of the merged endpoint."""
 
     direct: str
     own: str
@@ -106,7 +105,7 @@ class Endpoints:
 
 @asynccontextmanager
 async def published(world: World) -> AsyncIterator[Endpoints]:
-    """The server that has everything, discovered by an operator and served by a gateway."""
+    """The server with all features, discovered by an operator and served by a gateway."""
     async with everything_server() as url, running(world, lease_seconds=30.0), serving(world) as gateway:
         world.create("demo", {"url": url})
         await until_async("listed", shows(gateway, "demo__chatter", "demo__edit"))
@@ -115,7 +114,7 @@ async def published(world: World) -> AsyncIterator[Endpoints]:
 
 
 async def _everything(url: str, mode: Any, prefix: str = "") -> dict[str, Any]:
-    """All that a client can ask of a server beside tools, as plain values without what an era adds."""
+    """Answers to all requests other than about tools, as plain values without members that depend on the era."""
     prompt = f"{prefix}greet"
     async with Client(url, mode=mode) as client:
         answers = {

@@ -1,5 +1,5 @@
-"""Dashboard and alerts against a real Prometheus, which scrapes a real gateway and operator in every state that the
-alerts speak of.
+"""Dashboard and alerts with a real Prometheus, which scrapes a real gateway and operator in every state that the alerts
+are about.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ DASHBOARD = ROOT / "charts/fairlead/dashboards/fairlead.json"
 PAGE = ROOT / "docs/reference/metrics.md"
 ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 PACED = {"FairleadGrantsFull", "FairleadWritesUndone"}
-"""Alerts that cannot be hurried: repairs that somebody undoes are ever farther apart, and only thousands of grants fill
-the store. promtool tells when they fire.
+"""Alerts that take too long for this test: undone repairs happen at growing intervals, and only thousands of grants
+fill the store. `promtool` tests them.
 """
 THRESHOLDS = {"FairleadDecisionsStale": ("> 60", "> 2"), "FairleadSampleLag": ("> 10", "> 2")}
 
 
 class Shop:
-    """A server that is as good or as bad as a test wants it."""
+    """A server whose faults the test controls."""
 
     def __init__(self, *tools: Any, ttl_ms: int | None = None) -> None:
         self.tools = list(tools)
@@ -62,7 +62,7 @@ class Shop:
         self.refuses = False
         self.seconds = 0.0
         self.awake = asyncio.Event()
-        """While it is not set, nothing is answered."""
+        """The server answers only while this event is set."""
         self.awake.set()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
@@ -81,7 +81,7 @@ class Shop:
 
 
 class SwitchedModel(ScriptedModel):
-    """A model that answers, or is down."""
+    """A model that answers or is down."""
 
     down = False
 
@@ -93,7 +93,7 @@ class SwitchedModel(ScriptedModel):
 
 
 class Relay:
-    """A way to a port that can be shut: connections are then hung up on."""
+    """Proxy for a port. While it is shut, it closes connections at once."""
 
     def __init__(self, port: int) -> None:
         self.open = True
@@ -121,7 +121,7 @@ class Ports:
 
 
 class Traffic:
-    """Calls, one after the other on each of a few connections, until cancelled."""
+    """Makes consecutive calls on each of a few connections until it is cancelled."""
 
     def __init__(self, gateway: Gateway, group: asyncio.TaskGroup) -> None:
         self._gateway = gateway
@@ -133,7 +133,7 @@ class Traffic:
             self._tasks.append(self._group.create_task(self._keep_calling(name, target, pause)))
 
     def chat(self) -> None:
-        """Requests to a model, as streams."""
+        """Send requests for streams to a model."""
         self._tasks.append(self._group.create_task(self._keep_chatting()))
 
     def stop(self) -> None:
@@ -167,7 +167,7 @@ async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterato
 def serving(
     world: World, ports: Ports, proxy: ApiProxy, models: Path
 ) -> contextlib.AbstractAsyncContextManager[Gateway]:
-    """A gateway that is to share its limits over a Redis that there is not, with a file of models."""
+    """A gateway with a file of models, whose limits are shared in a Redis that does not exist."""
     redis = f"redis://127.0.0.1:{free_port()}"
     return gateway_on(
         world.plane,
@@ -181,7 +181,7 @@ def serving(
 
 
 def provided(model: int) -> str:
-    """The file of a model on a port, with its price."""
+    """Write the providers file with a model on a port, and its price."""
     providers = {"scripted": {"baseUrl": f"http://127.0.0.1:{model}/v1", "models": ["gpt"]}}
     return json.dumps(
         {"providers": providers, "models": {"gpt": {"context": 128000, "price": {"input": 1, "output": 2}}}}
@@ -189,7 +189,7 @@ def provided(model: int) -> str:
 
 
 def scraped(port: int) -> set[str]:
-    """Names of the series that a port tells, without those of the process."""
+    """Names of the series at a port, without those about the process."""
     with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         text = answer.read().decode()
     names = {line.split(" ")[2] for line in text.splitlines() if line.startswith("# TYPE ")}
@@ -206,12 +206,12 @@ async def panels_without_data(watch: Prometheus) -> list[str]:
     ]
 
 
-@pytest.mark.timing  # rates over windows of seconds: a busy machine misses what alerts are to see
+@pytest.mark.timing  # rates over windows of seconds, which are unreliable on a busy machine
 @pytest.mark.timeout(600)
 async def test_every_alert_fires_and_clears_and_every_panel_has_data(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")  # to nobody: what is lost has figures too
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")  # exports to no collector, so that losses are counted too
     ports = Ports(free_port(), free_port(), free_port())
     shop = Shop(tool("knot"), tool("splice"))
     flaky = Shop(tool("reef"))
@@ -297,10 +297,10 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                     scraped, ports.operator
                 ) == set(re.findall(r"^\| `(\w+)`", PAGE.read_text(), re.MULTILINE))
 
-                # what was measured does not reach the operator, and what it decides not the API server
+                # measurements do not reach the operator, and its decisions do not reach the API server
                 relay.open = False
                 await watch.until_fired(["FairleadGatewaySilent"])
-                await asyncio.sleep(4.0)  # so late will the samples be
+                await asyncio.sleep(4.0)  # delays the samples by this time
                 relay.open = True
                 await watch.until_fired(["FairleadSampleLag"])
                 operators_way.refuse(lambda method, path: method != "GET" and path.endswith(state_name(0)))
@@ -313,7 +313,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 operators_way.refuse(None)
                 traffic.stop()
 
-            # nobody decides, the documents are touched, and then cannot be watched
+            # no operator runs, the documents are manipulated, and then cannot be watched
             await operator.aclose()
             _put_junk(world)
             await watch.until_fired(["FairleadDocumentsBroken"])
@@ -322,7 +322,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
             await watch.until_fired(["FairleadDecisionsStale", "FairleadCatalogStale"])
             assert await watch.fired() == set(ALERTS) - PACED
 
-        # and all is well again
+        # all faults are over
         await gateways_way.__aenter__()
         world.request("DELETE", world.server_path("useless"))
         pinned.tools = [tool("plait")]
@@ -357,7 +357,7 @@ def test_every_alert_says_what_to_do() -> None:
 
 
 async def _drawn(watch: Prometheus, file: Path) -> None:
-    """Draw the dashboard; every panel has a line or a number."""
+    """Assert that every panel of the dashboard has data."""
     words = [str(file), "--prometheus", f"http://127.0.0.1:{watch.port}", "--minutes", "1.5", "--window", WINDOW]
     drawing = await asyncio.create_subprocess_exec(sys.executable, ROOT / "hack" / "dashboard.py", *words, stderr=PIPE)
     _, output = await drawing.communicate()

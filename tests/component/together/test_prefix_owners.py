@@ -1,4 +1,4 @@
-"""A deleted server's public names: nobody else gets them, and everybody is told, in each place where one looks."""
+"""A deleted server's public names: no other server gets them, and every status, command and page says why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waiting import until_async
 
 @pytest.fixture
 def teams(control_plane: ControlPlane, namespace: str) -> Iterator[tuple[World, World]]:
-    """Two tenants of one release."""
+    """Namespaces of two tenants of one release."""
     other = control_plane.create_namespace(f"{namespace}-heir")
     with release_namespace(control_plane, namespace) as release:
         yield World(control_plane, namespace, release), World(control_plane, other, release)
@@ -43,7 +43,7 @@ def entry(world: World, name: str) -> ServerEntry | None:
 
 
 def columns(world: World, *options: str) -> dict[str, str]:
-    """Cells of the only server of a namespace, by column, as kubectl prints them."""
+    """kubectl's output about the only server of a namespace, by column."""
     header, cells = world.plane.kubectl("-n", world.namespace, "get", "mcps", *options).stdout.splitlines()
     words = [*re.finditer(r"\S+", header)]
     ends = [*(word.start() for word in words[1:]), None]
@@ -51,7 +51,7 @@ def columns(world: World, *options: str) -> dict[str, str]:
 
 
 async def test_a_deleted_servers_prefix_stays_with_its_owner(teams: tuple[World, World]) -> None:
-    """Over its deletion and re-creation, with an operator that is replaced in between."""
+    """The server is deleted and created again, and the operator is replaced in between."""
     owner, heir = teams
     async with (
         modern_server([tool("add")], call=says("owner")) as server,

@@ -1,5 +1,5 @@
-"""Servers that are reached with conditions, from their McpServer to a call through a gateway: a name that they answer
-to, a certificate of their own, a credential that is renewed while both processes run.
+"""Servers with special requirements, from their McpServer to a call through a gateway: a Host name, a private
+certificate, a credential that is renewed while both processes run.
 """
 
 from __future__ import annotations

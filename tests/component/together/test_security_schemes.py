@@ -1,4 +1,4 @@
-"""Credentials of the security schemes of an HTTP API, from Secrets over operator and gateway to its requests."""
+"""Credentials of an HTTP API's security schemes, from Secrets through operator and gateway to requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A large HTTP API by one `kubectl apply`: five of its operations, shaped, and calls with each person's own token."""
+"""A large HTTP API in one `kubectl apply`: five of its operations as shaped tools, called with each user's own
+token."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ spec:
   auth:
     tokenExchange: {issuer: ISSUER, clientID: CLIENT, secretRef: {name: client}, scopes: ["SCOPE"], resource: API}
 """
-"""An McpServer of ten lines: five of 1,200 operations, called with each person's own token."""
+"""An McpServer of ten lines with five of 1,200 operations, called with each user's own token."""
 REPOSITORY: Final = "owner: {value: acme}, repo: {value: shop}"
 SHAPES: Final = f"""
   tools:
@@ -61,7 +62,7 @@ TOOLS: Final = ["comment", "list_issues", "open_issue", "read_issue", "search_is
 
 
 def manifest(api: str, issuer: str) -> str:
-    """The manifest, with the shapes, of a server whose API and document are at `api`."""
+    """The manifest with shapes, for an API that has its document at `api`."""
     words = {"API": api, "ISSUER": issuer, "CLIENT": CLIENT, "SCOPE": SCOPE}
     text = MANIFEST
     for word, value in words.items():
@@ -70,7 +71,7 @@ def manifest(api: str, issuer: str) -> str:
 
 
 async def tools_of(gateway: Reachable, token: str) -> dict[str, Any]:
-    """Definitions that a caller is given, by their names without prefix."""
+    """Definitions that a caller gets, by name without prefix."""
     async with await Wire.connect(gateway) as wire:
         answer = await wire.ask(modern("tools/list").with_headers(authorization=f"Bearer {token}"))
     return {tool["name"].removeprefix("github__"): tool for tool in answer.message["result"]["tools"]}

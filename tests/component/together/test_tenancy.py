@@ -1,4 +1,4 @@
-"""Teams that share an installation: nothing that one of them may write in its own namespace touches another's."""
+"""Teams that share an installation: no object that a team may write in its namespace affects another team."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waiting import until_async
 
 @dataclass
 class Teams:
-    """Two tenants of one release."""
+    """Namespaces of two tenants of one release."""
 
     older: World
     younger: World
@@ -48,7 +48,7 @@ def says(text: str) -> Any:
 
 
 async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(teams: Teams) -> None:
-    """A gateway that is pointed at that namespace shows that the document is one: there it is served."""
+    """A gateway for that namespace serves the document, which shows that the document is valid."""
     world = teams.older
     async with (
         modern_server([tool("add")], call=says("true")) as server,
@@ -68,7 +68,7 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(teams: Tea
             assert manifest["metadata"]["labels"][LABEL_DOCUMENT] == CATALOG
             path = f"/api/v1/namespaces/{namespace}/configmaps"
             assert world.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", **manifest})[0] == 201
-        # A later server shows that what came before has been taken in, or not.
+        # The server that is created last shows that all earlier objects have been processed.
         world.create("later", {"url": server.url})
         await until_async("the later tool", shows(gateway, "demo__add", "later__add"))
         answer = await ask(gateway, calling("demo__add", {}))
@@ -144,7 +144,7 @@ async def test_credentials_of_another_team_are_not_to_be_had_and_not_to_be_lost(
 
 
 def copied(world: World, name: str) -> str:
-    """Credential that the gateway would send to a server."""
+    """The credential that the gateway would send to a server."""
     key = ServerKey(world.namespace, name)
     secret = world.get(f"/api/v1/namespaces/{world.release}/secrets/{shard_name(key)}")
     value = ((secret or {}).get("data") or {}).get(store_key(key), "")

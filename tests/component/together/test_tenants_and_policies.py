@@ -1,4 +1,4 @@
-"""Policies on a real API server: what they say of themselves, and that no tenant reaches into another's namespace."""
+"""Policies on a real API server: their statuses, and that no tenant's policy affects another namespace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def status(world: World, name: str) -> Json:
 
 
 def shown(world: World, name: str) -> dict[str, tuple[str, str]]:
-    """Status and cause of each condition but Ready; empty while nothing is said of this generation."""
+    """Status and cause of each condition except Ready; empty while the status is about an older generation."""
     policy = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
     assert policy is not None
     status = policy.get("status") or {}
@@ -40,7 +40,7 @@ IN_FORCE = ("True", "Accepted")
 
 
 def in_force(**beside: str) -> dict[str, tuple[str, str]]:
-    """Conditions of a policy that is in force, and causes of those that stand beside Accepted."""
+    """Expected conditions of a policy in force, with the causes of the conditions other than Accepted."""
     return {"Accepted": IN_FORCE, **{kind: ("True", cause) for kind, cause in beside.items()}}
 
 
@@ -49,7 +49,7 @@ NO_ADD = {"action": "Deny", "tools": ["add"]}
 
 
 def told(world: World, policy: str, reason: str) -> bool:
-    """Whether an event of this reason was told of a ToolPolicy."""
+    """Whether there is an Event with this reason about a ToolPolicy."""
     _, events = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
     return any(
         (e["regarding"]["kind"], e["regarding"]["name"], e["reason"]) == ("ToolPolicy", policy, reason)
@@ -85,7 +85,7 @@ async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: Worl
             "no schema",
             lambda: shown(world, "late") == in_force(PartiallyInvalid="RuleInvalid", Conflicted="Conflicted"),
         )
-        # events and the other policy's status are written after what was waited for
+        # Events and the other policy's status are written later
         await world.until("a conflict told", lambda: told(world, "early", "Conflicted"))
         await world.until("an unknown tier told", lambda: told(world, "late", "InvalidRef"))
         await world.until("the first accepted again", lambda: shown(world, "early") == in_force())
@@ -145,7 +145,7 @@ async def test_a_policy_takes_effect_in_its_own_namespace_alone(world: World, ne
 
 
 async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: World, neighbor: str) -> None:
-    """A policy that opens everything, written where a tenant may write, beside the release's own."""
+    """The forged document, with a policy that allows everything, is in a namespace where a tenant may write."""
     open_all = Rules(
         policies=(
             Policy(namespace=world.namespace, name="shut", every=True, rules=(Rule(action="Allow", tools=("*",)),)),

@@ -25,7 +25,7 @@ async def is_listed(up: Up, tool: str) -> bool:
 
 
 async def link_of(up: Up) -> str:
-    """The link of `POST /v1/servers/default/linear/sign-in`, as `fairlead login` asks for it."""
+    """The link that `POST /v1/servers/default/linear/sign-in` returns to `fairlead login`."""
     async with Client(up.url) as client:
         content = (await client.call_tool("linear__sign_in", {})).content[0]
     assert content.type == "text"

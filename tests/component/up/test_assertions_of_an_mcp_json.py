@@ -1,4 +1,4 @@
-"""`fairlead up` with another gateway as the server of an mcp.json, which people call by assertions (ID-JAG)."""
+"""`fairlead up` with another gateway as the server of an mcp.json, which users call with assertions (ID-JAG)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def token_of_staff(far: FarGateway) -> str:
 
 
 async def call(up: Up, token: str) -> str:
-    """Text that the tool answers."""
+    """Call a tool. Returns the text of its result."""
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
         Client(streamable_http_client(up.url, http_client=http)) as client,

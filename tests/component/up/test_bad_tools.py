@@ -1,4 +1,4 @@
-"""A server with a bad tool on a laptop: the others work, and the command says what is left out."""
+"""A server with an invalid tool on a laptop: other tools work, and the command names the tool that is left out."""
 
 from __future__ import annotations
 

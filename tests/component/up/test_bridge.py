@@ -1,4 +1,4 @@
-"""`fairlead bridge` carries whole conversations of the SDK's clients of both eras, and outlives its gateway."""
+"""`fairlead bridge` passes on all messages of the SDK's clients of both eras, and survives restarts of its gateway."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 def bridging(url: str, *words: str, **environment: str) -> Any:
-    """The bridge as a client starts it."""
+    """The bridge as a child process of a client."""
     arguments = ["-m", "fairlead_cli", "bridge", url, *words]
     return stdio_client(
         StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ, **environment})
@@ -52,7 +52,7 @@ def bridging(url: str, *words: str, **environment: str) -> Any:
 
 @contextlib.contextmanager
 def refused(words: str) -> Iterator[None]:
-    """An error of MCP, alone or in the groups of a client that does not connect."""
+    """Context in which an MCP error is expected, alone or in the exception groups of a client that cannot connect."""
     with pytest.raises((MCPError, ExceptionGroup)) as caught:
         yield
     error: BaseException = caught.value
@@ -63,7 +63,7 @@ def refused(words: str) -> Iterator[None]:
 
 
 class ToolListChanges:
-    """Event of a client that was told that the list of tools changed."""
+    """Message handler with an event for announced changes of the tool list."""
 
     def __init__(self) -> None:
         self.heard = asyncio.Event()
@@ -156,7 +156,7 @@ async def test_a_tool_that_asks_its_client_is_answered(mode: Mode, tmp_path: Pat
         assert json.loads(words_of(await client.call_tool("asks__ask", {}))) == [PICKED]
 
 
-@pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")  # servers of 2025-11-25 ask for it
+@pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")  # for servers of 2025-11-25
 async def test_a_server_that_asks_for_a_models_answer_gets_it() -> None:
     async with (
         Sdk().served() as url,
@@ -330,7 +330,7 @@ async def test_the_bridge_delivers_an_answer_that_its_client_takes_only_after_cl
     await requests.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")))
     await eventually(lambda: to_client.statistics().tasks_waiting_send)
     requests.close()
-    for _ in range(100):  # turns of the loop, in which the relay sees the end of the requests
+    for _ in range(100):  # iterations of the loop in which the relay notices the end of the requests
         await asyncio.sleep(0)
     answer = answers.receive_nowait().message
     assert isinstance(answer, JSONRPCError)

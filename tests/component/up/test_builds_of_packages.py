@@ -1,4 +1,4 @@
-"""Installing a package runs no code of it unless its manifest allows that, and shows it no secret even then."""
+"""Installing a package runs none of its code unless its manifest allows that, and even then the code gets no secret."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def manifest(folder: Path, registry: str, **more: Any) -> Path:
 
 
 def from_pypi(folder: Path) -> dict[str, str]:
-    """The environment of an installation that finds the package; a build of it writes `seen`."""
+    """Environment of an installation that finds the package, whose build writes the file of `seen`."""
     curious_sdist(folder / "index", folder / "seen")
     return {"UV_OFFLINE": "1", "UV_FIND_LINKS": str(folder / "index"), "XDG_CACHE_HOME": str(folder / "cache")}
 
 
 def seen(folder: Path) -> dict[str, str] | None:
-    """The environment that code of the package was given; None: none of it ran."""
+    """The environment that the package's code got; None if no code ran."""
     file = folder / "seen"
     return json.loads(file.read_text()) if file.exists() else None
 

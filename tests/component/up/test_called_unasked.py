@@ -1,4 +1,4 @@
-"""Calls of `fairlead up` by itself: nobody's tool unasked, and those asked for so much that tiers are at work."""
+"""Probes of `fairlead up`: only of tools whose configuration requests them, and often enough that tiers work."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from waiting import until_async
 
 REMEMBERING = str(Path(__file__).parents[2] / "support/stdio_servers/remembering_stdio.py")
 ROUND = 5
-"""Probes of a tool when its server connects."""
+"""Number of probes of a tool after its server has connected."""
 
 
 class Shop:
-    """A server of two tools; what was called."""
+    """A server with two tools, which records calls."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -63,7 +63,8 @@ async def test_no_tool_of_a_clients_configuration_is_called_by_anybody_but_agent
     async with raw_server(shop) as server, fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/remembering")
         tools = [{"name": "pay", "probe": {"arguments": {}}}]
-        (tmp_path / "shop.yaml").write_text(shop_at(server.url, tools=tools))  # is probed after the other would be
+        # this tool would be probed after the other
+        (tmp_path / "shop.yaml").write_text(shop_at(server.url, tools=tools))
         await shop.until_called("pay", ROUND)
         assert not history.exists()
         assert set(shop.called) == {"pay"}
@@ -97,7 +98,7 @@ async def test_probe_has_read_only_tools_called_except_where_a_manifest_says_oth
 
 @pytest.mark.timeout(180)
 async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_are_at_work(tmp_path: Path) -> None:
-    """It is given as a manifest here, without the servers that come from PyPI."""
+    """The quick start is given as a manifest, without the servers from PyPI."""
     declared = next(spec for key, spec in quick_start(tmp_path)[0].servers.items() if key.name == "demo")
     spec = declared.server.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     (tmp_path / "demo.json").write_text(manifest("demo", spec))
@@ -116,8 +117,8 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
         def supplier_left(event: Event) -> bool:
             return event["event"] == "moved" and str(event["message"]).startswith("ask_supplier left the fast tier: ")
 
-        await shown("fast", "get_stock", "search_orders", "ask_supplier")  # what takes 3 s says so itself
-        await up.event(supplier_left, within=120)  # a second each twenty seconds, three of them
+        await shown("fast", "get_stock", "search_orders", "ask_supplier")  # tools that take 3 s declare it
+        await up.event(supplier_left, within=120)  # three probes, of one second every twenty seconds
         await shown("fast", "get_stock", "search_orders")
         await shown("standard", "get_stock", "search_orders", "ask_supplier")
         await shown("deep", "get_stock", "search_orders", "ask_supplier", "forecast_demand")

@@ -1,4 +1,4 @@
-"""Servers that refuse `fairlead up`, of which an `mcp.json` has nothing but the addresses."""
+"""Servers in an `mcp.json` with only a URL that refuse `fairlead up` without credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tools listed only to clients with a capability: everybody gets them, and clients that have it call them."""
+"""Tools that a server lists only for clients with a capability: all clients see them, and clients with it can call
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Mode = Literal["legacy", "auto"]
 
 
 def configured(folder: Path, **more: Any) -> Path:
-    """Where the server writes down what each of its clients declared."""
+    """Configure the server. Returns the file to which it writes each client's capabilities."""
     seen = folder / "seen"
     seen.touch()
     entry = {"command": sys.executable, "args": [GATED, str(seen)], **more}
@@ -33,7 +34,8 @@ def clients_of(seen: Path) -> list[list[str]]:
 
 
 async def discovered(up: Up) -> list[str]:
-    """The tools, when those behind capabilities are among them: a busy machine finds these a little later."""
+    """Wait until the list contains the tools that need capabilities, which may be discovered later. Returns the
+    tools."""
     event = await up.event(lambda event: event.get("state") == "ready" and len(event.get("tools", ())) == 4)
     tools: list[str] = event["tools"]
     return tools

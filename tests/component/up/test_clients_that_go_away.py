@@ -1,4 +1,4 @@
-"""Real clients that are killed in the middle of a call, and what their server hears of it."""
+"""Real clients that are killed during a call, and the messages that their server gets about it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ asyncio.run(main())
 
 
 class Watcher:
-    """Another client, which asks the server what it has heard."""
+    """Another client, which asks the server about its messages."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._calls = 0
 
     async def heard(self) -> list[str]:
-        """Methods of all messages that the server has got."""
+        """Methods of all messages that the server has received."""
         self._calls += 1
         content = (await self._client.call_tool("s__seen", {})).content[0]
         assert isinstance(content, TextContent)
@@ -59,7 +59,7 @@ async def test_a_client_that_is_killed_has_its_call_cancelled_by_the_setting_or_
         await up.ready("default/s")
 
         async def listed() -> bool:
-            async with Client(up.url) as client:  # each keeps the list that it has got
+            async with Client(up.url) as client:  # each client keeps its list
                 return any(tool.name == "s__later" for tool in (await client.list_tools()).tools)
 
         await until_async("the tools to be listed", listed)

@@ -1,4 +1,4 @@
-"""`fairlead crds --install`, `operator` and `gateway` against a real API server, as somebody types them."""
+"""`fairlead crds --install`, `operator` and `gateway` with a real API server."""
 
 from __future__ import annotations
 

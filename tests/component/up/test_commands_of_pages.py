@@ -1,4 +1,4 @@
-"""Commands that stand on pages of their own subject, each as it stands there before a real `fairlead up`."""
+"""Commands on pages, run unchanged with a real `fairlead up`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCORES = (REPOSITORY / "docs" / "operate" / "scores.md").read_text()
 
 
 def commands(page: str) -> list[str]:
-    """Commands of the one block of a page."""
+    """Commands in a page's only block."""
     (block,) = blocks(page, "sh")
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
@@ -44,7 +44,7 @@ def write_server(folder: Path, name: str) -> None:
 
 
 async def shell(command: str, folder: Path, url: str) -> Process:
-    """A shell whose `fairlead` is this one and asks that gateway."""
+    """A shell in which `fairlead` is this one, and uses the given gateway."""
     _fairlead(folder)
     words = f"PATH={folder}:$PATH; export FAIRLEAD_URL={url} COLUMNS=200; exec {command}"
     return await asyncio.create_subprocess_exec("sh", "-c", words, cwd=folder, stdout=PIPE, stderr=STDOUT)
@@ -68,7 +68,8 @@ async def test_a_server_is_asked_again_and_events_are_followed_as_the_page_says(
         assert events.stdout is not None
         line = ""
         for number in range(12):
-            write_server(tmp_path, f"another-{number}")  # one more, as it may not have been listening before
+            # another call, because it may not have been listening for the first
+            write_server(tmp_path, f"another-{number}")
             with contextlib.suppress(TimeoutError):
                 while "team/another" not in line:
                     line = (await asyncio.wait_for(events.stdout.readline(), 5)).decode()
@@ -89,7 +90,7 @@ async def test_a_tier_is_chosen_as_the_page_says(tmp_path: Path) -> None:
     document = json.loads(output)
     expected = json.loads(shown)
     assert document.keys() == expected.keys()
-    told = ("tier", "rule", "matched", "limitMs")  # the rest is of what was measured there
+    told = ("tier", "rule", "matched", "limitMs")  # the remaining output depends on measurements
     assert [document[key] for key in told] == [expected[key] for key in told]
 
 
@@ -98,13 +99,13 @@ async def test_spans_go_to_the_collector_that_the_page_names(tmp_path: Path) -> 
     publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
     with otlp_receiver() as receiver, Reader(tmp_path, _fairlead(tmp_path), 8080, 9464) as reader:
         reader.follow(f"env {command} &\n".replace("http://localhost:4318", receiver.url), listening={"gateway": 8080})
-        reader.follow("fairlead call demo__add a=1 b=2 || true\n")  # nobody is there to add; the attempt is a span
+        reader.follow("fairlead call demo__add a=1 b=2 || true\n")  # no server has the tool, but the attempt is a span
         await until_async("spans", lambda: asyncio.to_thread(lambda: receiver.spans), seconds=30)
     assert receiver.resources[0]["service.name"] == "fairlead-gateway"
 
 
 def _fairlead(folder: Path) -> dict[str, str]:
-    """The environment of a reader who has it on the path."""
+    """Environment of a reader with `fairlead` in PATH."""
     return {
         "PATH": f"{program_in(folder)}:{os.environ['PATH']}",
         "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",

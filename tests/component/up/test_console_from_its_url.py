@@ -1,5 +1,5 @@
-"""The way of somebody who has the printed address of the console and nothing else, by links, forms and buttons alone:
-what docs/operate/console.md shows with pictures.
+"""A user who has only the printed URL of the console reaches everything by links, forms and buttons: the walk that
+docs/operate/console.md shows with pictures.
 """
 
 from __future__ import annotations

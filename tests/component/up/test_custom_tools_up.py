@@ -90,7 +90,7 @@ async def test_custom_tools_are_served_by_the_gateways_option_and_a_hanging_one_
 
 
 async def _hang(url: str, mark: Path) -> None:
-    """Begin a call that never ends, and leave it."""
+    """Start a call that never ends, and do not wait for it."""
     async with Client(url) as client:
         call = asyncio.create_task(client.call_tool("hang", {"mark": str(mark)}))
         await asyncio.to_thread(until, "the handler to begin", mark.exists, seconds=30)

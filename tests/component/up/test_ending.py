@@ -1,4 +1,4 @@
-"""How `fairlead up` begins badly and ends well: ports, signals, and what is left behind."""
+"""Failed starts and clean ends of `fairlead up`: ports, signals, and no leftovers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_a_signal_ends_fairlead_up_and_everything_that_it_started(number: 
 
 @asynccontextmanager
 async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, asyncio.subprocess.Process]]:
-    """`fairlead up`, and a call through it that its server is working on."""
+    """A `fairlead up` with a call that its server is working on."""
     (folder / "a.yaml").write_text(manifest("m", *MARKING))
     begun = folder / "begun"
     async with fairlead_up(folder, cwd=folder) as up:

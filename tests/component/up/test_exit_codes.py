@@ -1,4 +1,4 @@
-"""Every verb ends with the exit code that docs/reference/cli.md promises, in one line, whatever is wrong."""
+"""Whatever is wrong, every verb ends with the exit code of docs/reference/cli.md and a message of one line."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ VALUES = {
     "ident": "0123456789ab",
     "name_of_client": "cursor",
 }
-"""A value for each argument that a verb has to have, but for files."""
+"""A value for each required argument of a verb, except files."""
 OPTIONS = {"plan": ("--model", "gpt-5-mini"), "convert": ("--from", "mcp", "--to", "openai")}
 """Options without which a verb does nothing."""
 SCREEN = {"top": ("--once",)}
 TROUBLE = re.compile(r"[?!][.;,:]|(?<!\.)\.\.(?!\.)|\.[;:]|(?<!')\bSERVER\b|Traceback|a fault of Fairlead")
-"""Doubled punctuation, a word to be replaced, and faults of ours."""
+"""Pattern of faulty messages: doubled punctuation, placeholders, and internal errors."""
 FORWARD = {"up", "operator", "gateway", "serve", "bridge"}
 """Verbs that serve until they are ended."""
 
@@ -48,11 +48,11 @@ def option_names(verb: str) -> set[str]:
 
 
 ASKING = sorted(verb for verb in VERBS if {"--url", "--token"} <= option_names(verb) and verb not in FORWARD)
-"""Verbs that ask a gateway."""
+"""Verbs that send requests to a gateway."""
 
 
 def arguments(verb: str, folder: Path, **others: str) -> list[str]:
-    """Words after the verb with which it has all that it needs."""
+    """Arguments and options that a verb requires."""
     words = [*OPTIONS.get(verb, ()), *SCREEN.get(verb, ())]
     for param in VERBS[verb].params:
         if not param.required or param.name in ("source", "target"):
@@ -72,7 +72,7 @@ def ended(*words: str) -> tuple[int, str, str]:
 
 
 def wrong(code: int, err: str, expected: int) -> str | None:
-    """Fault of a failure; None where there is none."""
+    """Fault in the outcome of a failed command; None if the outcome is as promised."""
     if code != expected:
         return f"ended with {code}: {err}"
     if err.count("\n") != 1:
@@ -81,7 +81,7 @@ def wrong(code: int, err: str, expected: int) -> str | None:
 
 
 async def faults(expected: int, calls: dict[str, list[str]], says: str = "") -> dict[str, str]:
-    """Verbs that end otherwise than expected, and how."""
+    """Verbs whose outcome is not as expected, and the outcome."""
     codes = {}
     for verb, words in calls.items():
         code, _, err = await asyncio.to_thread(ended, *verb.split(), *words)
@@ -171,8 +171,8 @@ async def test_a_file_that_cannot_be_used_is_a_wrong_use(content: str | None, tm
     else:
         calls |= {"keys list": ["--file", str(file)], "keys create": ["x", "--file", str(file)]}
         if content == "[1, 2]":
-            del calls["plan"]  # a list is a conversation, for all that this machine knows
-            del calls["convert"]  # it says of each item why it is refused, and fails
+            del calls["plan"]  # this machine cannot tell that the list is not a conversation
+            del calls["convert"]  # fails with a reason for each item
     assert await faults(2, calls, file.name) == {}
 
 
@@ -202,7 +202,7 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
                     words += [optional.opts[0], "nonsense"] if optional.param_type_name == "option" else ["nonsense"]
                 calls[verb] = [*words, *options]
             if name == "server":
-                del calls["telemetry show"], calls["telemetry export"]  # a filter, which may match nothing
+                del calls["telemetry show"], calls["telemetry export"]  # a filter may match nothing
             assert await faults(2, calls, "nonsense" if name != "ident" else "") == {}
 
         tiered = [verb for verb in ASKING if "--tier" in option_names(verb)]
@@ -219,7 +219,7 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
 
 
 def base_packages() -> Iterator[str]:
-    """Top-level modules of what the base install brings."""
+    """Top-level modules of the packages in the base installation."""
     waiting = ["fairlead"]
     seen = set()
     while waiting:
@@ -237,7 +237,7 @@ def base_packages() -> Iterator[str]:
 
 
 def brought_by_extras() -> set[str]:
-    """Modules of this environment that the base install does not bring."""
+    """Modules of this environment that are not in the base installation."""
     have = {*base_packages(), *sys.stdlib_module_names}
     here = {path.name.partition(".")[0] for folder in sys.path for path in Path(folder).glob("*") if folder}
     return {name for name in here - have if not name.startswith(("fairlead", "_"))}

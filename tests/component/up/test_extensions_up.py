@@ -1,4 +1,4 @@
-"""Apps and skills of the SDK's servers, over stdio and HTTP, before the SDK's client at both kinds of endpoint."""
+"""Apps and skills of the SDK's servers, over stdio and HTTP, with the SDK's client at both kinds of endpoint."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def remote(name: str, url: str) -> str:
 
 
 async def texts(client: Client, uri: str) -> list[tuple[str, str]]:
-    """URIs and texts of what is read."""
+    """URIs and texts of read resources."""
     return [(str(content.uri), getattr(content, "text", "")) for content in (await client.read_resource(uri)).contents]
 
 
@@ -76,7 +76,7 @@ async def test_apps_and_skills_of_real_servers_work_at_both_endpoints_in_both_er
 
 
 async def work_side_by_side(client: Client) -> None:
-    """Use all servers as a host does, at the endpoint of all."""
+    """Use all servers as a host does, at the merged endpoint."""
     declared = client.server_capabilities.extensions or {}
     assert {UI, SKILLS} <= declared.keys()
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -94,7 +94,7 @@ async def work_side_by_side(client: Client) -> None:
             assert uri == file["uri"]
             assert "sha256:" + hashlib.sha256(text.encode()).hexdigest() == file["digest"]
     with pytest.raises(MCPError):
-        await client.call_tool("show")  # which both have
+        await client.call_tool("show")  # both servers have it
 
 
 async def work_alone(client: Client, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Servers that fail on a laptop: the reason that `fairlead up` gives, and all that they printed, by `fairlead logs`."""
+"""Servers that fail on a laptop: the reason that `fairlead up` prints, and their complete output in `fairlead logs`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_i
         lines = out.splitlines()
         assert code == 0
         assert lines[0].startswith("--- run 1 started at ")
-        printed = lines.index("reading")  # of the last run: earlier ones printed the same
+        printed = lines.index("reading")  # from the last run, because earlier runs printed the same
         assert lines[printed - 1].startswith("--- run ")
         assert lines[printed + 1] == "Traceback (most recent call last):"
         assert lines[printed + 2].startswith("  File "), "indented as it was"

@@ -1,4 +1,4 @@
-"""`fairlead diff`, `approve`, `keys` and `refresh` do their work at the gateway or in the folder that is named."""
+"""`fairlead diff`, `approve`, `keys` and `refresh` work at the gateway or in the folder that their options name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waiting import until_async
 
 
 class Turncoat:
-    """A modern server whose tools a test exchanges."""
+    """A modern server whose tools the test replaces."""
 
     def __init__(self) -> None:
         self.tools: list[Any] = [tool("add", description="Adds two numbers.")]

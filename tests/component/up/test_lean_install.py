@@ -1,4 +1,4 @@
-"""Packages that a laptop installs: neither Kopf nor the Kubernetes client."""
+"""Packages of an installation on a laptop, which has neither Kopf nor the Kubernetes client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEFT_OUT = ("kopf", "kubernetes")
 
 @pytest.fixture
 def lean(tmp_path: Path) -> str:
-    """A `PYTHONPATH` on which what a laptop lacks is not to be imported."""
+    """A `PYTHONPATH` with which packages that a laptop lacks cannot be imported."""
     folder = tmp_path / "lacking"
     folder.mkdir()
     for name in LEFT_OUT:

@@ -1,7 +1,7 @@
-"""A LiteLLM proxy as one source of `fairlead up`, behind the router endpoint: docs/connect/litellm.md, run.
+"""A LiteLLM proxy as a source of `fairlead up`, with the router endpoint, as in docs/connect/litellm.md.
 
-Each test has a stand-in for the proxy, and the real one where `litellm` is installed (LITELLM_PROGRAM names it). Its
-start takes ten seconds of processor time: at a merge two tests have it, which ask all that it can answer otherwise.
+Each test runs with a fake proxy, and with a real one if `litellm` is installed (LITELLM_PROGRAM names it). A real proxy
+takes ten seconds of processor time to start, so at a merge only two tests use it, which cover all its differences.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def proxy_of(request: pytest.FixtureRequest, tmp_path: Path) -> MakeProxy:
 
 
 def blocks(language: str) -> list[str]:
-    """Blocks of docs/connect/litellm.md in that language."""
+    """Blocks of docs/connect/litellm.md in a language."""
     page = (REPOSITORY / "docs" / "connect" / "litellm.md").read_text()
     return page_reader.blocks(page, language)
 
@@ -84,7 +84,7 @@ async def searched_names(client: Client, **filters: Any) -> list[str]:
 async def test_tools_behind_a_proxy_are_found_called_and_read_again_and_changes_are_found_by_the_next_poll(
     proxy_of: MakeProxy, tmp_path: Path
 ) -> None:
-    """One world for both: a real proxy takes ten seconds of processor time to start."""
+    """One test checks both, because a real proxy takes ten seconds of processor time to start."""
     behind = shops()
     async with proxy_of(behind) as proxy, served(proxy, tmp_path) as up:
         await until_listed(up.url, "litellm")

@@ -1,4 +1,4 @@
-"""`fairlead up --llm` as a process: a model that calls tools by itself, scripted or at a URL."""
+"""`fairlead up --llm` as a process: a model that calls tools, either scripted or at a URL."""
 
 from __future__ import annotations
 

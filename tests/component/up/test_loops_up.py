@@ -1,4 +1,4 @@
-"""`fairlead up` with a server whose URL is its own."""
+"""`fairlead up` with a server that has the URL of the gateway itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_bridge_that_leads_back_is_not_listed_and_says_why(tmp_path: Pat
 
 
 def bridge(port: int) -> dict[str, object]:
-    """A server on stdio that passes everything on to the gateway at a port."""
+    """A stdio server that passes all messages on to the gateway at a port."""
     return {"command": sys.executable, "args": [str(BRIDGE), f"http://127.0.0.1:{port}/mcp"]}
 
 
@@ -60,7 +60,7 @@ def on(port: int) -> tuple[str, ...]:
 
 
 async def prefixes(port: int) -> set[str]:
-    """Prefixes of the tools that a gateway lists, with those in them."""
+    """Chains of prefixes in the names of a gateway's tools."""
     async with Client(f"http://127.0.0.1:{port}/mcp") as client:
         return {tool.name.rpartition("__")[0] for tool in (await client.list_tools()).tools}
 
@@ -78,7 +78,7 @@ async def test_a_chain_of_gateways_works_and_a_ring_of_three_is_open_at_one_plac
             folder = tmp_path / str(number)
             folder.mkdir()
             (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
-        # from the end of the chain on, so that each finds the next one
+        # started from the end of the chain, so that each one finds the next
         ups = {}
         for number in (2, 1, 0):
             words = ("mcp.json", *on(ports[number]))

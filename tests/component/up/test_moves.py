@@ -1,4 +1,4 @@
-"""`fairlead up` tells of tools that leave a tier and come back, as a cluster has events for them."""
+"""`fairlead up` prints a line for each tool that leaves a tier or returns; in a cluster, there are Events for this."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETURNED = "tide returned to the fast tier: its last 5 calls took at most 500 ms
 
 
 class Tide:
-    """A server of one tool, which takes `seconds`; a little more than `fast` allows, so that probes are frequent."""
+    """A server with one tool that takes `seconds`, slightly more than `fast` allows, so that probes are frequent."""
 
     seconds = 0.52
     definition = tool("tide")

@@ -1,4 +1,5 @@
-"""Servers on a laptop whose odd tools cost the others nothing, from the lines that they write to a client's list."""
+"""Servers on a laptop with malformed tools, which do not affect other tools, from the servers' output to a client's
+list."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "null-hints": ([named("go", annotations={"title": None, "readOnlyHint": None})], ["go"]),
     "typed-hint": ([named("go", annotations={"readOnlyHint": "yes"})], []),
 }
-"""Servers by what is odd in their definitions, and tools of them that are listed: an output schema of a list, output
-schemas without a type, properties that are a list or null, hints that are null, a hint of another type.
+"""Servers with a kind of malformed definitions each, and their listed tools: an array as output schema, output schemas
+without type, properties that are an array or null, annotations that are null, an annotation of another type.
 """
 
 
@@ -71,13 +72,14 @@ async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: P
                 async def listed(client: Client = client) -> bool:
                     return sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(expected)
 
-                await until_async("all tools to be listed", listed)  # the list is swapped after the operator's report
+                # the gateway updates its list after the operator's report
+                await until_async("all tools to be listed", listed)
                 called = await client.call_tool("good__go", {})
                 assert isinstance(called.content[0], TextContent)
                 assert called.content[0].text == "went"
 
         async def told() -> dict[str, tuple[str, str]]:
-            """Cause and message by server; nothing while the table is older or newer than the API's answer."""
+            """Cause and message by server; empty while the table and the API's answer differ in age."""
             async with httpx2.AsyncClient() as rest:
                 servers = (await rest.get(up.url.removesuffix("/mcp") + "/v1/servers")).json()["servers"]
             _, printed, _ = await fairlead("servers", "--url", up.url)

@@ -1,4 +1,4 @@
-"""The servers of one mcp.json have one environment, whether `fairlead up` starts them or a tool registry."""
+"""Servers of an mcp.json get the same environment from `fairlead up` and from a tool registry."""
 
 from __future__ import annotations
 

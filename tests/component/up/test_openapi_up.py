@@ -1,4 +1,4 @@
-"""`fairlead up` takes an OpenAPI document as a source: its operations are tools, which call the API."""
+"""`fairlead up` accepts an OpenAPI document as a source: its operations become tools that call the API."""
 
 from __future__ import annotations
 

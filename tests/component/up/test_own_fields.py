@@ -1,4 +1,4 @@
-"""Fields of an mcp.json that only Fairlead has."""
+"""Fields of an mcp.json that are specific to Fairlead."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_an_entry_sets_its_prefix_hides_a_tool_and_has_a_process_for_each_
             for client in (first, other):
                 assert not (await client.call_tool("web__echo", {"x": 1})).is_error
             running = [pid for pid in children_of(up.pid) if LEGACY_STDIO in command_of(pid)]
-            assert len(running) == 3  # one for each client, and one that lists the tools
+            assert len(running) == 3  # one process for each client, and one that lists the tools
 
 
 async def test_a_field_that_may_not_stand_there_is_named_with_its_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Servers that come in packages: the quick start with and without a network, and packages of npm."""
+"""Servers in packages: the quick start with and without a network, and npm packages."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_the_quick_start_installs_real_servers_once_and_runs_each_as_one_p
             seen.add((event["server"], event["state"]))
             if event["state"] == "ready":
                 left.discard(event["server"])
-                if event["server"] == "default/git":  # it declares no latency, and nothing was measured of it yet
+                if event["server"] == "default/git":  # it declares no latency, and has no measurements yet
                     await serving(up, "git__git_log", seconds=1)
         assert ("default/time", "installing") in seen
         await serving(up, "time__get_current_time", "git__git_log", "demo__get_stock")

@@ -1,4 +1,4 @@
-"""Servers that answer by another shape than MCP's, on a laptop: their tools are there, and each is remarked on once."""
+"""Servers on a laptop whose answers violate MCP: their tools are listed, and each server is mentioned once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def servers_of(up: Up) -> dict[str, dict[str, Any]]:
 
 
 async def remarked(up: Up) -> dict[str, dict[str, Any]]:
-    """All servers, once each odd one has its cause: the document follows what is printed."""
+    """Wait until each malformed server has its cause, which may happen after the output. Returns all servers."""
     servers = await servers_of(up)
     return servers if all("cause" in servers[f"default/{name}"] for name in PECULIAR) else {}
 

@@ -1,4 +1,4 @@
-"""The page about tool policies: its manifests served by a real `fairlead up`, its commands run as they stand."""
+"""The page about tool policies: a real `fairlead up` serves its manifests, and its commands run unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
 async def run(command: str, folder: Path, url: str) -> str:
-    """Output of a shell that knows this `fairlead`."""
+    """Output of a shell command in which `fairlead` is this one."""
     program_in(folder)
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", f"PATH={folder}:$PATH; export FAIRLEAD_URL={url}; {command}", stdout=PIPE, stderr=PIPE

@@ -1,4 +1,4 @@
-"""Programs of pages, each as it stands there before a real `fairlead up`, print what their page promises."""
+"""Programs on pages, run unchanged with a real `fairlead up`, print what their page promises."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PAGES = (
 )
 FRAMEWORKS = 3
 WHOLE = {"frameworks.md"}
-"""Pages all of whose programs print what they promise; of the others the first one does."""
+"""Pages whose programs all print what the page promises. On other pages, only the first program does."""
 
 
 def promised(page: str) -> tuple[list[str], str]:
-    """Programs of a page, and what each of them prints."""
+    """Programs of a page with their promised output."""
     text = (REPOSITORY / page).read_text()
     programs = blocks(text, "python")
     (answer, *_) = blocks(text, "text")

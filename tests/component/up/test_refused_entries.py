@@ -1,4 +1,4 @@
-"""Entries of an `mcp.json` that cannot be used, as everything shows them that shows servers."""
+"""Unusable entries of an `mcp.json`, in every place that shows servers."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def line_of(stream: asyncio.StreamReader | None) -> str:
 
 
 async def ended(process: asyncio.subprocess.Process) -> str:
-    """Interrupt it; what it printed to standard error and nobody read."""
+    """Interrupt the process. Returns the rest of its standard error."""
     process.send_signal(signal.SIGINT)
     _, errors = await process.communicate()
     assert process.returncode == 130
@@ -197,7 +197,7 @@ async def ended(process: asyncio.subprocess.Process) -> str:
 
 
 async def events_until(url: str, *wanted: str) -> list[str]:
-    """Lines that `fairlead events` prints, without their times, until each of `wanted` is among them."""
+    """Read the lines of `fairlead events`, without times, until all of `wanted` are among them."""
     process = await following(url)
     lines: list[str] = []
     while not all(any(line.startswith(text) for line in lines) for text in wanted):

@@ -1,4 +1,4 @@
-"""`fairlead up` in a terminal of its own: what is on its screen, also after the window changed its size."""
+"""`fairlead up` in a terminal of its own: the content of its screen, also after the window changes its size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOVES = re.compile(r"\x1b\[(\d*)([A-Za-z])|\x1b\[\?\d+[hl]|\x1b\[[\d;]*m")
 
 
 class Terminal:
-    """A terminal as far as rich drives one: lines, up, clear a line, clear all."""
+    """A terminal with the commands that rich uses: lines, cursor up, clear line, clear all."""
 
     def __init__(self, controller: int, width: int, height: int) -> None:
         self._controller = controller
@@ -39,24 +39,24 @@ class Terminal:
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def read(self) -> None:
-        with contextlib.suppress(OSError):  # nobody has the terminal open any more
+        with contextlib.suppress(OSError):  # no process has the terminal open any more
             self._bytes += os.read(self._controller, 65536)
 
     @property
     def raw(self) -> bytes:
-        """Everything that was written."""
+        """All output so far."""
         return self._bytes
 
     def press(self, keys: str) -> None:
         os.write(self._controller, keys.encode())
 
     def forget(self) -> None:
-        """Look at what is written from now on alone."""
+        """Discard the output so far."""
         self._bytes = b""
 
     @property
     def canonical(self) -> bool:
-        """Whether keys come by lines, and are shown as they are typed."""
+        """Whether the terminal is in canonical mode: input by lines, with echo."""
         modes = termios.tcgetattr(self._controller)[3]
         return bool(modes & termios.ICANON and modes & termios.ECHO)
 
@@ -68,7 +68,7 @@ class Terminal:
 
     @property
     def rows(self) -> list[str]:
-        """Text on the screen, with rows above the window."""
+        """Text of all rows, also of those above the window."""
         rows = [""]
         row = 0
         at = 0
@@ -120,7 +120,8 @@ async def terminal(
         stderr=inside,
         cwd=cwd,
         start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **(env or {})},  # as readline does
+        # as readline sets it
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **(env or {})},
     )
     os.close(inside)
     loop = asyncio.get_running_loop()

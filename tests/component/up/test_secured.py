@@ -1,4 +1,4 @@
-"""Servers that are reached with conditions: a certificate of their own, a name that they answer to, a credential."""
+"""Servers with special requirements: a private certificate, a Host name, a credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fairlead servers`, `refresh`, `tools` and `call` before real processes that start slowly, fail, or say nothing."""
+"""`fairlead servers`, `refresh`, `tools` and `call` with real processes that start slowly, fail, or stay silent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LATE = "import time; time.sleep(3); import runpy"
 
 
 def server(code: str, *words: str) -> dict[str, Any]:
-    """A program that does `code` and then is the demo."""
+    """A program that runs `code` and then becomes the demo server."""
     run = f"{code}; sys.argv[1:] = []" if "sys" in code else code
     return {
         "command": sys.executable,

@@ -1,4 +1,4 @@
-"""`fairlead up` over a folder: real servers, a real client in both eras, and files that change under it."""
+"""`fairlead up` over a folder: real servers, a real client in both eras, and files that change meanwhile."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from waiting import until_async
 
 UNPROBED: dict[str, Any] = {"calibration": {"probe": "Never"}}
 STEADY = manifest("demo", *DEMO, **UNPROBED)
-"""The demo, which no probe measures while a test looks at it."""
+"""The demo server without probes, which would disturb the test."""
 ANY: Final = manifest("any", *PLAIN, **UNPROBED)
-"""A server of which a test wants nothing but its list."""
+"""A server for tests that only list tools."""
 
 
 async def tools_of(url: str, mode: str = "auto") -> list[str]:
@@ -32,7 +32,7 @@ async def tools_of(url: str, mode: str = "auto") -> list[str]:
 
 
 async def served(up: Up, wanted: list[str]) -> None:
-    """The list is swapped just after the operator has reported: give it a moment."""
+    """Wait until the list is as expected, because the gateway updates it just after the operator's report."""
 
     async def as_wanted() -> bool:
         return await tools_of(up.url) == wanted
@@ -127,7 +127,8 @@ async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_
         await up.ready("default/any")
         await served(up, prefixed("any", PLAIN_TOOLS))
 
-        written = tmp_path.with_suffix(".written")  # a file that is read between truncation and writing has no servers
+        # a file that is read between its truncation and its writing has no servers
+        written = tmp_path.with_suffix(".written")
         written.write_text(ANY + "foo: [\n")
         written.replace(file)
         await up.event(lambda event: event.get("message", "").startswith("not valid YAML"))
@@ -150,7 +151,7 @@ async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_pa
         failed = next(event for event in up.events if event.get("state") == "failed")
         assert "token [credential]" in failed["message"], "the value reached it, and is taken out of what it prints"
         assert "SECRET" not in failed["message"], "a server gets what its entry names, and not all that we have"
-        documents = list((state / "documents").glob("[!.]*"))  # without files that are just being replaced
+        documents = list((state / "documents").glob("[!.]*"))  # without temporary files of writes in progress
         assert documents
         assert not any("s3cret" in file.read_text() for file in documents)
         files = list((state / "credentials").glob("[!.]*"))

@@ -1,4 +1,4 @@
-"""`fairlead up` with servers that want each person to sign in, and nothing but their addresses in an `mcp.json`."""
+"""`fairlead up` with servers that require each user to sign in, and an `mcp.json` with only their URLs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("linear", "notion", "sentry")
 
 
 def configuration(folder: Path, servers: Mapping[str, str], **fields: Any) -> str:
-    """An `mcp.json` with the addresses of servers, and nothing else but the `fairlead` blocks in `fields`."""
+    """An `mcp.json` with the URLs of servers, and their `fairlead` members from `fields`."""
     entries: dict[str, Any] = {name: {"url": url} for name, url in servers.items()}
     for name, block in fields.items():
         entries[name]["fairlead"] = block
@@ -30,7 +30,7 @@ def configuration(folder: Path, servers: Mapping[str, str], **fields: Any) -> st
 
 
 async def sign_in(up: Up, name: str, browser: FormBrowser) -> str:
-    """Sign in by the link that `fairlead login` prints; what the command printed."""
+    """Sign in by the link that `fairlead login` prints. Returns the command's output."""
     words = ["login", name, "--no-browser", "--url", up.url]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "fairlead_cli", *words, stdout=asyncio.subprocess.PIPE
@@ -45,7 +45,7 @@ async def sign_in(up: Up, name: str, browser: FormBrowser) -> str:
 
 
 async def names_of(up: Up) -> dict[str, str]:
-    """Who each server takes its caller for, by name."""
+    """The user that each server sees, by server name."""
     names = {}
     async with Client(up.url) as client:
         for name in NAMES:

@@ -1,4 +1,4 @@
-"""Latency tiers on a laptop: nobody loses a tool who did not ask for a tier."""
+"""Latency tiers on a laptop: clients that choose no tier see all tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ spec: {maxLatency: 1ms, unmeasured: Hide}
 
 
 async def listing(up: Up, *words: str) -> tuple[list[str], str]:
-    """Names that `fairlead tools` lists, and what it says beside them."""
+    """Names that `fairlead tools` lists, and its standard error."""
     code, out, err = await fairlead("tools", "--output", "json", "--url", up.url, *words)
     assert code == 0, err
     return [tool["name"] for tool in json.loads(out)], err

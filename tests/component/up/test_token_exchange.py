@@ -1,4 +1,4 @@
-"""Two persons call one server as themselves through `fairlead up`, by token exchange at a real provider."""
+"""Two users call one server as themselves through `fairlead up`, by token exchange at a real provider."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def client_of(world: ExchangeWorld, **more: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def up_with(folder: Path, world: ExchangeWorld, file: str, **environ: str) -> AsyncIterator[Up]:
-    """`fairlead up FILE` that takes the provider's tokens."""
+    """A `fairlead up FILE` that accepts the provider's tokens."""
     (folder / "identity.yaml").write_text(json.dumps(identity_of(world.provider.issuer)))
     env = {"FAIRLEAD_IDENTITY": str(folder / "identity.yaml"), "FAIRLEAD_PUBLIC_URL": HERE, **environ}
     async with fairlead_up(file, cwd=folder, env=env) as up:
@@ -93,7 +93,7 @@ async def test_two_persons_call_the_server_of_an_mcp_json_as_themselves(
     shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
     async with exchange_world(tmp_path, shared_provider) as world:
-        # on a cluster an administrator would have to allow the token URL
+        # in a cluster, an administrator would have to allow the token URL
         client = client_of(world, secret="${CLIENT_SECRET}", tokenURL=world.provider.token_url)
         own = {"auth": {"tokenExchange": client}, "discovery": {"auth": {"clientCredentials": client}}}
         entry = {"url": world.server.url, "fairlead": own}

@@ -1,4 +1,4 @@
-"""The page about writing a tool server, as far as it goes without a cluster."""
+"""The parts of the page about writing a tool server that need no cluster."""
 
 from __future__ import annotations
 

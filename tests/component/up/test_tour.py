@@ -1,4 +1,4 @@
-"""The tour: each command of its page, run as it stands before a real `fairlead up` and the servers that it names."""
+"""The tour: each command of its page, run unchanged with a real `fairlead up` and the servers that the page names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PAGES = Path(__file__).parents[3] / "docs" / "try"
 AWAY = "A server goes away"
 BACK = "And comes back"
 IN_TIME = {"Servers, over three transports", AWAY, BACK}
-"""Steps that show the states of servers, which are published a moment after `fairlead up` has told of them."""
+"""Steps that show states of servers, which are published a moment after `fairlead up` has printed them."""
 
 OFFLINE = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "")
-"""Variables without which `--llm auto` takes the scripted model."""
+"""Variables of model providers. Without them, `--llm auto` chooses the scripted model."""
 
 
 class Tour:
-    """The page and the folder beside it, with free ports in place of those that it names."""
+    """The page and its folder, with free ports in place of the page's ports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Tour:
 
     @property
     def environment(self) -> dict[str, str]:
-        """With this interpreter as `python3`, and its `fairlead`."""
+        """Environment in which `python3` is this interpreter and `fairlead` is its command."""
         binaries = self.folder / "bin"
         binaries.mkdir(exist_ok=True)
         for name, program in (("python3", ""), ("fairlead", "-m fairlead_cli")):
@@ -72,7 +72,7 @@ class Tour:
 
 
 def shown_in(step: str) -> list[tuple[str, str, str]]:
-    """The commands of a step, each with the kind of its answer and what the page shows of it."""
+    """The commands of a step, each with the format of its output and the output that the page shows."""
     blocks: list[tuple[str, str]] = re.findall(r"```(\w*)\n(.*?)```", step, re.S)
     commands = blocks[::2]
     answers = blocks[1::2]
@@ -82,7 +82,7 @@ def shown_in(step: str) -> list[tuple[str, str, str]]:
 
 
 def holds(actual: Any, shown: Any) -> bool:
-    """Whether an answer has all that is shown: members of objects, and elements of lists, in any order."""
+    """Whether an answer contains all that the page shows: members of objects, and elements of lists in any order."""
     if isinstance(shown, dict):
         return isinstance(actual, dict) and all(
             key in actual and holds(actual[key], part) for key, part in shown.items()
@@ -106,7 +106,7 @@ def fits(output: str, kind: str, shown: str) -> bool:
 
 async def ended(process: Process) -> None:
     if process.returncode is None:
-        process.kill()  # asked to end, it would wait for streams that Fairlead holds
+        process.kill()  # killed, because at SIGTERM it would wait for Fairlead's open streams
     await process.wait()
 
 

@@ -1,5 +1,5 @@
-"""The example of docs/try/trace-example.md before a real OpenTelemetry Collector: one trace from an agent through the
-gateway to the tool servers, and metrics and logs beside it.
+"""The example of docs/try/trace-example.md with a real OpenTelemetry Collector: one trace from an agent through the
+gateway to the tool servers, and metrics and logs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 async def played(url: str, running: RunningCollector, protocol: str) -> str:
-    """Id of the trace of a run of the agent, by the command of the page with addresses of this test."""
+    """Run the agent by the page's command, with this test's addresses. Returns the id of its trace."""
     (script,) = re.findall(r"^OTEL_EXPORTER_OTLP_ENDPOINT=\S+ python (\S+) http\S+/mcp$", PAGE, re.MULTILINE)
     agent = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -37,7 +37,7 @@ async def played(url: str, running: RunningCollector, protocol: str) -> str:
 
 
 def path_to(span: CollectedSpan, spans: list[CollectedSpan]) -> list[str]:
-    """Services and kinds from the first span of a trace to this one."""
+    """Services and kinds of the spans from the first span of a trace to this one."""
     by_id = {each.ident: each for each in spans}
     names = []
     at: CollectedSpan | None = span

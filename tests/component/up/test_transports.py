@@ -1,4 +1,4 @@
-"""Servers of other makes over each transport, installed by what the runner image runs."""
+"""Third-party servers over each transport, installed with the programs of the runner image."""
 
 from __future__ import annotations
 

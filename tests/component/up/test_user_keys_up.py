@@ -1,4 +1,4 @@
-"""Keys that a laptop's owner enters for the servers of an `mcp.json`: one over HTTP, one that is a program."""
+"""Keys that a laptop's owner enters for the servers of an `mcp.json`: an HTTP server and a local program."""
 
 from __future__ import annotations
 

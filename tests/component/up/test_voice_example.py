@@ -1,4 +1,5 @@
-"""Example of a table with a voice agent, run by `fairlead up`: both tier tables of its page, permissions, state."""
+"""The example of a game table with a voice agent, run by `fairlead up`: both tier tables of its page, permissions,
+state."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def servers(folder: Path) -> list[McpServer]:
 
 @asynccontextmanager
 async def table(folder: Path, *files: str) -> AsyncIterator[tuple[Up, dict[str, str]]]:
-    """The example, or these of its files, run in a folder; and the keys of its agents."""
+    """Run the example, or the given files of it, in a folder. Yields the process and the keys of its agents."""
     names = files or tuple(file.name for file in EXAMPLE.glob("*.yaml"))
     (folder / "voice").mkdir()
     for name in names:
@@ -98,7 +99,7 @@ async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kil
             (agent, tier, flat(tiers, tier)) for agent, tiers in (("qa", CASCADE), ("s2s", SPEECH)) for tier in tiers
         ]
         for agent, tier, tools in [*rows, ("qa", "", flat(CASCADE, "fast"))]:
-            # a tool that a busy machine made slow comes back by its probes
+            # probes bring back a tool that was slow because the machine is busy
             await until_async(f"{agent} {tier}", partial(shows, agent, tier, of_bundled(tools)), seconds=60)
         assert await shown("npc", "deep") == await shown("qa", "deep") - WEB
         await commands_of_the_page_answer(up.url, keys["dm"])
@@ -108,7 +109,7 @@ async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kil
 
 
 async def commands_of_the_page_answer(url: str, key: str) -> None:
-    """Run those about permissions, tiers and ranks."""
+    """Run the page's commands about permissions, tiers and ranks."""
     page = (ROOT / "docs/try/voice-agent.md").read_text()
     block = re.search(r"```sh\n(fairlead can .*?)```", page, re.DOTALL)
     assert block is not None
@@ -125,7 +126,7 @@ async def commands_of_the_page_answer(url: str, key: str) -> None:
 
 
 async def what_is_kept_survives_kill_9(up: Up, client: Client, home: Path) -> None:
-    """Write to each server that keeps something, kill their processes, and ask those that follow."""
+    """Write to each server with persistent state, kill the processes, and read the state from their successors."""
     fact = home.parent / "fact.jsonl"
     fact.write_text(FACT)
     assert (await fairlead("ingest", str(fact), HOME=str(home)))[0] == 0

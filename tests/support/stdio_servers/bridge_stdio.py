@@ -1,5 +1,5 @@
-"""A bridge as people use them: speaks stdio here and Streamable HTTP there, and passes messages on without headers of
-its own but those of the transport. usage: bridge_stdio.py URL
+"""A typical bridge from stdio to Streamable HTTP: it passes messages on, and sends only the headers of the transport.
+usage: bridge_stdio.py URL
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ usage: legacy_stdio.py [--silent] [--quit]
   --quit     ends when something comes before `initialize`
 
 Tools: echo(…) answers its arguments; die() ends the process; later(n) answers after the next n requests;
-changed() sends notifications/tools/list_changed; seen() lists the methods of all messages so far; ask(method) asks its
-client that and answers with what it was told, and with the capabilities that the client declared.
+changed() sends notifications/tools/list_changed; seen() lists the methods of all messages so far; ask(method) sends
+this request to the client, and returns the client's answer and declared capabilities.
 """
 
 import json

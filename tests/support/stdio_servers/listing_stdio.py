@@ -1,6 +1,6 @@
 """A server over stdio whose tools are those of a file: listing_stdio.py FILE, with the JSON of a list of definitions.
 
-It answers 2025-11-25, and every call with the text "went". The file goes out as it is, whatever it holds.
+It answers 2025-11-25, and every call with the text "went". The content of the file is sent unchanged.
 """
 
 from __future__ import annotations

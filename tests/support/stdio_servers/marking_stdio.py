@@ -1,4 +1,4 @@
-"""An SDK server with one tool that says when it has been called: it makes a file, then takes its time."""
+"""An SDK server with one slow tool that creates a file when it is called."""
 
 import time
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""A server that remembers what it is told, as sequential-thinking does, and calls that read-only: `think(thought)` adds
-a line to the file of its command line.
+"""A server that stores its input, as sequential-thinking does, although its tool claims to be read-only:
+`think(thought)` adds a line to the file of its command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The CRD generator as a command."""
+"""The command that generates the CRDs."""
 
 from __future__ import annotations
 

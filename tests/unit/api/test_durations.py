@@ -1,4 +1,4 @@
-"""Durations as they stand in manifests."""
+"""Durations as manifests write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extras of the Python package: what messages tell to install works in a clone too, where no index has the package."""
+"""Extras of the Python package: the command that messages recommend also works in a clone, without a package index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON of editors: what is read, where everything stands, and what is said of a mistake."""
+"""JSON as editors write it: which forms are read, the position of each value, and messages about mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests from disk: what is read, and what is said about the rest."""
+"""Manifests from disk: which files are read, and the messages about all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The McpServer model: defaults, what follows from the source, reading and writing."""
+"""The McpServer model: defaults, fields that depend on the source, reading and writing."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_null_member_is_an_absent_one() -> None:
 
 
 def test_a_reader_passes_over_members_that_it_does_not_know() -> None:
-    """An operator must survive resources written for a newer one."""
+    """An operator has to survive resources that were written for a newer operator."""
     server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "b"}, "spec": {**URL, "newer": 1}})
 
     assert server.key == ServerKey("b", "a")

@@ -1,4 +1,4 @@
-"""Fields of `spec.podTemplate`: those that keep pods restricted may be set, every other one is refused by its path."""
+"""Fields of `spec.podTemplate`: fields that keep pods restricted may be set, all others are refused with their path."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def test_a_sandbox_in_the_template_is_refused_with_its_place_and_does_not_vanish
 
 
 def test_the_definition_is_small_enough_for_kubectl_apply() -> None:
-    """Which keeps a copy in an annotation, of 262,144 bytes at most."""
+    """`kubectl apply` keeps a copy in an annotation, which has at most 262,144 bytes."""
     assert max(len(json.dumps(each)) for each in crd_manifests()) < 220_000

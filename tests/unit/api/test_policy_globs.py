@@ -51,7 +51,7 @@ def test_a_glob_matches_whole_names(pattern: str, name: str, matches: bool) -> N
 
 
 def naive(pattern: str, name: str) -> bool:
-    """The meaning of a glob, by its definition."""
+    """Whether a name matches a glob, directly by the definition of globs."""
     if not pattern:
         return not name
     if pattern[0] == "*":

@@ -1,4 +1,4 @@
-"""The index of a namespace's tools: what it reads, and when."""
+"""The index of a namespace's tools: which definitions it reads, and when."""
 
 from __future__ import annotations
 

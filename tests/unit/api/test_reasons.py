@@ -1,4 +1,4 @@
-"""Every reason and every cause is explained, and the wire's reasons are among them."""
+"""Every reason and every cause has an explanation, also the reasons that come over the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice on a laptop is in the words of the file that its user wrote."""
+"""Advice on a laptop names the fields of the file that its user wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Authentication to a server: by a value or by tokens that are obtained; valid issuers and resources."""
+"""Authentication to a server: with a fixed value or with tokens that the gateway obtains; valid issuers and
+resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in slices: the same as at once, with pauses."""
+"""Work in slices has the result of the same work without pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From models to structural schemas: what is translated, and what is refused rather than left out."""
+"""Structural schemas of models: what is translated, and what is refused because leaving it out would change the
+meaning."""
 
 from __future__ import annotations
 

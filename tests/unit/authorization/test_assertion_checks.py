@@ -1,4 +1,4 @@
-"""Claims of identity assertions: which clients may send them, and claims of odd kinds."""
+"""Claims of identity assertions: which clients may send the assertion, and claims of unexpected types."""
 
 from __future__ import annotations
 

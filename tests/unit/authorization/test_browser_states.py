@@ -1,4 +1,4 @@
-"""States of unfinished sign-ins in cookies of browsers."""
+"""Browser cookies with the state of unfinished sign-ins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE = ConsentAwaited(
 
 
 class _FormerState(BrowserState, frozen=True, kw_only=True, tag="consent"):
-    """State of a release whose states had other members."""
+    """State as an earlier release wrote it, with other members."""
 
 
 def cookies_of(state: BrowserState) -> dict[str, str]:

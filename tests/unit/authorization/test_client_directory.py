@@ -1,4 +1,4 @@
-"""The directory of clients: the settings come first, and each kind of id is looked up in its place alone."""
+"""The directory of clients: clients of the settings take precedence, and each kind of id has one place of lookup."""
 
 from __future__ import annotations
 

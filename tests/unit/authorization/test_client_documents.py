@@ -1,4 +1,5 @@
-"""Client ID metadata documents: those of real clients are taken, one that asks for what it cannot have is mended."""
+"""Client ID metadata documents: documents of real clients are accepted, and requests for unsupported features are
+removed from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Client ids that are URLs: one spelling for each, and nothing that could be read in two ways."""
+"""Client ids that are URLs: each client has one spelling, and ambiguous URLs are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registration by clients: what real clients send is taken, and a sealed id holds all that is known of them."""
+"""Registration by clients: requests of real clients are accepted, and the sealed id contains the whole registration."""
 
 from __future__ import annotations
 

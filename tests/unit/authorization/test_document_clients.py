@@ -1,4 +1,4 @@
-"""Clients with documents: how long they are known, what an error changes, and that a URL is fetched once at a time."""
+"""Clients with documents: how long documents are cached, what an error changes, and one fetch per URL at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = {"keys": [ECKey.generate_key("P-256", {"kid": "one"}).as_dict(private=Fal
 
 
 class Hosts:
-    """Hosts of documents: `documents` by URL, each an object, or an exception that is raised."""
+    """Hosts of documents. `documents`: by URL, an object to return or an exception to raise."""
 
     def __init__(self, *documents: dict[str, Any]) -> None:
         self.documents: dict[str, Any] = {document["client_id"]: document for document in documents}

@@ -1,4 +1,4 @@
-"""Redirect URIs: which a client may have, and which requests have one of them."""
+"""Redirect URIs: which URIs a client may register, and which requests match a registered URI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters, resources, rates, metadata and cookies of sign-ins of clients."""
+"""Sign-ins of clients: parameters, resources, rate limits, metadata and cookies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assertions with which clients authenticate, as replicas remember them."""
+"""Replicas remember the assertions with which clients authenticated."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def pins(*held: Pinned, namespace: str = "team", approved: tuple[Pinned, ...] = 
 
 @dataclass
 class Memory:
-    """A place whose operator puts an approval in force at once, unless the server has changed meanwhile."""
+    """Pins in memory, with an operator that applies an approval at once, unless the server has changed meanwhile."""
 
     pins_by_server: dict[ServerKey, Pins]
     approvals: list[tuple[ServerKey, str]] = field(default_factory=list)

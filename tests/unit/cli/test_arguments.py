@@ -1,4 +1,4 @@
-"""Words of the command line to arguments of a tool."""
+"""Conversion of command-line words to arguments of a tool."""
 
 from __future__ import annotations
 

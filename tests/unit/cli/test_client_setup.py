@@ -236,7 +236,7 @@ def test_comments_stay_and_undo_gives_the_file_as_it_was(
 
 
 EMPTY = {"json": ["", "\n", "{}", "{ }\n"]}
-"""Text of a file that says nothing, by its form."""
+"""Text of an empty configuration, by file format."""
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ AS_IS = {
     "toml": ['model = "x"\n\n[mcpServers.a]\ncommand = "x"', "[mcpServers]\n", "a = 1\n\n\n"],
     "yaml": ["mcpServers:\n  a:\n    x: 1", "mcpServers:\n", "mcpServers:", "mcpServers: # none yet\nb: 1", "b: 1"],
 }
-"""Files that say something, and whose list is empty, or whose last line has no end."""
+"""Files with settings but an empty list of servers, or without a newline at the end."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Lines of `fairlead events`: short, whatever a server has, and in the time of this machine."""
+"""Lines of `fairlead events`: short whatever the server's names are, with times in the local time zone."""
 
 from __future__ import annotations
 

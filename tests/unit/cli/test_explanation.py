@@ -1,4 +1,4 @@
-"""Lines of `fairlead explain` about a tool, by the answer of the gateway."""
+"""Lines that `fairlead explain` prints about a tool, by the gateway's answer."""
 
 from __future__ import annotations
 

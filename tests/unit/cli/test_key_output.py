@@ -18,7 +18,7 @@ from fairlead_gateway.identity.key_format import id_of, new_key
 
 @contextmanager
 def files_that_cannot_grow() -> Iterator[None]:
-    """As on a full disk: each write to a file fails, while empty files can be created."""
+    """Simulates a full disk: each write to a file fails, but empty files can be created."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:

@@ -1,4 +1,4 @@
-"""Output of `fairlead up` without a screen: times, a line per change, and nothing for ever."""
+"""Output of `fairlead up` without a screen: times, one line per change, and no endless repetition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOON = datetime(2026, 1, 2, 12, 0, 5, tzinfo=UTC)
 
 
 class Printed:
-    """Lines over a board whose server is reported in one state after the other."""
+    """Lines printed while a server is reported in one state after the other."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], tools: int = 2) -> None:
         self._capsys = capsys

@@ -1,4 +1,4 @@
-"""A LiteLLM proxy on the command line of `fairlead up`: which server comes of it."""
+"""A LiteLLM proxy on the command line of `fairlead up`: the server that it becomes."""
 
 from __future__ import annotations
 

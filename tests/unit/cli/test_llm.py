@@ -1,4 +1,4 @@
-"""The model that `fairlead up --llm` means."""
+"""The model that `fairlead up --llm` selects."""
 
 from __future__ import annotations
 

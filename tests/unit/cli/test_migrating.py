@@ -1,4 +1,4 @@
-"""Manifests of earlier releases become ones of this release: what they say, with their comments."""
+"""Manifests of earlier releases are converted to this release, with the same settings and comments."""
 
 from __future__ import annotations
 

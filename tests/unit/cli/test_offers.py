@@ -1,4 +1,4 @@
-"""Losses of a provider's format are told in a line for each kind, or tool by tool."""
+"""Losses of a provider's format are printed as one line per kind, or tool by tool."""
 
 from __future__ import annotations
 

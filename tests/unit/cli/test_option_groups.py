@@ -1,4 +1,4 @@
-"""Verbs take groups of options: dataclasses whose fields are options of their own on the command line."""
+"""Groups of options: dataclasses whose fields become options of a verb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `fairlead diff` and `approve` look without options."""
+"""Where `fairlead diff` and `approve` look for pins without options."""
 
 from __future__ import annotations
 

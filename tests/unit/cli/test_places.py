@@ -14,7 +14,7 @@ def test_a_missing_file_module_and_configuration_are_told_of_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # the working directory is added to it
+    monkeypatch.setattr(sys, "path", [*sys.path])  # a copy, because the code under test adds the working directory
     (tmp_path / "mine.py").write_text("")
     (tmp_path / "mcp.json").write_text("{}")
     messages = [

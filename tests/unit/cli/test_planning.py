@@ -1,4 +1,4 @@
-"""`fairlead plan` says how many tools a model gets and loses; hundreds of names are for programs."""
+"""`fairlead plan` prints how many tools a model gets and loses, and names only a few of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as a person sees them, and where requests go."""
+"""Results as they are printed, and the URLs of requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The screen of `fairlead up` as pictures: one per situation and size, in `golden`.
-
-`FAIRLEAD_GOLDEN=write` renews them.
-"""
+"""Golden pictures of the screen of `fairlead up`, one per situation and size. `FAIRLEAD_GOLDEN=write` renews them."""
 
 from __future__ import annotations
 

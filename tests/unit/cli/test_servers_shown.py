@@ -1,4 +1,4 @@
-"""Output of `fairlead servers` for each server, and how commands tell which starting server a tool may be of."""
+"""Output of `fairlead servers` for each server, and hints at starting servers that may have a missing tool."""
 
 from __future__ import annotations
 

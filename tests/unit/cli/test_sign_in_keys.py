@@ -10,7 +10,7 @@ LINEAR, NOTION = ServerKey("default", "linear"), ServerKey("team", "notion")
 
 
 class Terminal:
-    """Servers, and a browser that keeps what was opened."""
+    """Servers, and a browser that records the opened URLs."""
 
     def __init__(self, *wanting: ServerKey, browser: bool = True) -> None:
         self.wanting = [*wanting]

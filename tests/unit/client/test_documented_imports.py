@@ -1,4 +1,4 @@
-"""Imports that pages have named: those that are still right do not warn, former ones work and name the new one."""
+"""Documented imports: current imports do not warn; former imports work and warn with the name of the new import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN = ["Context", "CustomTool", "CustomTools", "tool"]
 
 
 def taken(name: str, module: str) -> object:
-    """Object that `from module import name` gives."""
+    """The object that `from module import name` imports."""
     world: dict[str, object] = {}
     exec(f"from {module} import {name}", world)  # noqa: S102  # our own line
     return world[name]
@@ -78,7 +78,7 @@ def test_a_script_reads_the_warning_at_its_own_line(tmp_path: Path) -> None:
 
 
 def test_type_checkers_see_former_imports_with_their_types() -> None:
-    """mypy is what tests this: `hack/check` reads this file."""
+    """`hack/check` runs mypy on this file, which is the actual test."""
     if TYPE_CHECKING:
         assert_type(fairlead_gateway.ToolRegistry().tools, tuple[fairlead_client.Tool, ...])
         assert_type(fairlead_gateway.Retry(), fairlead_client.Retry)

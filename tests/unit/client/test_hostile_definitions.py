@@ -1,4 +1,5 @@
-"""Definitions of any JSON that a server lists to a registry: left out alone, or offered to every provider."""
+"""Definitions of arbitrary JSON in a server's list: a registry leaves out only these, or offers them to every
+provider."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from(("a", "b", "properties")), st.none()
 
 
 def encoded(definition: dict[str, Any]) -> Raw | None:
-    """A definition as a server sends it; None for one that no JSON holds."""
+    """A definition as a server sends it; None for a value that JSON cannot represent."""
     try:
         return Raw(msgspec.json.encode(definition))
     except (ValueError, TypeError, RecursionError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""Retries of failed calls: which may be tried again, and how often."""
+"""Retries of failed calls: which failures are retried, and how often."""
 
 from __future__ import annotations
 

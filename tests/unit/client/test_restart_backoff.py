@@ -1,4 +1,4 @@
-"""When a process that failed may be started again."""
+"""Backoff between starts of a process that fails."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost
 
 
 class Life:
-    """A process under a clock that stands still."""
+    """A process, and a clock that only the test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.restarts = RestartBackoff(lambda: self.now, lambda: 0.0)
 
     def fails(self) -> float:
-        """Seconds until the next start."""
+        """Let the process fail. Returns the seconds until the next start."""
         self.restarts.note_failure(ConnectFailed("it exited with code 1", reason="StartFailed"))
         return self.left()
 

@@ -1,4 +1,4 @@
-"""The forms in which servers are written down, and what each comes to."""
+"""The notations of servers, and the server that each describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalog documents: raw definitions, hashes and what counts as a change."""
+"""Catalog documents: raw definitions, hashes, and detection of changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How documents lie in ConfigMaps: cutting, assembling, and what a killed writer leaves."""
+"""Documents in ConfigMaps: splitting, joining, and the parts that a killed writer leaves behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairlead_api.documents.store import (
 
 
 def noise(seed: int, size: int = 3_000_000) -> bytes:
-    """Text that hardly compresses: several parts long."""
+    """Text that hardly compresses, so that it fills several parts."""
     return random.Random(seed).randbytes(size // 2).hex().encode()
 
 
@@ -59,7 +59,7 @@ def test_a_document_that_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
 @pytest.mark.parametrize("size", [10, 2_000_000, 6_000_000])
 def test_packed_documents_are_deterministic(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = pack("doc", "catalog", noise(2, size))
-    monkeypatch.setattr("time.time", lambda: 2e9)  # another second: gzip's header can hold one
+    monkeypatch.setattr("time.time", lambda: 2e9)  # another second, because gzip's header may contain a time
     assert pack("doc", "catalog", noise(2, size)) == before
 
 

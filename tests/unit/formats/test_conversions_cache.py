@@ -1,4 +1,4 @@
-"""Conversions are made once per definition, format and options, and kept within a bound."""
+"""Conversions are cached by definition, format and options, in a bounded cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions from MCP to every provider and back: golden files, and what must hold for each."""
+"""Definitions converted from MCP to every provider and back: golden files, and properties of every conversion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHOICES = {
     "gemini-parameters": ("gemini", Options(gemini_field="parameters")),
     "bedrock-converse-claude-strict": ("bedrock-converse", Options(strict=True, model="anthropic.claude-sonnet-5")),
 }
-"""Golden file to format and options."""
+"""Format and options by golden file."""
 
 SEARCH: dict[str, Any] = {
     "name": "repo.search",
@@ -87,7 +87,7 @@ TOOLS = [SEARCH, TREE, EITHER, PLAIN, NOTHING]
 
 
 def shown(format_name: str, converted: Converted) -> str:
-    """A conversion as a golden file has it: the request, the names and the report."""
+    """A conversion in the form of the golden files: the request, the names and the report."""
     report = [f"{loss.tool} {loss.path} {loss.keyword}: {loss.action}: {loss.why}" for loss in converted.report]
     document = {
         "request": find(format_name).request(converted.tools),

@@ -1,6 +1,5 @@
-"""The rule set that judges conversions is itself proven by payloads that providers refused.
-
-Each payload names where it was seen, and is as small as it can be while it still breaks the rule.
+"""The rules that judge conversions are tested with payloads that providers refused. Each payload names its source, and
+is reduced to the part that breaks the rule.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Failure:
     format: str
     tool: dict[str, Any]
     says: str
-    """Part of what the rule set must say."""
+    """Text that the rule's message contains."""
     model: str | None = None
 
 

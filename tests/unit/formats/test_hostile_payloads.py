@@ -1,4 +1,4 @@
-"""Payloads of any JSON for the conversion between formats: of tools, of messages, and of results."""
+"""Conversion of tools, messages and results between formats, with arbitrary JSON as input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Definitions that no careful server writes, in every format: valid for the provider, or left out alone."""
+"""Hostile definitions in every format: the conversion is valid for the provider, or only that definition is left
+out."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def schema_in(choice: str, *tools: dict[str, Any]) -> dict[str, Any]:
 
 
 def hold_to_the_rules(choice: str, definition: dict[str, Any]) -> None:
-    """Assert that a definition is converted to what the provider takes, or refused, and its neighbour converted."""
+    """Assert that a definition is refused or becomes valid for the provider, and that the other definition is
+    converted."""
     format_name, options = CHOICES[choice]
     outcome = converted(choice, definition, GOOD)
     *mine, neighbour = outcome.tools
@@ -105,7 +107,7 @@ def test_a_conversion_that_accepts_less_is_reported_as_narrowed(choice: str, sch
         source = Instances(schema, Random(seed))
         values = [source.value() for _ in range(6)] + [source.near() for _ in range(6)]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, jsonschema_rs.ValidationError):
-        return  # a schema that a validator, or the maker of values, does not take
+        return  # the validator or the generator of values does not support this schema
     after = jsonschema_rs.Draft202012Validator(schema_in(choice, tool(schema)))
     for value in values:
         if isinstance(value, dict) and before.is_valid(value):

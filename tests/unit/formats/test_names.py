@@ -1,4 +1,4 @@
-"""Names for providers: safe, one to one, deterministic, and the nearest to a wrong one."""
+"""Names for providers: valid, unique and deterministic; suggestions for a wrong name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package works in a process that has nothing of the gateway's, and does no I/O."""
+"""The package works in a process without the gateway's packages, and does no I/O."""
 
 from __future__ import annotations
 

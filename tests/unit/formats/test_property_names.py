@@ -1,4 +1,4 @@
-"""Property names that a provider refuses go out under others, and come back as they were."""
+"""Property names that a provider refuses are replaced, and restored in calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_mcp.schemas import all_schemas
 from oddproperties import ARGUMENTS, LONG, SCHEMA, TOOL, under_other_names
 
 TAKEN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""Anthropic's own words: "Property keys should match pattern"."""
+"""Anthropic's error message: "Property keys should match pattern"."""
 DEEP: dict[str, Any] = {
     "type": "object",
     "properties": {

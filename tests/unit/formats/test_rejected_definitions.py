@@ -1,4 +1,4 @@
-"""Definitions that a faulty converter wrote are left out alone, by the rules of their provider."""
+"""If a faulty converter writes a definition that breaks a provider's rule, only that definition is left out."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ FAULTS: dict[str, tuple[str, Options, JsonObject, str]] = {
     "gemini-live": ("gemini-live", Options(), EXCLUSIVE, "gemini-schema-member"),
     "bedrock-converse": ("bedrock-converse", Options(), NULL, "converse-schema-valid"),
 }
-"""By case: format, options, a schema that its converter writes by mistake, and the rule that forbids it."""
+"""By case: format, options, a schema that a faulty converter writes, and the rule that forbids it."""
 every_fault = pytest.mark.parametrize("case", FAULTS)
 GOOD = {"name": "good", "description": "Good.", "inputSchema": {"type": "object", "properties": {}}}
 ODD = {"name": "odd", "description": "Odd.", "inputSchema": {"type": "object", "properties": {"q": {}}}}
 
 
 def faulty(format_: ToolFormat, schema: JsonObject) -> ToolFormat:
-    """The format with a converter that writes `schema` for the odd tool, and is right about all others."""
+    """The format with a converter that writes `schema` for one tool, and converts all others correctly."""
 
     def write(parts: Parts) -> JsonObject:
         if parts.description == "Odd.":
@@ -111,8 +111,8 @@ def test_a_definition_is_judged_once_however_often_it_is_converted() -> None:
 @given(schema=WILD | SCHEMAS | KINDS["any value of any keyword"] | KINDS["keywords that are null"])
 def test_the_check_of_converted_schemas_agrees_with_a_validator_of_the_draft(schema: Any) -> None:
     if isinstance(schema, dict):
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}  # the validator sets it
-    assume(hash_of({"schema": schema}) is not None)  # no definition that is not JSON gets as far as the check
+        schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}  # set by the validator
+    assume(hash_of({"schema": schema}) is not None)  # definitions that are not JSON are refused before the check
     assert (draft_fault(schema) is None) == (draft_error(schema) is None)
 
 

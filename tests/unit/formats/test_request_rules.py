@@ -1,4 +1,4 @@
-"""Requests that the scripted providers reject, as the providers document it: one for each rule of the list."""
+"""Requests that the scripted providers reject: one for each documented rule of the providers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CHAT: dict[str, Any] = {
 
 
 def schema_cases(prefix: str, tool: Any) -> dict[str, dict[str, Any]]:
-    """Cases about tools, which both APIs of OpenAI have."""
+    """Cases about tools, for both of OpenAI's APIs."""
     closed = {"type": "object", "additionalProperties": False}
     strict = {
         "strict-closed": {"type": "object", "properties": {}},
@@ -411,7 +411,7 @@ PATHS = {
     "converse-thinking-budget": "/model/anthropic.claude-sonnet-4-5/converse",
     "converse-thinking-forced": "/model/anthropic.claude-sonnet-4-5/converse",
 }
-"""Paths of requests, by API or rule, where a rule depends on the model there."""
+"""Paths of requests, by API or rule, for rules that depend on the model in the path."""
 VALID = {
     ApiFamily.CHAT: CHAT,
     ApiFamily.RESPONSES: RESPONSES,
@@ -425,7 +425,8 @@ CASES = {**CHAT_CASES, **RESPONSES_CASES, **MESSAGES_CASES, **GEMINI_CASES, **CO
 
 
 def scripted_api(family: ApiFamily) -> ScriptedApi:
-    """An API; that of Responses has stored an answer of a thought and a call, and that of Messages a thread."""
+    """A scripted API. The Responses API has a stored answer with a thought and a call, and the Messages API has a
+    thread."""
     responses = ResponsesApi(draft_error)
     responses.whole(ScriptedTurn(thoughts=["Hm"], calls=[ScriptedCall("find")]), 1, {"input": "Find it"})
     messages = AnthropicApi(draft_error)
@@ -441,7 +442,7 @@ def scripted_api(family: ApiFamily) -> ScriptedApi:
 
 
 def error_of(rule: RequestRule, message: str, param: str | None) -> dict[str, Any]:
-    """Body of the error that the API documents."""
+    """Body of the error, in the form that the API documents."""
     if rule.api is ApiFamily.MESSAGES:
         details = {} if rule.code is None else {"details": {"error_code": rule.code}}
         return {"type": "error", "error": {"type": rule.type, "message": message, **details}}
@@ -470,7 +471,7 @@ def test_rules_name_a_page_or_a_type_as_their_source() -> None:
 
 
 def assert_in_sdk(path: str) -> None:
-    """Compare a dotted path with an SDK: a class, or a member of one."""
+    """Assert that an SDK has the class, or the member of a class, at a dotted path."""
     owner, _, name = path.rpartition(".")
     value = pkgutil.resolve_name(owner)
     members = {**getattr(value, "__annotations__", {}), **getattr(value, "model_fields", {})}
@@ -499,7 +500,7 @@ def test_requests_that_break_a_rule_get_its_error(name: str) -> None:
 
 
 def assert_fits(text: str, template: str) -> None:
-    """Compare a text with its template, whatever values it has."""
+    """Assert that a text is an instance of a template, whatever values it contains."""
     pieces = [(re.escape(literal), "" if name is None else ".*") for literal, name, *_ in Formatter().parse(template)]
     assert re.fullmatch("".join(itertools.chain(*pieces)), text, re.DOTALL), (text, template)
 

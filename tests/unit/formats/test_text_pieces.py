@@ -1,4 +1,4 @@
-"""Text that arrives in pieces: whole at any time, and in few strings."""
+"""Text that arrives in pieces: complete at any time, and stored in few strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nulls of strict mode are taken out where they stand for "left out", and nowhere else."""
+"""Nulls of strict mode are removed where they stand for "left out", and nowhere else."""
 
 from __future__ import annotations
 

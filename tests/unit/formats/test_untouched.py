@@ -1,4 +1,4 @@
-"""Definitions that go out in the format they came in are those that came in."""
+"""Definitions whose source and target format are equal stay unchanged."""
 
 from __future__ import annotations
 

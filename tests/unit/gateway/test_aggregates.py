@@ -1,4 +1,4 @@
-"""Aggregate files: merging is exact whatever the order, and nothing is counted twice."""
+"""Aggregate files: merging is exact in any order, and counts nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log: what a line says, what it keeps to itself, and how it is written, rotated and lost."""
+"""The audit log: what lines contain and omit, and how they are written, rotated and lost."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_large_arguments_and_nonsense_are_left_out_with_a_word() -> None:
 
 
 class Slow:
-    """A sink that takes lines when it is told to."""
+    """A sink that accepts lines only when the test allows it."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -164,7 +164,7 @@ def test_audit_entries_do_not_wait_for_a_sink_that_hangs_and_lost_ones_are_count
 
 
 class Full:
-    """A disk that is full for a while."""
+    """A sink on a disk that is full for a while."""
 
     def __init__(self, failures: int) -> None:
         self.left = failures
@@ -237,7 +237,7 @@ def test_a_line_that_was_cut_off_is_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     sink = File(path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3, hard))  # a file may have three bytes, as on a disk with three left
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3, hard))  # as on a disk with three bytes left
     try:
         with pytest.raises(OSError, match="File too large"):
             sink.write(b'{"a":1}\n')

@@ -1,4 +1,5 @@
-"""The audit log as events for a collector: what is in one, and what failures of a disk or of a collector cost."""
+"""The audit log as events for a collector: the content of an event, and the effects of failures of a disk or a
+collector."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def test_arguments_that_a_line_leaves_out_are_in_no_part_of_an_event(mode: Any) 
 
 
 class Sink:
-    """A sink that waits until it may go on, and fails so many times."""
+    """A sink that waits until the test lets it continue, and then fails `failures` times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.go = threading.Event()
@@ -151,7 +152,7 @@ def test_numbers_of_events_have_a_gap_for_each_entry_that_there_was_no_room_for(
     writer = Writer(sink, plain, lambda: 0.0, capacity=2, emit=events.append)
     writer.put(entry(identity=ANONYMOUS))
     assert sink.begun.wait(20)
-    for _ in range(5):  # of which there is room for two
+    for _ in range(5):  # the writer has room for two of them
         writer.put(entry())
     sink.go.set()
     writer.close()

@@ -39,7 +39,8 @@ def policy(name: str, auto_run: str, *agents: str, servers: tuple[str, ...] = ()
 
 
 def world(*policies: Policy) -> Selection:
-    """A trusted server and one that is not, each with a tool that reads, one that writes, and one that says nothing."""
+    """A trusted and an untrusted server, each with a tool that reads, a tool that writes, and a tool without
+    annotations."""
     tools = [READS, WRITES, SILENT]
     documents = {
         "1": catalog("own", "http://own", tools, trust_annotations=True),

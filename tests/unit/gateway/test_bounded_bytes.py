@@ -1,4 +1,4 @@
-"""Bytes that peers send and the gateway keeps are bounded, where a number of things alone would bound nothing."""
+"""The bytes of peers that the gateway keeps are bounded, because limits on numbers of objects do not bound memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ASKING = ClientPeer(b"session", b'{"sampling":{}}')
 
 
 class Disk:
-    """A disk that takes its time."""
+    """A sink on a slow disk."""
 
     def __init__(self) -> None:
         self.free = threading.Event()
@@ -59,7 +59,7 @@ class Disk:
         self.written += data
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class Asked:
@@ -129,7 +129,7 @@ def test_a_uri_without_end_is_not_watched() -> None:
 
 
 class Silent(Upstream):
-    """Keeps what it is asked, and never answers."""
+    """Peer that records requests and never answers."""
 
     modern = True
 
@@ -219,7 +219,7 @@ def test_streams_that_say_nothing_are_counted_too() -> None:
             return True
 
         def end(self, *chunks: bytes) -> None:
-            """Nobody reads."""
+            """Do nothing, because nobody reads."""
 
     threads = EventStore(lambda: 0.0)
     for _ in range(MAX_STORED_BYTES // STREAM_BYTES + 100):

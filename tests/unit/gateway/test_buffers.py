@@ -1,4 +1,4 @@
-"""How many bytes of answers are held: what is paused, what goes on, and who is refused."""
+"""The limit on buffered bytes of answers: which connections are paused and resumed, and which calls are refused."""
 
 from __future__ import annotations
 

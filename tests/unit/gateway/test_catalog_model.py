@@ -1,4 +1,5 @@
-"""Documents to snapshots: names, order, overrides, collisions, and what is taken over from before."""
+"""Snapshots built from documents: names, order, overrides, collisions, and objects shared with the previous
+snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings make the console a client of an OpenID provider, and what is said about those that do not."""
+"""Settings that make the console a client of an OpenID provider, and messages about incomplete ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE = Path("identity.yaml")
 
 
 def settings(**more: Any) -> Settings:
-    """Settings of a gateway at tools.example.com, which others add to."""
+    """Settings of a gateway at tools.example.com, with additional settings."""
     return Settings.of(
         **{"identity": FILE, "public_url": "https://tools.example.com", "console_client_id": "console", **more}
     )

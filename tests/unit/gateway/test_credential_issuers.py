@@ -1,4 +1,4 @@
-"""The file that says who vouches for clients: what of it is refused, and how that is said."""
+"""The file that configures how clients authenticate: which contents are refused, and the messages about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of a UTC day: what an agent may use of models, in all and with the tools of a namespace."""
+"""Quotas of tokens per UTC day: for an agent in total, and for its use of the tools of a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The forms of a definition for clients of both eras: what is mended, what is refused, and what stays as it is."""
+"""The forms of a definition for clients of both eras: which parts are mended, which are refused, and which stay
+unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control characters in raw JSON become text that is seen, however they were written, and nothing else changes."""
+"""Control characters in raw JSON, in any notation, are replaced with visible text; nothing else changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAGS = {chr(code) for code in range(0xE0000, 0xE0080)}
 
 
 def is_control(char: str) -> bool:
-    """By definition."""
+    """Whether a character is escaped: control characters, direction marks and tags of Unicode."""
     return (unicodedata.category(char) == "Cc" and char not in "\t\n\r") or char in DIRECTION or char in TAGS
 
 

@@ -1,4 +1,4 @@
-"""The store of events: streams that clients may come back to, and for how long."""
+"""The store of events: which streams clients may resume, and for how long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = b"n" * 24
 
 
 class Paper:
-    """An outlet that remembers."""
+    """An outlet that records what is written."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -122,7 +122,7 @@ def test_an_event_id_of_another_shape_is_nobodys() -> None:
 
 
 class Call:
-    """A call that remembers whether it was cancelled."""
+    """A call that records whether it was cancelled."""
 
     cancelled = False
 

@@ -1,4 +1,4 @@
-"""Servers whose grants fail for everybody, as a gateway reports them to the operator."""
+"""Reports of a gateway to the operator about servers whose grants fail for all users."""
 
 from __future__ import annotations
 

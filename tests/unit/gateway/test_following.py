@@ -1,4 +1,4 @@
-"""Views that a selection has ready when it takes the place of another: those that somebody looked at there."""
+"""A new selection prepares the views that were requested from the selection that it replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports that are proposed in the place of those that are taken."""
+"""Ports that are proposed in place of ports in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ports import free_port
 
 
 def test_ports_that_are_proposed_are_free_and_differ() -> None:
-    ports = [free_port(), free_port()]  # the kernel gives out neighbors of others to any connection meanwhile
+    ports = [free_port(), free_port()]  # meanwhile, the kernel may give neighboring ports to any connection
     with socket.create_server(("127.0.0.1", ports[0])), socket.create_server(("127.0.0.1", ports[1])):
         words = suggest_ports("127.0.0.1", {"--port": ports[0], "--metrics-port": ports[1]}).split()
         assert (words[0], words[2], words[4:]) == ("--port", "--metrics-port", ["are", "free"])

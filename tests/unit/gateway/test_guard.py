@@ -1,4 +1,4 @@
-"""Who is let in to a server: room, queue, rate and breaker, in virtual time."""
+"""Admission of calls to a server: concurrency, queue, rate and circuit breaker, in virtual time."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_full_queue_drops_a_call_of_the_agent_with_most() -> None:
     assert world.guard.enter(polite) == QUEUED
     assert [caller.error is None for caller in greedy] == [True, True, False]
     assert code(greedy[2].error) == "RATE_LIMITED"
-    with pytest.raises(AdmissionRefused):  # two against one: to take one more would only turn it round
+    with pytest.raises(AdmissionRefused):  # dropping another call of `greedy` would leave `polite` with more calls
         world.guard.enter(world.caller(agent="polite"))
     assert world.guard.waiting == 3
 

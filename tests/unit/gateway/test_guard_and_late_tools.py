@@ -1,4 +1,4 @@
-"""Whether one tool that takes too long, or its server, is to blame: in virtual time."""
+"""Detection whether late calls are the fault of one tool or of its server, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from guard_in_virtual_time import World
 
 
 class Pinged(World):
-    """A guard that asks its server for a sign of life, which the test gives."""
+    """A guard that pings its server. The test decides the answer."""
 
     def __init__(self, **bounds: Any) -> None:
         super().__init__(**bounds)

@@ -1,4 +1,4 @@
-"""Heads that were read before: shared by connections, never taken for another, and no more of them than may be."""
+"""The cache of parsed request heads: shared by connections, exact, and bounded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wire() -> HttpConnection:
 
 
 def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> CachedHead | None:
-    """Head that a connection keeps of a request that a parser has read."""
+    """The head that a connection caches for a request that a parser has read."""
     lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
     return familiars.learn(HttpExchange(wire(), b"POST", target, headers, vetted=vetted), data)

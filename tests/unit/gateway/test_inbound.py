@@ -1,4 +1,4 @@
-"""The ladder of an inbound request: every rung with its status and code, and what passes."""
+"""The checks of an inbound request in order: status and code of each refusal, and requests that pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def body(method: str = "tools/call", params: Any = None, **members: Any) -> byte
 
 
 def modern(method: str = "tools/call", params: Any = None, **headers: Any) -> Any:
-    """Classify a request of 2026-07-28; keywords replace headers, None leaves one out."""
+    """Classify a request of 2026-07-28; keyword arguments replace headers, and None omits a header."""
     params = {"name": "add", "_meta": identity()} if params is None else params
     given = {"mcp_protocol_version": MODERN, "mcp_method": method, "mcp_name": "add", **headers}
     named_headers = {
@@ -333,7 +333,7 @@ def test_members_of_extensions_pass() -> None:
     ],
 )
 def test_a_token_is_found_however_it_is_written(meta: bytes, token: bytes | None) -> None:
-    for _ in range(2):  # the second one is remembered
+    for _ in range(2):  # the second request is answered from the cache
         request = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
         assert isinstance(request, McpRequest)
         assert (request.token.value if request.token is not None else None) == token

@@ -1,4 +1,5 @@
-"""Values that a request carries across: states that lead back to their pod, sessions, mirrored arguments, templates."""
+"""Values that requests carry through the gateway: states that lead to their pod, sessions, mirrored arguments,
+templates."""
 
 from __future__ import annotations
 

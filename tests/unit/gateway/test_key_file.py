@@ -1,4 +1,4 @@
-"""A file of API keys that comes and goes while a gateway runs."""
+"""A file of API keys that appears and disappears while a gateway runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lists for clients of 2025-11-25 and before differ where a definition does, at every endpoint, for every subject."""
+"""Lists for clients of 2025-11-25 and earlier differ only in definitions that need it, at every endpoint, for every
+subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log level of a legacy session, from those that its clients ask for."""
+"""The log level of a legacy session with a server, derived from the levels that its clients request."""
 
 from __future__ import annotations
 

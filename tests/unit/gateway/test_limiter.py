@@ -1,4 +1,4 @@
-"""How much an agent may call: in all, of one namespace, and how much a tool takes from all."""
+"""Limits on calls: of an agent in total, of an agent in one namespace, and of a tool by all agents."""
 
 from __future__ import annotations
 

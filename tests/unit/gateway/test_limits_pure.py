@@ -1,4 +1,4 @@
-"""Rates and turns: what is admitted, when to come again, whose turn it is."""
+"""Rates and fair queues: which calls are admitted, when to retry, and whose turn is next."""
 
 from __future__ import annotations
 

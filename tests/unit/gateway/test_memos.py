@@ -1,4 +1,4 @@
-"""Memos of requests before anybody knows whose they are: they have an end in bytes, whatever is sent."""
+"""Caches that requests fill before their caller is authenticated are bounded in bytes, whatever is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANY = 500
 
 @pytest.fixture
 def allocated() -> Iterator[Callable[[], int]]:
-    """Bytes that are kept since the test began."""
+    """Function that returns the bytes allocated since the test began and not freed."""
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -41,12 +41,12 @@ def allocated() -> Iterator[Callable[[], int]]:
 
 
 def texts() -> Iterator[bytes]:
-    """Long ones, each another."""
+    """Many different long texts."""
     return (b"%d-" % number + b"y" * SIZE for number in range(MANY))
 
 
 def test_long_hosts_are_not_kept(allocated: Callable[[], int]) -> None:
-    allow = AllowList.for_bind("0.0.0.0")  # where any host is let in
+    allow = AllowList.for_bind("0.0.0.0")  # allows any host
     assert all(allow.host(text) for text in texts())
     assert allocated() < 4 * SIZE
 
@@ -76,7 +76,7 @@ def test_long_zones_of_addresses_are_not_kept(allocated: Callable[[], int]) -> N
 
 
 class _Sure:
-    """Vouches for every credential, or for none."""
+    """Authenticator that gives every credential the same verdict."""
 
     kind: Kind = "jwt"
     keeps = 3600.0

@@ -1,4 +1,4 @@
-"""Instructions of several servers on one endpoint: each under its prefix, all of them within 2,000 tokens."""
+"""Instructions of several servers at one endpoint: each under its prefix, and together at most 2,000 tokens."""
 
 from __future__ import annotations
 

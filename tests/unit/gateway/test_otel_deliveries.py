@@ -1,4 +1,4 @@
-"""Deliveries lost on the way to a collector are counted, and told a single time."""
+"""Lost deliveries to a collector are counted, and logged once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_collector_that_is_gone_is_one_warning_and_one_more_when_it_is_back(
 def test_the_exporters_own_words_are_kept_for_the_warning_and_not_printed(caplog: pytest.LogCaptureFixture) -> None:
     reasons = quiet_exporters()
     assert quiet_exporters() is reasons
-    reasons.take()  # what exporters of other tests in this process left
+    reasons.take()  # discards counts that exporters of other tests in this process left
     with caplog.at_level(logging.INFO):
         logging.getLogger("opentelemetry.exporter.otlp").error("Failed: %s", "x" * 500)
     assert caplog.records == []

@@ -50,14 +50,14 @@ ISSUER = "https://issuer"
 
 
 class Source:
-    """Tokens named after the person, without any provider."""
+    """Source of tokens that are named after the user and come from no provider."""
 
     def __init__(self) -> None:
         self.tokens: dict[bytes, AccessToken] = {}
         self.requests: list[tuple[TokenSubject, AccessToken | None, Challenge | None]] = []
         self.hangs = False
         self.fails = ""
-        """Cause with which no token is given; empty: none."""
+        """Cause of the failure to get a token; empty: requests succeed."""
 
     def cached(self, subject: TokenSubject) -> AccessToken | None:
         return self.tokens.get(subject.person)
@@ -317,7 +317,7 @@ async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_ca
 
 
 class _OfToken:
-    """Authenticator of one identity."""
+    """Authenticator that accepts one identity."""
 
     kind = "jwt"
     keeps = FOREVER
@@ -370,7 +370,7 @@ def test_a_mask_knows_the_token_of_one_request_too() -> None:
 
 
 class Links:
-    """Links that name their person."""
+    """Sign-in links that name their user."""
 
     def __init__(self) -> None:
         self.challenges: list[Challenge | None] = []
@@ -422,8 +422,8 @@ async def test_persons_who_signed_in_have_a_token_each() -> None:
 async def test_caller_that_is_not_a_person_is_told_who_can_sign_in(caller: Identity) -> None:
     tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
     assert tokens.person(caller) == b""
-    with pytest.raises(GrantFailed, match=r"default/box.* each person to sign in") as failed:
+    with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in") as failed:
         tokens.cached(caller)
     assert failed.value.cause == SIGN_IN_REQUIRED
-    with pytest.raises(GrantFailed, match=r"default/box.* each person to sign in"):
+    with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in"):
         await tokens.acquire(caller, FOREVER)

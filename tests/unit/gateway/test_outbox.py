@@ -1,4 +1,5 @@
-"""Reports that wait in a gateway for an operator: told once, bounded, and never lost to a cursor of another life."""
+"""Reports that wait in a gateway for an operator: delivered once, bounded, and not skipped by a cursor of an earlier
+process."""
 
 from __future__ import annotations
 
@@ -86,6 +87,6 @@ def test_a_list_that_no_report_has_room_for_is_told_without_its_definitions(capl
     assert [each.server for each in listings] == ["drive", "other"]
     drive, other = listings
     assert (drive.server, drive.at, bytes(drive.listing)) == ("drive", 2.0, b"null")
-    assert drive.refused.startswith("the server lists 8.0 MiB with the grant of a person, and at most 8 MiB are taken")
+    assert drive.refused.startswith("the server lists 8.0 MiB with the grant of a user, and at most 8 MiB are taken")
     assert (other.server, other.refused) == ("other", "")
     assert "team/drive are not reported: the server lists 8.0 MiB" in caplog.text

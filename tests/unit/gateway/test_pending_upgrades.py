@@ -1,4 +1,4 @@
-"""A request for another protocol, between its connection and the handler that it was given to."""
+"""A request for a protocol upgrade, between its connection and the handler that takes over the connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFUSAL = b"HTTP/1.1 404 Not Found\r\nConnection: keep-alive\r\nContent-Length: 
 
 
 class Below(asyncio.Transport):
-    """Transport of a client's connection, and its owner."""
+    """Transport of a client's connection, and its owner, in one object."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Below(asyncio.Transport):
 
 
 class Handler(asyncio.Protocol):
-    """Handler that answers what a test wants, and keeps the connection."""
+    """Handler that sends an answer of the test, and keeps the connection."""
 
     def __init__(self, *answer: bytes) -> None:
         self.answer = answer
@@ -60,7 +60,7 @@ class Handler(asyncio.Protocol):
 
 
 class Judge:
-    """Admits every request for one handler, or answers it."""
+    """Admits every request and gives it to one handler, or answers the request."""
 
     def __init__(self, handler: Handler, refusal: bytes = b"") -> None:
         self.handler = handler

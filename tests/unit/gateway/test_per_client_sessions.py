@@ -1,4 +1,4 @@
-"""How long a server with `session: PerClient` keeps the process of a request without a session, in virtual time."""
+"""How long the process for a request without a session lives at a server with `session: PerClient`, in virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IDLE: Final = 60.0
 
 
 class Process(Upstream):
-    """A process with one task, `t`, of which it says what the test wants."""
+    """A process with one task, `t`, whose state the test decides."""
 
     def __init__(self, number: int, ttl_ms: int | None) -> None:
         self.name = b"%012d" % number
@@ -59,12 +59,12 @@ class Process(Upstream):
 
 
 class Processes:
-    """A PerClient server with its processes, and the clock of the loop from now on."""
+    """A PerClient server with its processes, and the loop's clock relative to now."""
 
     def __init__(self, most: int = 4, ttl_ms: int | None = None, *, by_credential: bool = False) -> None:
         self.all: list[Process] = []
         self.lines: list[bytes] = []
-        """Lines with the credentials of the processes."""
+        """`Authorization` lines of the processes."""
         self.ttl_ms = ttl_ms
         self.server = PerClientUpstream(
             "demo",
@@ -93,7 +93,7 @@ class Processes:
         return await result_of(self.server, request)
 
     async def task(self) -> Process:
-        """The process of a new task."""
+        """Create a task. Returns its process."""
         await self.call(tasks=True)
         return self.all[-1]
 
@@ -101,14 +101,14 @@ class Processes:
         return await self.call(method, instance=process.name)
 
     async def lasts(self) -> float:
-        """Seconds until no process is left."""
+        """Advance the time until no process is left. Returns the seconds."""
         for process in self.all:
             await process.ended.wait()
         return asyncio.get_running_loop().time() - self._began
 
 
 async def code_of(asking: Callable[[], Any]) -> int | None:
-    """Code of the JSON-RPC error that a request is answered with."""
+    """Code of the JSON-RPC error in the answer to a request."""
     try:
         await asking()
     except McpError as error:
@@ -182,7 +182,7 @@ async def test_open_tasks_take_half_of_the_processes_and_are_ended_for_nobody() 
     processes = Processes(most=4)
     tasks = [await processes.task() for _ in range(2)]
     room = [processes.server.keeps_tasks]
-    for session in (b"one", b"two", b"three"):  # the third has the room of the first
+    for session in (b"one", b"two", b"three"):  # the third process takes the slot of the first
         await processes.call(session=session)
     await processes.call()
     assert [process.ended.is_set() for process in tasks] == [False, False]
@@ -212,7 +212,7 @@ async def test_a_task_of_a_process_that_is_closed_with_its_server_is_unknown() -
 
 @in_virtual_time
 async def test_a_session_with_a_subscription_lasts_until_that_ends() -> None:
-    """Updates come in it, and no request does."""
+    """The session receives updates, but no requests."""
     processes = Processes()
     for method, lasts in (("resources/subscribe", True), ("resources/unsubscribe", False)):
         await processes.call(method, session=b"one")

@@ -1,4 +1,4 @@
-"""When a pod is pinged, left and tried again, by the clock."""
+"""Times at which a pod is pinged, avoided and tried again."""
 
 from __future__ import annotations
 

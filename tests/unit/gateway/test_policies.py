@@ -1,4 +1,5 @@
-"""The merge table, row by row and against a naive oracle: what a rule set sees, and what it may call."""
+"""The merge table of policies, row by row and against a naive oracle: which tools are listed, and which may be
+called."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def deny(*tools: str, **more: Any) -> Rule:
 
 
 def world(*policies: Policy, action: str = "Allow", tiers: Sequence[Tier] = (), **more: Any) -> Selection:
-    """Two servers with two tools each, `web` and `file`, in one namespace, and one in another."""
+    """Servers `web` and `file` with two tools each in one namespace, and a server in another namespace."""
     rules = Rules(default_action=action, policies=policies, tiers=tuple(tiers), **more)
     documents: dict[str, Document] = {
         "1": catalog("web", "http://w", ["get", "put"]),
@@ -256,7 +257,7 @@ SLOW = Tier(name="slow", max_latency_ms=4000)
 
 
 def tiered(*policies: Policy) -> Selection:
-    """`web__put` does not fit `fast`."""
+    """A selection with the tiers `fast` and `slow`, in which `web__put` is too slow for `fast`."""
     put = ToolState(name="put", tiers=("slow",), hidden={"fast": "over_budget"})
     state = State(servers=(ServerState(namespace="default", name="web", tools=(put,)),))
     documents: dict[str, Document] = {
@@ -393,7 +394,7 @@ def test_reasons_are_told_only_where_every_policy_about_the_asker_says_so() -> N
 
 
 def test_a_selection_ends_with_its_last_reference() -> None:
-    """The collector of garbage never looks at large catalogs (`gc.freeze`): a circle would stay for ever."""
+    """The garbage collector never visits large catalogs (`gc.freeze`), so a reference cycle would never be freed."""
     selection = world(policy("p", deny("get"), denied="Explain"))
     assert selection.seen_by(NPC)[b"/mcp"].denied("web__get") is not None
     assert listed(selection, QA) != []
@@ -417,5 +418,5 @@ def test_views_of_rule_sets_are_let_go_of_beyond_their_bytes() -> None:
         assert listed(selection, agent) == ["web__get"]
     assert 0 < selection.weight <= 2000
     gc.collect()
-    assert first() is None  # nor is it kept for the agent that looked with it
+    assert first() is None  # the agent's identity does not keep the dropped view alive
     assert listed(selection, agents[0]) == ["web__get"]

@@ -1,4 +1,5 @@
-"""Arguments whose members may be taken for those that a policy's schema names; and how much is looked at."""
+"""Arguments with misspelt names that a lenient server may accept for names of a policy's schema, and the limit of the
+check."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ FEW = {"maximum": 5}
 
 
 def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, quote_rules: bool = True) -> str:
-    """Message of a constraint; empty where it allows the arguments."""
+    """Message of a constraint; empty if it allows the arguments."""
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     raw = text.encode() if isinstance(text, str) else text
     refused = Constraint([allowance("r", schema)], quote_rules=quote_rules).refusal(raw)

@@ -1,4 +1,4 @@
-"""Connections to providers: what arrives is passed on in small pieces, all of it and in order."""
+"""Connections to providers: received data is passed on in small pieces, completely and in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data read at once is handed on a portion at a time, in turns with the rest of the loop."""
+"""Data that arrives at once is passed on in portions, so that the event loop can do other work in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Take: TypeAlias = Callable[["Reader", bytes | memoryview], None]
 
 
 class Reader(asyncio.Protocol):
-    """A connection that has all of what it reads handed on in portions."""
+    """A connection that passes on the data that it reads in portions."""
 
     def __init__(self, take: Take) -> None:
         self._take = take
@@ -56,7 +56,7 @@ class Reader(asyncio.Protocol):
 
 @asynccontextmanager
 async def reading(take: Take = lambda reader, portion: None) -> AsyncIterator[Reader]:
-    """A reader that was sent `SENT` before it began."""
+    """A reader whose peer sent `SENT` before it began to read."""
     made: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
 
     def connected() -> Reader:
@@ -115,7 +115,7 @@ async def test_data_is_not_handed_on_or_read_while_its_reader_is_paused() -> Non
 
 async def test_data_of_a_closing_connection_is_not_handed_on() -> None:
     def take(reader: Reader, portion: bytes | memoryview) -> None:
-        reader.transport.write(bytes(32 << 20))  # so that it closes for a while: nobody reads that
+        reader.transport.write(bytes(32 << 20))  # nobody reads this data, so closing takes a while
         reader.transport.close()
 
     async with reading(take) as reader:

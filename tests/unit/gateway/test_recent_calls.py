@@ -1,4 +1,4 @@
-"""The ring of ended calls and the phases of one: bounds in number and in bytes, numbers that hold, no gaps."""
+"""The ring buffer of ended calls, and the phases of a call: limits in number and bytes, stable numbers, no gaps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def packed(
     why: CallRefusal | None = None,
     trail: tuple[CallPhase, ...] = (),
 ) -> PackedCall:
-    """A call with numbers of its own."""
+    """A packed call with times and sizes of its own."""
     began = time.monotonic()
     return (
         began,
@@ -63,7 +63,7 @@ def packed(
 
 
 def largest(number: int) -> tuple[PackedCall, int]:
-    """A call whose strings are as long as they get, of the widest characters, and its own; and its bytes."""
+    """A call with unshared strings of maximum length in the widest characters, and its size in bytes."""
     wide = "\U0001f600"
     mark = f"{number:08}"
     name = wide * (MAX_NAME - 8) + mark
@@ -76,7 +76,7 @@ def largest(number: int) -> tuple[PackedCall, int]:
 
 
 def used_by(work: Callable[[], None]) -> int:
-    """Bytes that are in use after some work and were not before."""
+    """Number of bytes that some work allocates and does not free."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -1,4 +1,4 @@
-"""Pace at which a server's own stream is opened again."""
+"""Intervals at which the stream of a server's own messages is opened again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Denials that come in crowds: few lines, however many come, and none that another one's crowd hides."""
+"""Repeated denials: few audit lines, however many denials there are, and repetition by one caller hides no other
+caller's."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def denial(**members: Any) -> AuditEntry:
 
 
 class Lines:
-    """Sink that reads the lines."""
+    """Sink that decodes the lines."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -49,7 +50,7 @@ class Lines:
 
 
 def written(*entries: AuditEntry) -> list[dict[str, Any]]:
-    """Lines of a log that has all of them in one window."""
+    """Lines of a log that gets all entries within one time window."""
     sink = Lines()
     writer = Writer(sink, lambda entry: line_of(entry, lambda raw: {}), lambda: 1.0)
     for entry in entries:
@@ -146,7 +147,7 @@ def test_a_crowd_of_askers_is_remembered_within_a_bound_and_those_beyond_it_are_
 
 
 def test_addresses_of_one_ipv6_network_are_one_asker() -> None:
-    """Every machine chooses its address in its /64 network: each would have lines of its own."""
+    """A machine can choose any address in its /64 network, so each address would get its own lines."""
     anonymous = Identity(kind="anonymous", principal="anonymous")
     lines = written(*(denial(identity=anonymous, address=f"2001:db8::{number:x}") for number in range(5_000)))
     assert len(lines) == LINES_OF_TOOL + 1

@@ -1,4 +1,4 @@
-"""The result that a call finds in a response of the usual form: the same as by reading all of the response."""
+"""The quick search for the result in a response of the usual form agrees with decoding the whole response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AS_TYPESCRIPT = b'{"result":' + RESULT + b',"jsonrpc":"2.0","id":7}'
 
 
 class Kept(ResponseSink):
-    """Keeps the answer."""
+    """Sink that keeps the answer."""
 
     def __init__(self) -> None:
         self.result: Raw | None = None
@@ -34,7 +34,7 @@ class Kept(ResponseSink):
 
 
 def call_to(sink: ResponseSink) -> HttpCall:
-    """A call that nobody sends: its response is given to it."""
+    """A call that is not sent: the test gives it its response."""
     upstream = HttpUpstream(
         Target.from_url("http://127.0.0.1:1/mcp"), ServerTraits(modern=True), Client("fairlead", "9"), HttpAccess({})
     )
@@ -42,7 +42,7 @@ def call_to(sink: ResponseSink) -> HttpCall:
 
 
 def accepted(body: bytes) -> Kept | None:
-    """Sink with the result of an accepted body behind a head; None if `accept` refuses it."""
+    """Sink with the result of a body that follows a head; None if `accept` refuses the body."""
     sink = Kept()
     return sink if call_to(sink).accept(HEAD + body, len(HEAD)) else None
 
@@ -55,7 +55,7 @@ def test_a_result_that_was_handed_on_is_not_kept() -> None:
 
 
 def agrees(body: bytes) -> bool:
-    """Whether the result is that of the whole response, by its value."""
+    """Whether the result has the same value as in the decoded whole response."""
     parsed = accepted(body)
     whole = result_in(body, IDENT)
     if parsed is None or whole is None:

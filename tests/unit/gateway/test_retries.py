@@ -1,4 +1,4 @@
-"""Retries: which failures are tried again, and when."""
+"""Retries: which failed calls are tried again, and when."""
 
 from __future__ import annotations
 

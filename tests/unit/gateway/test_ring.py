@@ -1,4 +1,4 @@
-"""The last ends of attempts, packed: what comes out is what went in."""
+"""The ring buffer of packed ends of attempts returns the values that were added."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_large_numbers_and_times_are_told_with_seven_digits() -> None:
 
 @pytest.mark.parametrize(("attempts", "most"), [(1, 500), (FIRST_ROOM, 500), (200, 3_100)])
 def test_the_bytes_of_a_ring_follow_from_how_often_a_tool_is_called(attempts: int, most: int) -> None:
-    # other threads allocate meanwhile
+    # a margin for allocations of other threads
     places = [tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, samples.__file__)]
     tracemalloc.start()
     try:

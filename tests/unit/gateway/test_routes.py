@@ -1,4 +1,5 @@
-"""Copies of routes: what narrows a route leaves every other attribute as it is, whatever attributes there are."""
+"""Copies of routes: narrowing a route changes only the attributes in question, also when attributes are added to the
+class."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ OTHERS: Final = (
     "uris",
     "verify",
 )
-"""Attributes whose types are not checked when it runs."""
+"""Values for attributes whose types are not checked at run time."""
 ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "name": "echo",
     "id": "default/up/echo",

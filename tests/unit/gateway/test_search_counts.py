@@ -1,4 +1,4 @@
-"""Counts of searches and of hits that were called later."""
+"""Counts of searches, and of found tools that were called later."""
 
 from __future__ import annotations
 

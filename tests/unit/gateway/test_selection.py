@@ -1,4 +1,4 @@
-"""Views: what a target shows is what it calls, and lists are bytes put together once."""
+"""Views: a target can call exactly the tools that it lists, and lists are assembled once, as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console of a gateway is made with the first request for it, once, and for nothing else."""
+"""The gateway creates the console once, at the first request for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_gateway.heap import Heap
 
 
 class Pages:
-    """A console that counts how often it was made, and takes every request."""
+    """A console that counts how often it was created, and accepts every request."""
 
     made = 0
 
@@ -37,7 +37,7 @@ def deferred(make: Callable[[], Any]) -> Deferred[Any]:
 
 
 async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
-    """Answers of the console to the question whose requests these are, which come at once."""
+    """For requests that arrive at the same time: whether the console takes each of them."""
     return await asyncio.gather(*map(console.request, requests))
 
 
@@ -81,7 +81,7 @@ def test_a_gateway_does_not_load_pages_that_nobody_asked_for() -> None:
         "import sys, fairlead_app.compose; print([name for name in sys.modules if name.startswith('fairlead_console')])"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    light = ("settings", "paths", "trace_url")  # its settings, which requests are for it, and whether a setting is good
+    light = ("settings", "paths", "trace_url")  # its settings, which requests it takes, and whether a setting is valid
     assert told.stdout.strip() == str(["fairlead_console", *(f"fairlead_console.{name}" for name in light)])
 
 

@@ -1,4 +1,4 @@
-"""Members of `serverInfo` that clients refuse are mended or left out before clients see it."""
+"""Members of `serverInfo` that clients would refuse are mended or left out."""
 
 from __future__ import annotations
 

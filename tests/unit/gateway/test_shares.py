@@ -1,4 +1,5 @@
-"""Shares of agents: one that takes all that it can leaves the rest to others, and what is given back is forgotten."""
+"""Shares of agents: an agent that takes all it can leaves room for others, and returned shares are not counted any
+more."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken, oldest_of_largest
 
 
 def taken(shares: Shares, agent: str, times: int) -> list[str]:
-    """Outcomes of so many attempts to take one: empty, or the bound that was reached."""
+    """Outcomes of `times` attempts to take a share: empty, or the limit that was reached."""
     outcomes: list[str] = []
     for _ in range(times):
         try:
@@ -92,7 +93,7 @@ class Outlet:
         return True
 
     def end(self, *chunks: bytes) -> None:
-        """Nobody reads."""
+        """Do nothing, because nobody reads."""
 
 
 def test_streams_to_resume_of_an_agent_with_thousands_do_not_push_those_of_others_out() -> None:

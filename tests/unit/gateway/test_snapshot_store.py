@@ -1,4 +1,4 @@
-"""SnapshotStore: what changes one after the other is swapped together, what changes alone at once."""
+"""SnapshotStore: a single change is applied at once, and changes in quick succession are applied together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waiting import eventually
 
 
 class Storm:
-    """A source that tells of one document after another, `count` of them, as fast as it is let."""
+    """A source that reports `count` documents one after the other, as fast as the store accepts them."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -1,4 +1,4 @@
-"""When event streams begin that nothing was written to yet."""
+"""When event streams begin to which nothing has been written yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ pytestmark = pytest.mark.looptime(start=0)
 
 
 class Stream:
-    """An exchange that remembers when its stream began, and leaves then as exchanges do, unless its client is gone."""
+    """An exchange that records when its stream began and then leaves the schedule, as exchanges do, unless its client
+    is gone."""
 
     def __init__(self, starts: StreamStarts, *, gone: bool = False) -> None:
         self.began: list[float] = []
@@ -78,7 +79,7 @@ async def test_streams_that_come_after_a_rest_begin_as_well() -> None:
 
 
 class Broken:
-    """An exchange with a defect."""
+    """An exchange that raises an unexpected exception."""
 
     def begin_stream(self) -> bool:
         raise RuntimeError("a defect")

@@ -39,7 +39,7 @@ def world(*tools: ToolEntry, policies: tuple[Policy, ...] = (), state: State | N
 
 
 def tiers_with(selection: Selection, tool: str, who: Identity = TEXT) -> list[str]:
-    """The tiers that list a tool."""
+    """Names of the tiers that list a tool."""
     views = selection.seen_by(who)
     return [name for name in ("fast", "standard", "deep") if f"s__{tool}" in views[f"/mcp/{name}".encode()].routes]
 
@@ -64,7 +64,7 @@ ONLY_DEEP = ["deep"]
         (None, None, ALL),
         ("standard", None, SLOWER),
         (None, "standard", SLOWER),
-        ("deep", "fast", ONLY_DEEP),  # a server does not lower its own floor
+        ("deep", "fast", ONLY_DEEP),  # the higher of both floors applies
         ("fast", "deep", ONLY_DEEP),
         ("nowhere", None, ONLY_DEEP),
         ("nowhere", "fast", ONLY_DEEP),

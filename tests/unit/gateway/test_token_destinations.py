@@ -1,4 +1,4 @@
-"""Authorization servers that a caller's token may be sent to."""
+"""Authorization servers to which a caller's token may be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which trace a request belongs to, and how its server is told."""
+"""The trace that a request belongs to, and the trace headers that its server gets."""
 
 from __future__ import annotations
 

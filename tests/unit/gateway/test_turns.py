@@ -1,4 +1,4 @@
-"""Turns of work: one agent with all that may wait delays others by a piece, and refuses none of theirs."""
+"""Fair turns of work: an agent that fills its queue delays others by one piece, and none of their work is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_gateway.limits.shares import ShareTaken
 
 
 class Works:
-    """Pieces of work that end when the test says so."""
+    """Pieces of work that the test ends."""
 
     def __init__(self, places: int, most: int) -> None:
         self.counts = ShareCounts()
@@ -112,7 +112,7 @@ async def test_work_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
     async with works.turns.turn():
         [first, second] = works.start("mallory", 2)
         await quiet()
-    first.cancel()  # its turn has come, and it has not run since
+    first.cancel()  # its turn has come, but it has not run yet
     works.finish(1)
     assert await within(5)(second) == ""
     assert first.cancelled()

@@ -1,4 +1,4 @@
-"""Validation by schemas: messages about values, costs, and parts of a schema that cannot be used."""
+"""Validation by schemas: messages about values, costs, and unusable parts of a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work in turns with the loop."""
+"""Long work that yields to the event loop at intervals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fairlead_gateway.yielding import TURN, in_turns, let_go
 
 
 def busy() -> None:
-    """For more than a turn."""
+    """Compute for longer than one turn."""
     end = time.perf_counter() + 2 * TURN
     while time.perf_counter() < end:
         pass
 
 
 class Part:
-    """Takes its time to go."""
+    """Object whose deletion takes time."""
 
     def __init__(self, number: int, gone: list[int]) -> None:
         self.number = number

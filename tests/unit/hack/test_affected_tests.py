@@ -1,4 +1,4 @@
-"""Which tests `hack/test --changed` runs."""
+"""The tests that `hack/test --changed` selects."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from scale.bench_chaos import Row, measured
 
 
 async def run(settings: Settings) -> Report:
-    """Seed 7 differs, seed 8 does not get to its end; without lists every seed differs."""
+    """Scripted run: seed 7 has differences and seed 8 does not end. Without lists, every seed has differences."""
     report = Report("chaos")
 
     async def measure(seed: int, operations: int, part: str) -> Row:

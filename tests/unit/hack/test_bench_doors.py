@@ -1,4 +1,5 @@
-"""Benchmark of every door: its load checks what it gets, its provider answers as asked, and ratios are of a round."""
+"""The benchmark `doors`: its load checks responses, its provider answers as requested, and it forms ratios within a
+round."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from rig.processes import Stage
 
 
 def outcome(cpu: float) -> Outcome:
-    """One load, in which a call took so many microseconds of processor time."""
+    """Outcome of one load, with the given microseconds of processor time per call."""
     return Outcome(1000, 10, 20, 30, 40, cpu, 0, 1, 0)
 
 
 def scripted(stage: Stage, *script: str | Path) -> tuple[int, int]:
-    """Port and process of a server that answers by that script."""
+    """Port and process of a server that runs the script."""
     port = free_port()
     process = stage.start("script", [built("httpscript"), str(port), *script], core=None)
     stage.wait_listening("script", process, port)
@@ -34,7 +35,7 @@ def scripted(stage: Stage, *script: str | Path) -> tuple[int, int]:
 
 
 def loaded(stage: Stage, where: tuple[int, int], path: str, body: bytes, expected: str, *, numbered: bool) -> Outcome:
-    """A short load of requests with that body. Raises Unmeasurable."""
+    """Run a short load of requests with the body. Raises Unmeasurable."""
     file = stage.folder / "body"
     file.write_bytes(body)
     port, pid = where
@@ -45,7 +46,7 @@ def loaded(stage: Stage, where: tuple[int, int], path: str, body: bytes, expecte
 
 
 def answer(folder: Path, name: str, body: bytes) -> Path:
-    """File of a whole response."""
+    """Write a whole response to a file. Returns the file."""
     file = folder / name
     file.write_bytes(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
     return file

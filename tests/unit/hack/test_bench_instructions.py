@@ -1,4 +1,4 @@
-"""Files of callgrind, as `hack/bench instructions` reads them."""
+"""Reading of callgrind's files by `hack/bench instructions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmark of endpoints in front of models: its clients check what they get, and goals are ratios of a round."""
+"""The benchmark of model endpoints: its clients check responses, and its goals are ratios within a round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_clients_time_each_chunk_of_a_model_that_answers() -> None:
         whole = loaded(stage, model, Load(5, 0, 20, stream=False), 0)
         with pytest.raises(Unmeasurable, match="model alone"):
             loaded(stage, replace(model, port=9), Load(5, 0, 1), 0)
-    # when the warm-up is over, the other connection is somewhere in its stream, of which the rest counts
+    # at the end of the warm-up, the other connection is inside a stream, whose remaining events count
     assert 4 * 20 <= len(streams.delays) <= 5 * 20
     assert all(delay >= 0 for delay in streams.delays)
     assert streams.first > 0

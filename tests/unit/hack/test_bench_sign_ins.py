@@ -1,4 +1,4 @@
-"""Figures of sign-ins, as `hack/bench sign_ins` makes goals of windows."""
+"""Goals that `hack/bench sign_ins` computes from windows of measurements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from access.bench_sign_ins import Figures, Window, goals, rows
 
 
 def figures() -> Figures:
-    """Two rounds, of which the second was on a machine that is slower."""
+    """Two rounds, the second of which ran on a slower machine."""
     made = Figures(bytes_each=1500.0)
     for number, slower in enumerate((1, 2)):
         made.windows[0, "nowhere"][number] = Window(core=0.03, stop_ms=0.5)

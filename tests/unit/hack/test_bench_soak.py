@@ -1,4 +1,4 @@
-"""Growth, as `hack/bench soak` defines it."""
+"""The definition of growth in `hack/bench soak`."""
 
 from __future__ import annotations
 

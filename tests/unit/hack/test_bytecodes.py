@@ -1,4 +1,4 @@
-"""Counts of the interpreter's work."""
+"""Counts of executed bytecode instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart of a benchmark: well-formed, and a bar's length goes by its value."""
+"""The chart of a benchmark: it is well-formed, and the length of a bar is proportional to its value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which cluster `hack/cluster` and `hack/images --load` talk to: kind's, where Docker answers.
+"""The cluster that `hack/cluster` and `hack/images --load` use: a kind cluster, if Docker answers.
 
-Docker and kind are stand-ins that write down what they are told, but for the one test that needs the real ones.
+Docker and kind are fakes that record their commands, except in the test that needs the real programs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def machine(tmp_path: Path) -> dict[str, str]:
 
 
 def hack(machine: dict[str, str], *words: str) -> tuple[str, list[str]]:
-    """Standard output of a verb, and what docker and kind were told to do."""
+    """Standard output of a verb, and the commands that docker and kind received."""
     notes = Path(machine["NOTES"])
     notes.write_text("")
     command = [str(REPOSITORY / "hack" / words[0]), *words[1:]]
@@ -86,7 +86,7 @@ def test_a_second_cluster_without_kind_is_refused_while_another_runs(machine: di
 
 @pytest.fixture
 def without_clients(machine: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """A machine with Docker and kind, and without helm, kubectl and Go."""
+    """A machine with Docker and kind, but without helm, kubectl and Go."""
     others = tmp_path / "others"
     others.mkdir()
     for folder in map(Path, os.environ["PATH"].split(":")):
@@ -133,7 +133,7 @@ def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]
     assert told.split() == names
     built = [line for line in done if line.startswith("docker build ")]
     assert [line.split(" -t ")[1].split()[0] for line in built] == names
-    assert all("--build-arg VERSION=0.1.0" in line and "BASE=" not in line for line in built)  # that of the Dockerfile
+    assert all("--build-arg VERSION=0.1.0" in line and "BASE=" not in line for line in built)  # the default base
     loaded = [line.split()[-1] for line in done if line.startswith("kind load image-archive --name fairlead ")]
     assert [Path(path).name for path in loaded] == ["fairlead.tar", "fairlead-demo.tar"]
     assert not any(Path(path).exists() for path in loaded)

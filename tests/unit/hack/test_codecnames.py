@@ -1,4 +1,4 @@
-"""`hack/codecnames.py` names each place where somebody outside may choose the codec, and nothing else."""
+"""`hack/codecnames.py` reports each line where a peer could choose the codec, and no other lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "codecnames.py"
 
 
 def checked(folder: Path, source: str) -> tuple[int, str]:
-    """Exit code and output of the program, about one file."""
+    """Exit code and output of the program for one file."""
     path = folder / "gateway/reader.py"
     path.parent.mkdir()
     path.write_text(source)

@@ -1,4 +1,4 @@
-"""The facts that compression is measured on, and how they are found in what is left."""
+"""The facts by which compression is measured, and how they are found in compressed text."""
 
 from __future__ import annotations
 

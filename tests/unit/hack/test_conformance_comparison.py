@@ -1,4 +1,4 @@
-"""Losses of the conformance verb: checks that pass bare and are anything but a pass through the gateway."""
+"""Losses that `hack/conformance` reports: checks that pass without the gateway and do not pass through it."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ def test_a_bare_run_is_kept_for_as_long_as_its_subject_is_the_same(tmp_path: Pat
 
 
 def test_the_bare_runs_of_the_tree_are_of_its_subjects() -> None:
-    """Otherwise each run of CI measures them, for minutes: `hack/conformance` does so once, and writes the file."""
+    """Otherwise each CI run repeats the bare runs, which take minutes. `hack/conformance` runs them and writes the
+    file."""
     documents = json.loads(KEPT.read_text())
     for subject, runs in ((OF_SDK, [*REVISIONS]), (OF_TASKS, ["tasks"])):
         key = documents[subject.name]["key"]
         assert key["source"] == subject.key["source"]
-        assert key["madeWith"][1:] == [*subject.made_with[1:]]  # the library itself may be a newer one here
+        assert key["madeWith"][1:] == [*subject.made_with[1:]]  # the installed library may be newer
         assert sorted(documents[subject.name]["runs"]) == runs

@@ -1,4 +1,4 @@
-"""Processes that tests end."""
+"""Helpers by which tests end processes."""
 
 from __future__ import annotations
 

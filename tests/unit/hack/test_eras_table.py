@@ -1,4 +1,4 @@
-"""The table of what holds between the eras names tests that exist."""
+"""The table of guarantees between the eras names tests that exist."""
 
 from __future__ import annotations
 

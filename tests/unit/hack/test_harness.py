@@ -1,4 +1,4 @@
-"""The benchmark harness: samples, ratios within rounds, goals, and the two forms of a report."""
+"""The benchmark harness: samples, ratios within rounds, goals, and both forms of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that benchmarks and property tests judge schemas by."""
+"""The values by which benchmarks and property tests compare schemas."""
 
 from __future__ import annotations
 

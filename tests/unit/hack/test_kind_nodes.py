@@ -1,6 +1,6 @@
-"""Clusters of kind as the end-to-end jobs make them: the real `kind` reads their configurations.
+"""kind clusters of the end-to-end jobs: the real `kind` reads their configurations.
 
-Docker is a stand-in that has every image and starts no container; what kind asks of it is written down.
+Docker is a fake that has every image, starts no container, and records kind's commands.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ esac
 
 
 def kind_program(release: str) -> Path:
-    """The release of kind that goes with a release of Kubernetes; skips with what was missing."""
+    """The release of kind that supports a release of Kubernetes. Skips the test with a reason if it cannot be
+    installed."""
     environment = {**os.environ, "KUBE_RELEASE": release}
     command = [str(FOLDER / "kind"), "install"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
@@ -38,7 +39,7 @@ def kind_program(release: str) -> Path:
 
 
 def create(folder: Path, kind: Path, config: Path) -> tuple[str, list[str]]:
-    """Output of kind on standard error, and its `docker run` as words."""
+    """kind's output on standard error, and the words of its `docker run`."""
     (folder / "docker").write_text(DOCKER)
     (folder / "docker").chmod(0o755)
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), "NOTES": str(folder / "notes")}

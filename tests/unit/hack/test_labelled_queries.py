@@ -1,4 +1,4 @@
-"""The labelled queries that search is measured on: how many, how they were written, and that the halves are apart."""
+"""The labelled queries by which search is measured: their number, how they were written, and that the halves differ."""
 
 from __future__ import annotations
 

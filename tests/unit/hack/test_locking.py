@@ -1,4 +1,4 @@
-"""The committed lists of `hack/lock`: exact, with hashes, and without an address; and how they are put together."""
+"""The committed lists of `hack/lock`: exact versions with hashes and without URLs; and how the lists are assembled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of the page on CI that tells of the last whole night."""
+"""The line about the last complete nightly run on the page about CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader of a page waits for its commands no longer than it was told to, and leaves none behind."""
+"""The page reader ends commands at its time limit, and leaves no process behind."""
 
 from __future__ import annotations
 

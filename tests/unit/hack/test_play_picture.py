@@ -1,4 +1,4 @@
-"""Picture of a played session: what was hidden is grey, calls are bars."""
+"""Picture of a played session: hidden items are grey, and calls are bars."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def texts(*traces: PlayTrace) -> list[str]:
 
 
 def rectangles(trace: PlayTrace, fill: str) -> list[tuple[float, float]]:
-    """Left and right ends of the rectangles of one colour, without the strip of tiers."""
+    """Left and right ends of the rectangles of one colour, without those of the tiers' strip."""
     shapes = ElementTree.fromstring(draw([trace])).iter("{http://www.w3.org/2000/svg}rect")
     return [
         (float(each.attrib["x"]), float(each.attrib["x"]) + float(each.attrib["width"]))

@@ -1,4 +1,4 @@
-"""Ports that tests give to programs."""
+"""Ports that tests assign to programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of processes as a benchmark reads them, on real ones."""
+"""Figures about processes that benchmarks read, tested with real processes."""
 
 from __future__ import annotations
 

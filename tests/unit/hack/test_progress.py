@@ -1,4 +1,4 @@
-"""Commands that take a while, in a terminal and elsewhere."""
+"""Progress of long commands, in a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_with_progress_runs_a_function_of_the_shell_and_passes_its_exit_code_on(
 
 
 def in_terminal(*words: str) -> tuple[int, str]:
-    """Exit code of a Python, and all that the terminal got."""
+    """Exit code of a Python process in a terminal, and all output that the terminal received."""
     controller, inside = os.openpty()
     with subprocess.Popen([sys.executable, *words], stderr=inside) as process:
         os.close(inside)

@@ -1,4 +1,4 @@
-"""`hack/prose.py` names each place where a name or a sentence breaks a rule, and nothing else."""
+"""`hack/prose.py` reports each line where a name or sentence breaks a rule, and no other lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TREE = {
     "gateway/core.py": SERVERS,
     "CHANGELOG.md": "# Changelog\n",
 }
-"""A tree with nothing wrong, in which each class that may be defined twice is."""
+"""A tree without findings, in which each class that may be defined twice is defined twice."""
 
 
 def checked(folder: Path, files: dict[str, str]) -> tuple[int, list[str]]:
-    """Exit code and lines of the program in a tree with these files."""
+    """Exit code and printed lines of the program in a tree with these files."""
     for name, text in (TREE | files).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""History of ratios: which nights fail, which become the baseline, and the verb that says so."""
+"""History of ratios: which nights fail, which nights form the baseline, and the verb that reports this."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MACHINE: dict[str, Any] = {"cores": 4, "processor": "EPYC", "kernel": "6.8", "py
 
 
 def night(number: int, value: float, *, better: Better = "higher", **other: Any) -> Line:
-    """One night of a ratio that is about 1."""
+    """One night's measurement of a ratio of about 1."""
     words = {"commit": f"c{number}", "machine": "4 cores", "ratio": "calls/s, × nginx", **other}
     return Line(date=f"2026-01-{number:02}", value=value, better=better, **words)
 

@@ -1,4 +1,5 @@
-"""Decisions of `hack/release`: versions, the release note, what images and wheels may hold, the table of artefacts."""
+"""Decisions of `hack/release`: versions, the release note, permitted content of images and wheels, the table of
+artefacts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Which tests `hack/test` runs for a pull request, for a merge and by night, and with which form of a call's path.
+"""Tests that `hack/test` runs for a pull request, for a merge and at night, and the form of the call path that they
+use.
 
-The verb is the real one, in a repository whose Python and whose compilers write down what they are asked.
+The real verb runs in a repository whose Python and compilers only record their commands.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def repository(tmp_path: Path) -> Path:
 
 
 def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
-    """Runs of pytest: the form of the path, the API server, and pytest's words."""
+    """Runs of pytest: the form of the call path, the API server, and pytest's arguments."""
     (repository / "notes").write_text("")
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "PYTEST", "KUBE", "CI", "FAIRLEAD_TEST"))
     }
-    environment["XDG_CACHE_HOME"] = str(repository / "cache")  # where the seconds of a run of everything go
+    environment["XDG_CACHE_HOME"] = str(repository / "cache")  # a complete run stores its duration here
     command = [str(repository / "hack" / "test"), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == code, done.stderr
@@ -91,7 +92,7 @@ def test_scope_merge_runs_each_test_once_with_the_path_of_a_call_compiled(reposi
 
 
 def test_a_bound_of_time_is_marked_where_it_is_looked_for() -> None:
-    """`hack/test` reads only files of tests that write the mark."""
+    """`hack/test` looks for the mark only in test files."""
     elsewhere = [ROOT / "tests" / "conftest.py", *(ROOT / "tests" / "support").rglob("*.py")]
     assert [str(file) for file in elsewhere if "mark.timing" in file.read_text()] == []
 

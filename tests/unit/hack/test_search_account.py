@@ -1,4 +1,4 @@
-"""The account of labelled tasks with a list and with search, as `hack/bench search --only account` prints it."""
+"""Token costs of labelled tasks with a list and with search, as `hack/bench search --only account` prints them."""
 
 from __future__ import annotations
 

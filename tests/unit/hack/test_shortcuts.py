@@ -1,4 +1,4 @@
-"""`hack/shortcuts.py` names each place where a limit of layout is met by a trick, and nothing else."""
+"""`hack/shortcuts.py` reports each line that evades a limit of layout, and no other lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TUPLE = "several attributes are assigned in one tuple; write a statement for eac
 
 
 def checked(folder: Path, name: str, text: str) -> tuple[int, list[str]]:
-    """Exit code and lines of the program in a tree with this file."""
+    """Exit code and printed lines of the program in a tree with this file."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

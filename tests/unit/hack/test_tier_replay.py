@@ -1,4 +1,4 @@
-"""The worlds of `hack/bench tiers`: what the agent meets, and that the operator's rule earns its keep in them."""
+"""The simulations of `hack/bench tiers`: their traces, and the gain by the operator's rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An informer and API servers that end its streams: it goes on where it was, and never asks without a pause."""
+"""An informer whose streams the API server ends: it resumes where it stopped, and pauses between requests."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from virtualtime import in_virtual_time
 pytestmark = in_virtual_time
 
 Script = list[WatchEvent[Json] | Exception | None]
-"""Items of a watch: an event, an error that ends one, None where the API server ends one."""
+"""Items of a watch: an event, an error that ends the watch, or None where the API server ends the watch."""
 
 Lists = Sequence[tuple[Sequence[str], str] | Exception]
 
 
 class Scripted(Kube):
-    """An API server that lists nothing at version 1, and whose watches follow a script; after it they stay silent.
-    `lists` are answers or errors of the first lists.
+    """An API server that lists nothing at version 1, and whose watches follow a script and then stay silent. `lists`:
+    answers or errors for the first list requests.
     """
 
     def __init__(self, script: Script, *, forever: bool = False, lists: Lists = ()) -> None:
@@ -60,7 +60,7 @@ class Scripted(Kube):
 
 
 class Names:
-    """Names of objects."""
+    """Listener that collects the names of objects."""
 
     def __init__(self) -> None:
         self.there: list[str] = []

@@ -1,4 +1,4 @@
-"""A store that several sources feed: whatever order they tell in, it ends with what exists."""
+"""A store with several sources ends with the existing objects, in whatever order the sources report."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_any_order_of_events_and_lists_ends_in_what_exists() -> None:
 
 
 def _play(seed: int) -> None:
-    """One order of changes, events and lists."""
+    """Play changes, events and lists in one random order."""
     rng = random.Random(seed)
     truth: dict[str, Json] = {}
     sources: list[Callable[[ObjectStore[int]], object]] = []
@@ -149,7 +149,7 @@ def _play(seed: int) -> None:
             lists.append(listing(list(truth.values()), str(version)))
     rng.shuffle(sources)
     for position, each in zip(sorted(rng.sample(range(len(sources)), len(lists))), lists, strict=True):
-        sources.insert(position, each)  # lists come in their own order, events in any
+        sources.insert(position, each)  # lists arrive in order, events in any order
     objects, told = store()
     for tell in sources:
         tell(objects)

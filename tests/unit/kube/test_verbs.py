@@ -1,4 +1,4 @@
-"""Verbs on an API server without one: paths, errors, the fence, the proxy."""
+"""Requests to an API server, tested without one: paths, errors, the fence, the proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_kube.resources import DEPLOYMENTS, LATENCY_TIERS, MCP_SERVERS, SEC
 from fairlead_operator.ports import PLATFORM_ERRORS
 
 NOWHERE = cast("ApiClient", None)
-"""Nothing is sent."""
+"""Client of tests that send nothing."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Breakers of models: when one is not asked, and what a trial decides."""
+"""Circuit breakers of models: when a model is skipped, and how a trial request closes the breaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds that a provider has for a connection, for the first byte of its answer, and between two bytes."""
+"""Time limits of a provider for the connection, for the first byte of its answer, and between two bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = 40 << 20
 
 @asynccontextmanager
 async def silent_provider(*answer: bytes, scheme: str = "http") -> AsyncIterator[Provider]:
-    """A provider that sends the parts of an answer, a second after each other, and then nothing."""
+    """A provider that sends parts of an answer at intervals of a second, and then nothing."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if answer:
@@ -94,7 +94,7 @@ async def test_a_stream_without_a_first_event_is_given_up_after_idle_seconds() -
 
 
 async def test_the_seconds_without_a_byte_begin_again_while_the_request_is_sent() -> None:
-    """A provider that takes a long request slowly is not silent."""
+    """A provider that reads a long request slowly does not count as silent."""
     reads = 0
 
     async def read_slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Which provider a request's model means."""
+"""The provider that a request's model name selects."""
 
 from __future__ import annotations
 

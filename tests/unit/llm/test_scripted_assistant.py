@@ -1,4 +1,4 @@
-"""The scripted model that calls the tool that a question is about."""
+"""The scripted assistant calls the tool that fits a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of the tier within conversations are counted one time each."""
+"""Each change of the tier within a conversation is counted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens in the usage of every provider, and estimates where there is none."""
+"""Token counts from the usage of every provider, and estimates for answers without usage."""
 
 from __future__ import annotations
 

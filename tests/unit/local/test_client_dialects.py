@@ -1,4 +1,4 @@
-"""Client configurations of the wild: variables, truth values, names and files beside them."""
+"""Client configurations as users have them: variables, Boolean values, names and files next to them."""
 
 from __future__ import annotations
 

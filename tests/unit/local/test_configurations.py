@@ -1,4 +1,4 @@
-"""Client configurations become McpServers: golden files for what is good, a table for what is not.
+"""Client configurations become McpServers: golden files for valid configurations, a table for invalid ones.
 
 `FAIRLEAD_GOLDEN=write` renews the golden files.
 """

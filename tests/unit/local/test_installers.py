@@ -1,4 +1,4 @@
-"""The output of installers and what they leave behind."""
+"""The output of installers, and the files that they leave behind."""
 
 from __future__ import annotations
 

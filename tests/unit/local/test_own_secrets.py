@@ -1,4 +1,5 @@
-"""Secrets under `fairlead.auth` of an `mcp.json`: from variables and files, into the credential and nowhere else."""
+"""Secrets under `fairlead.auth` of an `mcp.json`: they come from variables and files, and only the credential contains
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When packages are installed, how often, and what is said meanwhile."""
+"""When and how often packages are installed, and the states that are reported meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def package(name: str) -> PackageVersion:
 
 
 class Installer:
-    """Stands in for npm: leaves a package behind, or fails, after `seconds` of the loop's time."""
+    """Fake npm, which installs a package or fails after `seconds` of the loop's time."""
 
     def __init__(self, *, seconds: float = 1.0, failures: int = 0, output: str = NO_NETWORK) -> None:
         self.seconds = seconds
@@ -55,14 +55,14 @@ class Installer:
 
 
 class World:
-    """A store, and a way to wait for what it says."""
+    """A package store whose reported states tests can await."""
 
     def __init__(self, root: Path, run: Run) -> None:
         self._changed = asyncio.Event()
         self.store = PackageStore(root, TOOLS, run, on_change=lambda changed: self._changed.set(), jitter=lambda: 0.5)
 
     async def until(self, wanted: PackageVersion, kind: type) -> object:
-        """The next state of that kind."""
+        """Wait for the next state of the given kind."""
         while not isinstance(state := self.store.require(wanted), kind):
             await self.changed()
         return state

@@ -1,4 +1,4 @@
-"""Processes and states of servers off a cluster, over child processes of a fake launcher."""
+"""Processes and states of servers without a cluster, tested with child processes of a fake launcher."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def answering(process: FakeProcess, message: dict[str, Any]) -> None:
 
 @dataclass
 class Heard:
-    """The audience."""
+    """Records what the platform reports."""
 
     statuses: list[McpServerStatus] = field(default_factory=list)
     gone: list[ServerKey] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Heard:
         self.statuses.append(status)
 
     def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
-        """Not looked at."""
+        """Ignore announcements."""
 
     def on_removal(self, key: ServerKey) -> None:
         self.gone.append(key)
@@ -61,7 +61,7 @@ class Heard:
 
 @dataclass
 class World:
-    """One platform and its parts."""
+    """One platform with its parts."""
 
     inventory: Inventory
     launcher: FakeLauncher
@@ -80,7 +80,7 @@ class World:
         return await self.platform.ensure(server, await self.platform.credential(server))
 
     async def running(self) -> Workload:
-        """Workload, as soon as the process has answered."""
+        """The workload, after the process has answered."""
         while (workload := await self.ensured()).verdict.ok is None:
             self.woken.clear()
             async with asyncio.timeout(5):
@@ -275,14 +275,14 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
         child = bench.children.find(KEY)
         assert child is not None
         await child.ready(child.clock() + 5)
-        assert len(bench.launcher.launched) == 3  # the server, the second process, the server again
+        assert len(bench.launcher.launched) == 3  # the server, the second process, the server
         assert child.starts == 2
         assert sum("it is started again" in record.message for record in caplog.records) == 1
         assert any("Fairlead started a second process" in line.text for line in child.program.printed.after())
 
 
 def ending_others(launcher: FakeLauncher) -> Answer:
-    """A legacy server that ends all earlier processes of itself before its handshake."""
+    """A legacy server that ends its own earlier processes before its handshake."""
 
     def answer(process: FakeProcess, message: dict[str, Any]) -> None:
         if message["method"] == "initialize":

@@ -1,4 +1,4 @@
-"""References of a server, resolved by the rules of a cluster."""
+"""References of a server, resolved by the same rules as in a cluster."""
 
 from __future__ import annotations
 

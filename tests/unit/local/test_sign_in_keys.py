@@ -1,4 +1,4 @@
-"""OAuth clients in the files of MCP clients: each client's own keys, and keys that are not used."""
+"""OAuth clients in the files of MCP clients: the keys of each client's format, and unused keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def served(entry: dict[str, Any], member: str = "mcpServers") -> DeclaredServer:
 
 
 def consent(entry: dict[str, Any], member: str = "mcpServers") -> dict[str, Any] | None:
-    """`auth.userConsent` of an entry, as a manifest would have it; None without `auth`."""
+    """`auth.userConsent` of an entry, in the form of a manifest; None without `auth`."""
     auth = served(entry, member).server.spec.auth
     if auth is None:
         return None

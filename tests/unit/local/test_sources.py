@@ -1,4 +1,4 @@
-"""Files on disk to an inventory, and again when they change."""
+"""The inventory is read from files on disk, and read again when they change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names(scan: Scan) -> list[str]:
 
 
 def rewrite(file: Path, text: str) -> None:
-    """Write, with a time of change that no earlier one can equal."""
+    """Write a file with a modification time that differs from all earlier ones."""
     moved = file.stat().st_mtime_ns + 1_000_000
     file.write_text(text)
     os.utime(file, ns=(moved, moved))

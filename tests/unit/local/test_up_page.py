@@ -1,4 +1,4 @@
-"""The page on `fairlead up` and mcp.json says what the parser does, and the other way round."""
+"""The page on `fairlead up` and mcp.json documents exactly what the parser does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def section(title: str) -> str:
 
 
 def rows(title: str, number: int = 0) -> Iterator[list[str]]:
-    """The cells of one of a section's tables, without its head."""
+    """The cells of one table of a section, without the table's head."""
     table = re.findall(r"(?:^\|.*\n)+", section(title), re.MULTILINE)[number].splitlines()
     for line in table[2:]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
@@ -45,7 +45,7 @@ def blocks() -> list[Any]:
 
 
 class Watched(dict[str, Any]):
-    """A server that remembers which keys it was asked for."""
+    """A mapping that records which keys were read."""
 
     keys_read: set[str]
 
@@ -93,7 +93,7 @@ FILES = {
     "Continue": "continue",
     "an unpacked MCPB bundle": "mcpb",
 }
-"""A file of each client, whose servers `test_configurations` compares with what they become."""
+"""A file of each client. `test_configurations` compares its servers with the resulting McpServers."""
 
 
 def test_each_client_of_the_page_has_a_file_that_is_read() -> None:

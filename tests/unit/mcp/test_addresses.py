@@ -1,4 +1,4 @@
-"""IP addresses as they are written and counted."""
+"""IP addresses: their normal form, and the networks by which they are counted."""
 
 from __future__ import annotations
 

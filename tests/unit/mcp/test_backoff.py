@@ -1,4 +1,4 @@
-"""Delays between starts."""
+"""Delays between starts of a process."""
 
 from __future__ import annotations
 

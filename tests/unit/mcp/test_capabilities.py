@@ -1,4 +1,5 @@
-"""Client capabilities: what a discovery declares, how it declines, and whether a client has what a tool requires."""
+"""Client capabilities: which ones a discovery declares, how it declines requests, and whether a client has those that a
+tool requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printed lines of a child process, its end and its silence, in virtual time and without processes."""
+"""A child process's output, end and silence, in virtual time and without processes."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ async def test_a_start_that_goes_on_when_it_is_to_be_tried_again_is_followed_by_
 
 
 class Failures:
-    """Keeps what children failed of."""
+    """Records why children failed."""
 
     def __init__(self, seen: list[object]) -> None:
         self._seen = seen

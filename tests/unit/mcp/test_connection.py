@@ -1,4 +1,4 @@
-"""One connection, byte by byte: a transport that records and an owner that counts."""
+"""One HTTP connection, byte by byte, with a transport that records and an owner that counts."""
 
 from __future__ import annotations
 

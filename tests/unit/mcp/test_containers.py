@@ -1,4 +1,4 @@
-"""Commands that start a container, told from those that do not."""
+"""Detection of commands that start a container."""
 
 from __future__ import annotations
 

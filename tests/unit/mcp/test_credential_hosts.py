@@ -1,4 +1,4 @@
-"""Where a credential may be sent: the entries of `fairlead.dev/hosts`, with schemes and ports."""
+"""Hosts to which a credential may be sent: entries of `fairlead.dev/hosts`, with schemes and ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists with an entry that is nested too deeply: the entry alone is lost, and what a tool answers is never cut."""
+"""Lists with an entry that is nested too deeply: only that entry is dropped, and results of tools are never cut."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The line that says why a program failed, against what real programs printed: `golden/stderr` has it, with the line to
-be chosen behind `===`.
+"""The line that says why a program failed. `golden/stderr` has output of real programs, with the line to choose after
+`===`.
 """
 
 from __future__ import annotations

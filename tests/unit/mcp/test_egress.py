@@ -1,4 +1,4 @@
-"""Where a server may be: names and addresses, in a pod and on a laptop, and what tricks there are to write them."""
+"""Permitted addresses of servers: names and IP addresses, in a pod and on a laptop, also in deceptive notations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def judged(
     known_as: str = "",
     port: int = 80,
 ) -> str:
-    """Address that is connected to, or the refusal. `alias`: of the name; `known_as`: of the addresses."""
+    """The address to connect to, or the refusal. `alias`: canonical name; `known_as`: name of the addresses."""
 
     async def name_of(address: str) -> str:
         return known_as
@@ -42,7 +42,7 @@ async def judged(
 
 
 async def nameless(address: str) -> str:
-    """Names for addresses that no name server knows."""
+    """Reverse lookup that finds no name."""
     return ""
 
 
@@ -177,11 +177,11 @@ async def test_listed_networks_are_allowed_whatever_they_are() -> None:
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.1", "127.0.0.1."])
 async def test_ways_to_write_loopback_that_the_system_understands_are_judged_by_what_they_become(host: str) -> None:
-    """With the system's own resolver. Without the guard most of these connect to this machine."""
+    """Uses the system's own resolver. Without the guard, most of these connect to this machine."""
     try:
         resolved = await resolve_by_dns(host, 80)
     except OSError:
-        return  # this system does not understand it
+        return  # this system's resolver does not support the notation
     assert {address for address, _ in resolved} == {"127.0.0.1"}
     with pytest.raises((ConnectFailed, OSError), match=r"of this machine|a name inside the cluster|not known"):
         await POD.guard(resolve_by_dns, "team", nameless)(host, 80)
@@ -223,9 +223,8 @@ async def test_link_local_and_metadata_addresses_alone_are_denied_on_a_laptop() 
 
 
 async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() -> None:
-    """DNS rebinding: a name that is harmless when it is asked first and loopback when it is asked again is asked once.
-
-    With the guard taken out of the dialer's resolver, the second connection would be tried at 127.0.0.1.
+    """DNS rebinding: a name that resolves to a harmless address first, and to loopback the next time, is resolved only
+    once. Without the guard in the dialer's resolver, the second connection would go to 127.0.0.1.
     """
     answers = [[("203.0.113.7", 9)], [("127.0.0.1", 9)]]
     resolutions = 0
@@ -261,7 +260,7 @@ def test_the_namespace_of_a_name() -> None:
 
 
 OPEN_POD = Egress.of(["*.tools.svc"], [], confined=True, environ={"KUBERNETES_SERVICE_HOST": "api.example.com"})
-"""Without a word on networks: what holds by default."""
+"""Pod without settings about networks, so that the defaults apply."""
 
 
 @pytest.mark.parametrize(
@@ -276,8 +275,8 @@ OPEN_POD = Egress.of(["*.tools.svc"], [], confined=True, environ={"KUBERNETES_SE
     ],
 )
 async def test_an_alias_counts_as_what_it_stands_for(host: str, alias: str, address: str, why: str) -> None:
-    """An `ExternalName` Service of a tenant's own; with `Resolved.canonical` not looked at, all but the address of the
-    API server itself is connected to.
+    """An `ExternalName` Service of a tenant. Without the check of `Resolved.canonical`, all names except the API
+    server's would be connected to.
     """
     refusal = await judged(OPEN_POD, host, address, alias=alias)
     assert refusal.startswith("AddressNotAllowed: ")
@@ -317,7 +316,7 @@ async def test_the_resolver_tells_what_a_name_stands_for() -> None:
 @pytest.mark.parametrize("port", [10250, 10255, 10249, 10256, 10257, 10259, 2379, 2380])
 @pytest.mark.parametrize("host", ["192.168.1.20", "2001:db8::1", "node.example.com", "mine.team.svc"])
 async def test_ports_of_kubernetes_nodes_are_refused_at_any_address(host: str, port: int) -> None:
-    """Their addresses are not known, and may be public ones."""
+    """The addresses of nodes are not known, and may be public."""
     address = "192.168.1.20" if "." in host else host
     for egress, refused in ((POD, True), (OPEN_POD, True), (LAPTOP, False)):
         assert (await judged(egress, host, address, port=port) != address) is refused
@@ -338,7 +337,8 @@ async def test_an_address_that_stands_for_one_that_is_fine_is_fine(address: str)
 
 
 async def test_a_setting_for_an_address_does_not_lift_the_rule_on_what_it_only_may_stand_for() -> None:
-    """As one prefix length has it, this is 192.0.2.1, which is allowed; as another one, 169.254.169.254."""
+    """With one prefix length, this address stands for 192.0.2.1, which is allowed; with another, for
+    169.254.169.254."""
     assert await judged(POD, "a.example.com", "64:ff9b:1:c000:2:100:a9fe:a9fe") != "64:ff9b:1:c000:2:100:a9fe:a9fe"
 
 
@@ -413,7 +413,7 @@ async def test_a_name_without_an_address_stays_one() -> None:
 
 
 async def test_the_dialer_connects_to_no_address_that_is_not_public() -> None:
-    """The name leads to a public address at first, and to this machine when it is dialled: DNS rebinding."""
+    """DNS rebinding: the name resolves to a public address first, and to this machine when it is dialled."""
     answers = [["1.1.1.1"], ["127.0.0.1"]]
 
     async def rebinding(host: str, port: int) -> list[Address]:

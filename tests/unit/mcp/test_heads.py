@@ -1,4 +1,4 @@
-"""Heads that were read before: taken for known only when the message can mean nothing else."""
+"""The cache of parsed heads: a cached head is used only for a message with the same meaning."""
 
 from __future__ import annotations
 

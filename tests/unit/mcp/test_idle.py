@@ -1,4 +1,4 @@
-"""Objects that nobody uses for a while end, and a use costs no timer."""
+"""Objects that are idle for a while end, and using one costs no timer."""
 
 from __future__ import annotations
 

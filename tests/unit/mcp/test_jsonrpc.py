@@ -1,4 +1,4 @@
-"""Envelopes whose members stay raw."""
+"""JSON-RPC envelopes whose members stay undecoded."""
 
 from __future__ import annotations
 

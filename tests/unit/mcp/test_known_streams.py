@@ -1,4 +1,4 @@
-"""Event streams whose head equals that of the answer before: they are read without a parser of HTTP."""
+"""Event streams whose head equals that of the previous answer are read without an HTTP parser."""
 
 from __future__ import annotations
 

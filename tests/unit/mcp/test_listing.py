@@ -1,4 +1,4 @@
-"""Pages put together within bounds."""
+"""Joining of list pages, within limits."""
 
 from __future__ import annotations
 

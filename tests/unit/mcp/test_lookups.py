@@ -1,4 +1,4 @@
-"""Lookups of host names: names without an answer hold up nobody else."""
+"""Lookups of host names: a name without an answer does not delay other lookups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waiting import eventually
 
 
 class SilentResolver:
-    """Answers names that begin with `silent` when told to, and all others at once."""
+    """Resolver that answers for names that begin with `silent` when the test lets it, and for all others at once."""
 
     def __init__(self) -> None:
         self.lookups: Counter[str] = Counter()

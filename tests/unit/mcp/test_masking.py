@@ -1,4 +1,4 @@
-"""Masking of a server's errors: its secrets go, and nothing that says what is wrong."""
+"""Masking of a server's errors: secrets are removed, and the reason of the error stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that parsers of JSON do not agree on."""
+"""Member names that JSON parsers read differently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_mcp.members import Ambiguous, ProtectedNames, canonical_forms, fold, has_repeated_member
 
-# unicode.SimpleFold of Go joins these to ASCII letters, Java's equalsIgnoreCase the last two
+# Go's unicode.SimpleFold maps these to ASCII letters, Java's equalsIgnoreCase only the last two
 UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
 
 
@@ -87,7 +87,7 @@ def test_two_spellings_of_one_name_are_ambiguous(pair: str) -> None:
 
 
 def test_no_text_makes_a_document_ambiguous() -> None:
-    """Folding is done on JSON as a whole: no character of a text may become part of the punctuation."""
+    """Case folding is applied to the whole JSON text, so no character may fold to JSON punctuation."""
     for start in range(0x20, sys.maxunicode + 1, 64):
         characters = [chr(n) for n in range(start, start + 64) if n <= sys.maxunicode and not 0xD800 <= n < 0xE000]
         values = {str(number): f"x{character}y" for number, character in enumerate(characters)}

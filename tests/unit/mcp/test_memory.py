@@ -1,4 +1,4 @@
-"""Memory of process trees: who counts as part of a tree, and a real process."""
+"""Memory of process trees: which processes belong to a tree, and the memory of a real process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TREE = [
     ProcessMemory(pid=10, parent=1, session=10, resident=100),
     ProcessMemory(pid=11, parent=10, session=10, resident=20),
     ProcessMemory(pid=12, parent=11, session=10, resident=3),
-    ProcessMemory(pid=13, parent=1, session=10, resident=5),  # its parent ended
-    ProcessMemory(pid=14, parent=12, session=14, resident=7),  # left the session
+    ProcessMemory(pid=13, parent=1, session=10, resident=5),  # its parent has ended
+    ProcessMemory(pid=14, parent=12, session=14, resident=7),  # has left the session
     ProcessMemory(pid=20, parent=1, session=20, resident=1000),
 ]
 
@@ -36,7 +36,7 @@ def test_a_real_process_and_its_child_are_found_with_their_sizes() -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        process.stdout.readline()  # the child of the child lives
+        process.stdout.readline()  # the grandchild still runs
         sizes = resident_bytes([process.pid, os.getpid()], processes())
         process.communicate(b"\n")
     assert sizes[process.pid] > 2 * 4_000_000, "two interpreters"

@@ -1,4 +1,4 @@
-"""Messages that a strict reader refuses and whose meaning is clear."""
+"""Messages that a strict parser refuses although their meaning is clear."""
 
 from __future__ import annotations
 

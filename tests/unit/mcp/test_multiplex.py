@@ -1,4 +1,4 @@
-"""Many callers over one stream."""
+"""Concurrent requests over one stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER = float("inf")
 
 
 class Stream:
-    """A multiplexer whose lines are kept."""
+    """A multiplexer, with a record of the lines that it writes."""
 
     def __init__(self, max_in_flight: int = 1024) -> None:
         self.sent: list[dict[str, Any]] = []

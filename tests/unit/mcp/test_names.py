@@ -1,4 +1,4 @@
-"""Addresses that are remembered for when the name server does not answer."""
+"""Resolved addresses are cached for times when the name server does not answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THERE = [("10.0.0.2", 80)]
 
 
 class NameServer:
-    """Says what it is told to; None is silence."""
+    """Name server with scripted answers; None: no answer."""
 
     def __init__(self) -> None:
         self.says: list[Address] | Exception | None = HERE
@@ -50,7 +50,7 @@ async def test_a_name_server_that_does_not_answer_costs_a_known_name_nothing(tro
 @pytest.mark.looptime
 @pytest.mark.parametrize("code", [socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN])
 async def test_a_name_that_a_name_server_denies_at_first_is_asked_for_again(code: int) -> None:
-    """As a replica of CoreDNS does that was asked before the first pod was ready."""
+    """A replica of CoreDNS caches a negative answer from before the first pod was ready."""
     server = NameServer()
     names = RememberedNames(server, server.clock)
     server.says = socket.gaierror(code, "denied")

@@ -1,4 +1,4 @@
-"""npm's debug log about an `npx` that ended without a word, by logs of npm 11."""
+"""Reasons in npm's debug log for an `npx` that ended without output, tested with logs of npm 11."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches of npm and uv that tell of fetched packages, by layouts of their present versions."""
+"""Detection of fetched packages in the caches of npm and uv, with the layouts of current versions."""
 
 from __future__ import annotations
 

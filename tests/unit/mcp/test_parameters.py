@@ -1,4 +1,4 @@
-"""Which arguments travel in headers too, and which annotations have a tool refused."""
+"""Arguments that are also sent in headers, and annotations for which a tool is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs are found in PATH, beside the interpreter, and from the folder that their server runs in."""
+"""Programs are found in PATH, next to the interpreter, and relative to the server's working directory."""
 
 from __future__ import annotations
 

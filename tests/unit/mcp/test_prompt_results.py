@@ -1,4 +1,4 @@
-"""Prompts, resources and completions in shapes that clients refuse, as clients of each era get them."""
+"""Malformed results about prompts, resources and completions are mended for the clients of each era."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def shown(method: str, given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
-    """A result as a client of an era gets it from a server of one. Raises NotMcp."""
+    """A result of a server of the revision `server`, as a client of the revision `client` gets it. Raises NotMcp."""
     modern = client == MODERN
     made = translate.result(
         json.dumps(given).encode(), from_modern=server == MODERN, to_modern=modern, server_info=INFO, method=method

@@ -1,4 +1,4 @@
-"""Documents with more values, messages, parts and calls than are read."""
+"""Limits on the values, messages, parts and calls of a document."""
 
 from __future__ import annotations
 

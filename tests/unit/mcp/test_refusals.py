@@ -1,4 +1,4 @@
-"""Words of programs that ended: what to do is said where many fail so."""
+"""Output of programs that ended: frequent failures get advice."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ def test_a_schema_of_great_depth_is_walked() -> None:
         schema = {"not": schema}
 
     assert sum(1 for _ in all_schemas(schema)) == 50_001
-    while schema:  # taken apart by hand: the interpreter may not be able to
+    while schema:  # taken apart in a loop, because the interpreter may fail to free it recursively
         schema = schema["not"]

@@ -1,4 +1,4 @@
-"""Event streams: what the WHATWG rules and MCP servers do to them."""
+"""Event streams by the rules of WHATWG, and as MCP servers write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of streams that are opened on demand, in virtual time and without a network."""
+"""Life cycle of streams that are opened on demand, in virtual time and without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs and heads: nothing foreign becomes a header."""
+"""URLs and request heads: a URL or value cannot inject a header."""
 
 from __future__ import annotations
 

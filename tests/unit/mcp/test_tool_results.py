@@ -1,4 +1,4 @@
-"""Results of tools in shapes that clients refuse, in the form in which clients of each era get them."""
+"""Malformed results of tools are mended for the clients of each era."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 8 << 20
 
 
 def shown(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
-    """A result as a client of an era gets it from a server of one."""
+    """A result of a server of the revision `server`, as a client of the revision `client` gets it."""
     raw = given if isinstance(given, bytes) else json.dumps(given).encode()
     made = translate.result(raw, from_modern=server == MODERN, to_modern=client == MODERN, server_info=INFO)
     result: dict[str, Any] = json.loads(bytes(made.result))
@@ -37,7 +37,7 @@ def test_no_result_leaves_that_the_schema_of_the_client_refuses(client: str, ser
     assert len(CORPUS) > 1500
     for given in CORPUS:
         if server == MODERN and isinstance(given.get("resultType"), str) and given["resultType"] != "complete":
-            continue  # another type of result: refused for an older client, and another schema for a newer one
+            continue  # this type of result is refused for an older client, and has another schema for a newer one
         made = shown(given, client, server)
         assert refusals(made, client) == [], given
 

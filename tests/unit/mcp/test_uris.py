@@ -1,4 +1,4 @@
-"""URIs with their server's part: what is renamed, where, and what stays byte for byte."""
+"""URIs with the name of their server: which URIs are rewritten, and that all other bytes stay."""
 
 from __future__ import annotations
 

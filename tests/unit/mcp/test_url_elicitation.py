@@ -1,4 +1,4 @@
-"""Pages that servers want opened: their forms in each revision, and what is made of malformed ones."""
+"""Requests of servers to open a page: their form in each revision of MCP, and mending of malformed requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands are wrappers whose program can be started without them."""
+"""Detection of wrapper commands whose program can be started without the wrapper."""
 
 from __future__ import annotations
 

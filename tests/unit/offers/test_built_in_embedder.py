@@ -1,4 +1,4 @@
-"""The built-in encoder's work beside calls, in virtual time."""
+"""The built-in encoder leaves processor time to tool calls, in virtual time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ pytestmark = in_virtual_time
 
 
 class Encoded(WorkerThread):
-    """Makes vectors at once, a byte each, with so much of a core: of one tool after a piece that waited for it."""
+    """Worker that returns vectors of one byte at once, with the given shares of a core. It expects a single tool after
+    a piece that had to wait for a core."""
 
     def __init__(self, *core_shares: float) -> None:
         super().__init__()
         self._core_shares = [*core_shares]
         self._next = PIECE
 
-    async def do(self, work: object) -> Embedded:  # type: ignore[override]  # of one kind of work
+    async def do(self, work: object) -> Embedded:  # type: ignore[override]  # accepts only one kind of work
         share = self._core_shares.pop(0) if self._core_shares else 1.0
         made = self._next
         self._next = PIECE if share >= CROWDED else 1

@@ -1,4 +1,4 @@
-"""Results that are hard to read."""
+"""Stored results whose form makes reading them difficult."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_query_whose_passages_all_fit_says_that_nothing_was_cut() -> None:
 
 
 def one_line(rows: int) -> str:
-    """JSON without a line break; row 700 alone has a keel."""
+    """JSON without a line break. Only row 700 has a keel."""
     table = [{"id": row, "part": "keel" if row == 700 else "mast"} for row in range(rows)]
     return json.dumps({"note": "not JSON as a whole", "rows": table}, separators=(",", ":"))
 

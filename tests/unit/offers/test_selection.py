@@ -1,4 +1,4 @@
-"""Parts of results that JMESPath expressions select, and expressions that are refused before they run."""
+"""JMESPath expressions that select parts of results, and expressions that are refused before they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shortened results: what is shown of one with more tokens than it may have, by itself."""
+"""Automatic shortening of results that have more tokens than the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When conversions begin, in virtual time."""
+"""Start times of conversions, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ APART = COST / SHARE
 
 
 class Calls:
-    """How many there are, as a test has it."""
+    """Number of calls, which the test sets."""
 
     def __init__(self, now: int) -> None:
         self.now = now
@@ -27,7 +27,7 @@ class Calls:
 
 
 async def begun(throttle: Throttle, count: int) -> list[float]:
-    """When each of so many conversions began that all came at once."""
+    """Start times of `count` conversions that are requested at the same time."""
     loop = asyncio.get_running_loop()
     moments = []
 

@@ -1,4 +1,4 @@
-"""The thread of the REST API refuses work where too much is waiting, but for work in the middle of a request."""
+"""The REST API's worker thread refuses work when too much is waiting, except work of a request that is in progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENT = 64
 
 async def _in_turn(worker: WorkerThread, number: int) -> int:
     with never_refuse():
-        return await asyncio.create_task(worker.do(lambda: number))  # tasks that it begins wait too
+        return await asyncio.create_task(worker.do(lambda: number))  # also applies to tasks that are started here
 
 
 async def test_work_in_the_middle_of_a_request_waits_where_other_work_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Answers: `outputSchema`, `Accept`, and why results stay text."""
+"""Answers of operations: `outputSchema`, `Accept`, and results that stay text."""
 
 from __future__ import annotations
 

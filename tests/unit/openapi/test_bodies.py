@@ -1,4 +1,4 @@
-"""Bodies of requests as arguments: media types, flattening, forms, bytes."""
+"""Arguments for request bodies: media types, flattening, forms, bytes."""
 
 from __future__ import annotations
 

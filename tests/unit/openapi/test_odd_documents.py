@@ -1,4 +1,4 @@
-"""Documents that are odd in one place: every member of a document, with values of every other kind."""
+"""Documents with one invalid member: each member of a document gets values of all other types."""
 
 from __future__ import annotations
 

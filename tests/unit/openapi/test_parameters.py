@@ -1,4 +1,4 @@
-"""Parameters as arguments: locations, styles, merging, names."""
+"""Arguments for parameters: locations, styles, merging, names."""
 
 from __future__ import annotations
 

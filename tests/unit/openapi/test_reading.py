@@ -1,4 +1,4 @@
-"""Documents: versions, JSON and YAML, bounds."""
+"""Reading of documents: versions, JSON and YAML, limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of operations, judged by other readers: `openapi-core`, `uritemplate` (RFC 6570) and `werkzeug`."""
+"""Requests of operations, read by other libraries: `openapi-core`, `uritemplate` (RFC 6570) and `werkzeug`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_openapi_core_reads_each_argument_in_its_place(case: Case) -> None:
 @settings(max_examples=60, deadline=None)
 @given(VALUES)
 def test_styles_are_those_of_uri_templates(style: Style, explode: bool, value: Any) -> None:
-    value = dict(sorted(value.items())) if isinstance(value, dict) else value  # as `uritemplate` writes them
+    value = dict(sorted(value.items())) if isinstance(value, dict) else value  # as `uritemplate` does
     location: Any = "query" if style == "form" else "path"
     parameter = OperationParameter(argument="x", name="x", location=location, style=style, explode=explode)
     operation = Operation(method="GET", path="/p" if style == "form" else "/{x}", parameters=(parameter,))
@@ -62,7 +62,7 @@ FILES = st.binary(max_size=60) | st.sampled_from([b"\r\n--fairlead-", b"--", b"\
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=8), TEXT, max_size=3), FILES)
 def test_werkzeug_reads_multipart_bodies(texts: dict[str, str], data: bytes) -> None:
-    # %22 is how browsers write a quotation mark in a name: who reads it cannot tell it from the three characters
+    # browsers write a quotation mark in a name as %22, which readers cannot distinguish from these three characters
     texts = {name: text for name, text in texts.items() if name.isprintable() and not re.search(r'"|\\|%22', name)}
     texts.pop("file", None)
     body = OperationBody(

@@ -1,4 +1,4 @@
-"""Names of security schemes: those that a document has, and those that only credentials have."""
+"""Names of security schemes: names that the document defines, and names that occur only in credentials."""
 
 from __future__ import annotations
 

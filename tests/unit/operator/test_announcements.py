@@ -1,4 +1,4 @@
-"""Events about the catalog of a server."""
+"""Kubernetes events about the catalog of a server."""
 
 from __future__ import annotations
 

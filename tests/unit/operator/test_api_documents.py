@@ -1,4 +1,4 @@
-"""OpenAPI documents before they are compiled: where they are, how they are packed, and how they are requested."""
+"""OpenAPI documents before they are compiled: their location, their packing, and the requests for them."""
 
 from __future__ import annotations
 

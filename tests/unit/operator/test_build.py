@@ -1,4 +1,4 @@
-"""Catalogs built from what servers list and what manifests say."""
+"""Catalogs built from servers' lists and from manifests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def listing_of(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:
 
 
 def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, ListingFindings]:
-    """Listing of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
+    """Build from a list of these tools. A tool without an inputSchema gets one, unless it is given as bytes."""
     whole = [t if isinstance(t, bytes) else {"inputSchema": {"type": "object"}, **t} for t in tools]
     return build_catalog(mcp_server(**spec), listing_of(*whole), REACHED)
 

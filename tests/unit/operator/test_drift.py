@@ -1,4 +1,5 @@
-"""Changes by others are put back at once, and ever more seldom where they change it each time: in virtual time."""
+"""Changes by others are reverted at once, and at growing intervals if they keep changing the object; in virtual
+time."""
 
 from __future__ import annotations
 
@@ -39,21 +40,21 @@ MINUTE = 60.0
 
 
 class Cluster:
-    """One object. `rival` is called after every write of ours."""
+    """A cluster with one object. `rival` is called after each write of the operator."""
 
     def __init__(self) -> None:
         self.item: Json | None = None
         self.times: list[float] = []
-        """When we wrote, by the clock of the loop."""
+        """Times of the operator's writes, by the clock of the loop."""
         self.rival: Callable[[], None] = lambda: None
         self.merged: Callable[[Json], Json] = lambda body: body
-        """Outcome of an apply."""
+        """Computes the outcome of an apply."""
         self._version = 0
         self.kube = cast("Kube", self)
-        """As far as it is used here."""
+        """This object as the API client; only the methods that the test needs exist."""
 
     def becomes(self, content: Json, manager: str, subresource: str = "") -> Json:
-        """The object after a write of `manager`."""
+        """Write the object as `manager`. Returns the object."""
         self._version += 1
         entry = {"manager": manager, "time": f"2026-11-20T12:00:00.{self._version:09}Z", "subresource": subresource}
         before = (self.item or {}).get("metadata", {}).get("managedFields", [])
@@ -81,12 +82,12 @@ class Cluster:
         return [self.item] if self.item is not None else [], str(self._version)
 
     def in_minute(self, number: int) -> int:
-        """Writes of ours in that minute."""
+        """Number of the operator's writes in a minute."""
         return sum(1 for time in self.times if number * MINUTE <= time < (number + 1) * MINUTE)
 
 
 class Looks:
-    """Works as often as it is enqueued, one look at a time."""
+    """Work queue for one key, which runs the work once per `enqueue`, never concurrently."""
 
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
         self._work = work
@@ -111,14 +112,14 @@ class Looks:
 
 
 def paced(cluster: Cluster) -> None:
-    """The bounds that hold against any other writer, in ten minutes."""
+    """Assert the limits on writes that hold in ten minutes against any other writer."""
     first, *later = (cluster.in_minute(number) for number in range(10))
     assert 5 <= first <= 9
     assert all(1 <= number <= 2 for number in later), later
 
 
 class World:
-    """A server's Deployment, looked at whenever something changes it."""
+    """A server's Deployment, which is reconciled after each change."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -139,7 +140,7 @@ class World:
         self.owned.stores[DEPLOYMENTS].update(self.cluster.becomes(edited, manager))
 
     async def fought(self, seconds: float) -> None:
-        """Have a rival undo every repair for so long."""
+        """Let a rival undo every repair for `seconds`."""
         self.cluster.rival = self.edit
         self.edit()
         await self.looks.run_for(seconds)
@@ -193,7 +194,7 @@ async def test_a_change_that_is_wanted_waits_for_no_pause() -> None:
 
 async def test_replicas_that_an_autoscaler_sets_are_not_a_dispute() -> None:
     world = World()
-    world.cluster.merged = lambda body: world.cluster.item or body  # an apply that changes nothing
+    world.cluster.merged = lambda body: world.cluster.item or body  # the apply changes nothing
     manifest = {"metadata": METADATA, "spec": {}}
     await world.owned.apply(DEPLOYMENTS, manifest, "s1")
     for replicas in range(2, 22):
@@ -300,7 +301,7 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
     unused = cast("Any", None)
 
     async def look() -> None:
-        """As a reconcile does: a condition that was changed has another time of transition."""
+        """Writes the status as a reconcile does: a changed condition gets a new time of transition."""
         shown = servers.server(KEY)
         assert isinstance(shown, McpServer)
         verdicts = Verdicts(ConditionVerdict(True, Cause.ACCEPTED, "fine"))

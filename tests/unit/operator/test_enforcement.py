@@ -1,4 +1,4 @@
-"""The network probe's answers, and its judgement of other policies."""
+"""The answers of the network probe, and its treatment of other policies."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_pods_of_the_network_probe_are_restricted_bounded_and_go_by_themselves(j
     assert pod["securityContext"]["runAsUser"] == 65532
     (container,) = pod["containers"]
     assert set(container["resources"]["requests"]) == set(container["resources"]["limits"]) == {"cpu", "memory"}
-    assert "$(" not in "".join(container["command"])  # which Kubernetes has a use of its own for
+    assert "$(" not in "".join(container["command"])  # Kubernetes would expand it as a variable
 
 
 @pytest.mark.parametrize(

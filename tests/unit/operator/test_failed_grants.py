@@ -1,4 +1,4 @@
-"""The condition Authorized: grants that fail at gateways, and gateways that are gone."""
+"""The condition Authorized: failures of grants that gateways report, and gateways that no longer exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = ConditionVerdict(False, Cause.CALLS_NOT_GRANTED, "as before the restart"
 
 
 class Ledger:
-    """Failures by gateway, some time after the start of the operator."""
+    """Failures by gateway, in an operator that has been running for some time."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
@@ -29,7 +29,7 @@ class Ledger:
         self.grants.take(Report(replica, "cursor", "cluster", failed_grants=failed))
 
     def hear(self, replica: str) -> None:
-        """A report without changes."""
+        """Take a report of a gateway without changes."""
         self.grants.take(Report(replica, "cursor", "cluster"))
 
     def verdict(self, key: ServerKey = BOX) -> ConditionVerdict:

@@ -1,4 +1,5 @@
-"""Servers that list to people only, in virtual time: the tool `sign_in`, and listings that gateways hand over."""
+"""Servers that list only for signed-in users, in virtual time: the tool `sign_in`, and listings that gateways
+report."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def listing(*tools: Any, **members: Any) -> RawListing:
 
 @dataclass
 class Bench:
-    """One server, `team/demo`, that refuses the operator, and the operators that tests run over it."""
+    """One server, `team/demo`, that refuses the operator, and operators that tests run with it."""
 
     platform: MemoryPlatform = field(default_factory=lambda: MemoryPlatform(resolved=consenting()))
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
@@ -96,7 +97,7 @@ class Bench:
             await asyncio.gather(task, return_exceptions=True)
 
     async def refuse(self, why: str) -> None:
-        """Report, as a gateway does, why the lists that it read are not handed over."""
+        """Report, as a gateway does, why it does not send the lists that it read."""
         at = NOW.timestamp() + asyncio.get_running_loop().time()
         granted = GrantedListing(KEY.namespace, KEY.name, "uid-of-demo", URL, at, Raw(b"null"), why)
         assert self.controller is not None
@@ -162,7 +163,7 @@ async def test_a_granted_listing_is_checked_and_published_like_one_of_the_operat
         catalog = await bench.catalog()
 
     assert bench.verified()[:2] == ("True", "InvalidSchemas")
-    assert "; listed with the grant of a person who signed in" in bench.verified()[2]
+    assert "; listed with the grant of a user who signed in" in bench.verified()[2]
     assert catalog is not None
     assert (catalog.sign_in, catalog.online) == (False, True)
     assert [(tool.name, tool.tags) for tool in catalog.tools] == [("a", ("mine",)), ("b", ())]
@@ -398,7 +399,7 @@ async def test_a_server_that_lists_less_to_everybody_keeps_the_list_of_a_person_
             assert await bench.tools() == ["mine", "open"]
             await bench.hand_over(listing("mine", "open"))
         assert bench.documents.writes == writes + 4, "the time of each list"
-        assert "; listed with the grant of a person who signed in" in bench.verified()[2]
+        assert "; listed with the grant of a user who signed in" in bench.verified()[2]
         await asyncio.sleep(1801)
         assert await bench.tools() == ["open"], "its grants do not work any more"
 

@@ -1,4 +1,4 @@
-"""Values that the operator reads at its start: the tiers that it is to create, and the account that it runs as."""
+"""Values that the operator reads at its start: the tiers to create, and its service account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edge to Kopf, on an emulated API server: every event arrives, and nothing is written."""
+"""The adapter to Kopf, with an emulated API server: every event arrives, and Kopf writes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = "fairlead.dev/v1alpha1"
 
 @pytest.fixture
 def api(kmock: kmock_.KubernetesEmulator) -> kmock_.KubernetesEmulator:
-    """An API server with our three kinds, and the two that Kopf looks for before it begins."""
+    """An API server with the operator's three kinds, and the two kinds that Kopf needs for its start."""
     for name in ("v1/namespaces", "apiextensions.k8s.io/v1/customresourcedefinitions"):
         kmock.resources[name] = kmock_.ResourceInfo(kind=name, namespaced=False, verbs={"list", "watch"})
     for plural, kind, namespaced in (
@@ -52,7 +52,7 @@ def server(name: str, **spec: Any) -> dict[str, Any]:
 
 
 class Listener:
-    """Events that the feed has told, and a way to wait for them."""
+    """Collects the feed's events, and waits for them."""
 
     def __init__(self) -> None:
         self.seen: list[Event] = []
@@ -71,7 +71,7 @@ class Listener:
 
 @asynccontextmanager
 async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIterator[None]:
-    """A feed that runs while in the context."""
+    """Run a feed within the context."""
     task = asyncio.create_task(KopfThread(Configuration(host=str(api.url).rstrip("/")), handlers, listener).run())
     try:
         yield
@@ -102,7 +102,7 @@ async def test_a_user_without_a_name_can_run_the_operator(
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 54_321)  # as in a container: no line of /etc/passwd
+    monkeypatch.setattr("os.getuid", lambda: 54_321)  # as in a container without an entry in /etc/passwd
     listener = Listener()
     async with feeding(api, listener):
         await listener.until(("mcpservers", None, "old"))
@@ -122,7 +122,7 @@ async def test_a_feed_that_is_cancelled_ends_its_thread_soon(api: kmock_.Kuberne
 async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() -> None:
     loop = asyncio.get_running_loop()
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # and never listens
+        nobody.bind(("127.0.0.1", 0))  # never listens
         host = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         task = asyncio.create_task(KopfThread(Configuration(host=host), handlers, Listener()).run())
         await until_async("kopf to start", lambda: asyncio.to_thread(_kopf_runs), seconds=10)

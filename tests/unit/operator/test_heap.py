@@ -1,4 +1,4 @@
-"""Freed memory goes back to the system."""
+"""Freed memory is returned to the operating system."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from fairlead_operator.heap import keep_trimmed
 
 BLOCK = 3000
-"""Bytes; too few for a mapping of their own, too many for Python's own pools."""
+"""Block size in bytes: too small for a mapping of its own, too large for Python's pools."""
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 

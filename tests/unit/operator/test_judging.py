@@ -1,4 +1,4 @@
-"""Which definitions are offered, which are left out, and what a person is told of them."""
+"""Which definitions are offered and which are left out, and the messages about those."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = {"type": "object"}
 def judged(
     *tools: dict[str, Any] | bytes, version: str = "2026-07-28", **more: Any
 ) -> tuple[list[str], ListingFindings]:
-    """Names of the tools that are offered beside one that is good, and what is said."""
+    """Names of the offered tools, if a server lists a valid tool and these tools; and the findings."""
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
     assert RUNS.endpoint is not None
     listing = RawListing(version, tools=raws, **more)

@@ -1,4 +1,4 @@
-"""Work that the operator saves, because there is no need to: at a thousand servers it would be most of its work."""
+"""Needless work that the operator avoids. With a thousand servers, it would be most of its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Announcements of servers on their streams."""
+"""Streams on which servers announce changed lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = ServerKey("team", "loud")
 
 
 class _Loud:
-    """Connects to a server that announces all of these, and is silent from then on."""
+    """Connector to a server that sends the given announcements and is then silent."""
 
     def __init__(self, methods: list[str]) -> None:
         self._methods = methods

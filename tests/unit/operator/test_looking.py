@@ -38,7 +38,7 @@ class Bench:
     endpoint: Endpoint = HTTP
     now: float = 0.0
     version: str = "2026-07-28"
-    """Protocol that the server speaks."""
+    """Protocol version of the server."""
 
     def __post_init__(self) -> None:
         self.connector = ScriptedConnector({KEY: self.script})
@@ -52,7 +52,7 @@ class Bench:
         return self.looks.complete(KEY, listing)
 
     def compared(self) -> int:
-        """Sessions with capabilities since the last time."""
+        """Number of sessions with capabilities since the last call."""
         count = len(self.script.compared)
         self.script.compared.clear()
         return count

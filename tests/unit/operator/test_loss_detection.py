@@ -1,4 +1,4 @@
-"""Idle connections: what their end, and the failure of the next one, says of a server."""
+"""Idle connections: conclusions about a server from the end of a connection and the failure of the next one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDPOINT = HttpEndpoint(url="http://demo.example/mcp")
 
 @dataclass
 class Dialled:
-    """Connections that a test hands out: an error, or a line that it ends."""
+    """Connector with scripted outcomes: an error, or a connection that the test ends."""
 
     answers: list[ConnectFailed | IdleConnection] = field(default_factory=list)
     dials: int = 0

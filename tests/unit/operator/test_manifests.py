@@ -1,6 +1,6 @@
-"""The objects of image servers against golden files: `NAME.in.yaml` is the McpServer, `NAME.out.yaml` what is applied.
+"""Golden files of the objects of image servers: `NAME.in.yaml` is the McpServer, `NAME.out.yaml` the applied objects.
 
-`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` writes the files again; read the difference afterwards.
+`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` rewrites the files; read the difference afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
 
 def rendered(server: McpServer, context: ManifestContext) -> list[dict[str, Any]]:
-    """Manifests that are applied, as they are sent."""
+    """The manifests that the operator applies, as YAML."""
     return [
         {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
         for kind, manifest in plan(server, context).apply

@@ -1,4 +1,4 @@
-"""Work on documents in a thread or on the loop, by their size."""
+"""Work on documents runs in a thread or on the event loop, depending on their size."""
 
 from __future__ import annotations
 

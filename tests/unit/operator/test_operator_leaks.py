@@ -1,4 +1,4 @@
-"""Servers that come and go leave nothing behind in the operator: neither tasks nor anything that was known of them."""
+"""Servers that come and go leave no tasks and no objects behind in the operator."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ pytestmark = in_virtual_time
 
 
 def refused() -> ConnectFailed:
-    """One of its own for each server: an exception knows the frames that it came through."""
+    """A new exception for each server, because an exception keeps its frames alive."""
     return ConnectFailed("nothing listens there", reason="ConnectionRefused")
 
 
 def count() -> Counter[str]:
-    """Objects that belong to one server each, and tasks."""
+    """Numbers of objects that belong to servers, and of tasks."""
     gc.collect()
     kinds = (McpServer, Catalog, DiscoveryState)
     counts = Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))
@@ -38,7 +38,7 @@ def count() -> Counter[str]:
 
 
 def holders() -> list[str]:
-    """Holders of the rounds that are left, for the message of a failure."""
+    """Objects that refer to remaining DiscoveryStates, for the message of a failed test."""
     left = [state for state in gc.get_objects() if isinstance(state, DiscoveryState)]
     return [
         f"{type(holder).__name__}: {holder!r:.300}"
@@ -49,7 +49,7 @@ def holders() -> list[str]:
 
 
 async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
-    before = count()  # other tests of this process may hold some
+    before = count()  # other tests of this process may have left some
     platform = MemoryPlatform()
     documents = MemoryDocuments()
     connector = ScriptedConnector()

@@ -1,4 +1,4 @@
-"""The operator's port for metrics and probes: under which names it is asked."""
+"""Hosts and origins for which the operator's port for metrics and probes answers."""
 
 from __future__ import annotations
 

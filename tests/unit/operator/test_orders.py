@@ -1,7 +1,8 @@
-"""Answers and events of one object in any order: what is known is the newest reading, and never an older one again.
+"""Answers and events about one object in any order: the store has the newest version, and never returns to an older
+one.
 
-Under load a watch is often quicker than the answer to the write that it tells of; an answer that then hid what came
-after it left a server `Deploying` for good, for no event would ever tell of its pods again.
+Under load, a watch event often arrives before the answer to the write that caused it. If that answer then replaced a
+newer version, a server would stay `Deploying` forever, because no further event would report its pods.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MANIFEST = {"metadata": {"name": "demo", "namespace": "team"}, "spec": {"replica
 
 
 class Api:
-    """Answers every write with `answer`, after `meanwhile` has been told of."""
+    """API client that answers every write with `answer`, after calling `meanwhile`."""
 
     def __init__(self, answer: Json, meanwhile: Callable[[], None]) -> None:
         self.answer = answer
@@ -97,7 +98,7 @@ async def test_a_document_that_was_edited_before_the_answer_to_its_write_is_writ
 
 
 class Cluster:
-    """Keeps ConfigMaps. Each deletion first awaits `meanwhile`, and takes place after that."""
+    """API client that stores ConfigMaps. Each deletion first awaits `meanwhile`."""
 
     def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
         self.items: dict[str, Json] = {}
@@ -120,7 +121,7 @@ class Cluster:
 
 
 def in_parts(name: str) -> list[Blob]:
-    """A document of two parts; the head is the last."""
+    """A document of two parts and a head, which is the last blob."""
     chance = random.Random(name)
     blobs = pack(name, "catalog", chance.randbytes(VALUES_LIMIT).hex().encode())
     assert len(blobs) == 3
@@ -128,7 +129,7 @@ def in_parts(name: str) -> list[Blob]:
 
 
 def without_heads(documents: KubeDocuments, cluster: Cluster, *names: str) -> None:
-    """Delete heads by hand; the watch tells of it."""
+    """Delete heads as a user would, and report the deletions as the watch does."""
     for name in names:
         documents.store.delete(cluster.items.pop(name))
 
@@ -140,7 +141,7 @@ async def test_a_document_that_is_published_while_its_parts_are_tidied_away_has_
     async def publish() -> None:
         if not published:
             published.append(asyncio.create_task(documents.publish(blobs)))
-            await asyncio.sleep(0)  # one turn, in which it goes as far as it can: nothing else here waits
+            await asyncio.sleep(0)  # one iteration of the loop, in which the task runs as far as it can
 
     cluster = Cluster(publish)
     documents = KubeDocuments(cluster.kube, "release", lambda name, labels: None)

@@ -1,4 +1,4 @@
-"""Each field of an McpServer that is about its pods, on its own, in the Deployment that is applied."""
+"""Each pod-related field of an McpServer, set alone, in the applied Deployment."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RESOURCE = {"resource": "limits.memory", "containerName": "server", "divisor": "
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
-    """The Deployment of a server, as it is sent."""
+    """The applied Deployment of a server."""
     wanted = plan(mcp_server(**{"image": {"name": "demo:1"}, **spec}), ManifestContext("fairlead-system"))
     (deployment_manifest,) = [manifest for kind, manifest in wanted.apply if kind.kind == "Deployment"]
     return deployment_manifest
 
 
 def server(**spec: Any) -> dict[str, Any]:
-    """Its container that runs the server."""
+    """The container that runs the server."""
     containers = deployment(**spec)["spec"]["template"]["spec"]["containers"]
     container: dict[str, Any] = next(each for each in containers if each["name"] == "server")
     return container

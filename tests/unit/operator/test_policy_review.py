@@ -1,4 +1,4 @@
-"""The status of a policy: selected servers, matched tools, faults, and who says otherwise."""
+"""The status of a policy: selected servers, matched tools, faults, and policies that contradict it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def deny(*tools: str, **more: Any) -> Rule:
 
 
 def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
-    """At the first of them."""
+    """Review of the first policy."""
     listed = {each.key: selectable(each) for each in catalogs}
     rules = Rules(policies=policies, tiers=TIERS)
     return review(rules, [WEB, FILE], listed, unlisted)[ServerKey("n", policies[0].name)]
@@ -223,7 +223,7 @@ async def test_after_a_restart_rules_that_match_nothing_stay_told_until_the_serv
     rules = compile_rules([], [declared], world.label_map)
 
     async def causes(*catalogs: Catalog) -> list[str]:
-        """Causes that an operator shows that has seen these catalogs, and the events that it posts."""
+        """Causes in the status after the operator has seen these catalogs, and the events that it posts."""
         platform = MemoryPlatform()
         statuses = PolicyStatuses(world, platform)
         statuses.take_rules(rules)

@@ -1,4 +1,4 @@
-"""A server that announces no changes, such as another gateway, in virtual time."""
+"""Polling of a server that announces no changes, such as another gateway, in virtual time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Polled:
         self._platform.declare(mcp_server(**spec))
 
     def counted(self) -> tuple[float | None, ...]:
-        """Tools added, removed and modified, as the metric has them."""
+        """Values of the metric for added, removed and modified tools."""
         value = self._telemetry.registry.get_sample_value
         name = "fairlead_operator_tool_changes_total"
         return tuple(value(name, {"change": change}) for change in ("added", "removed", "modified"))

@@ -1,4 +1,5 @@
-"""Owners of prefixes: reserved after a deletion, theirs again at once, bounded, through clocks that are wrong."""
+"""Owners of prefixes: a prefix stays reserved for a while after a deletion, its owner gets it back at once, the number
+of reservations is bounded, and wrong clocks do no harm."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ HEIR = ServerKey("team-b", "faces")
 
 
 class Clocks:
-    """A machine's two clocks, which the test moves."""
+    """The two clocks of a machine, which the test sets."""
 
     def __init__(self, now: datetime = NOW, monotonic: float = 0.0) -> None:
         self.at = now

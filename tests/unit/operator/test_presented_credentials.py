@@ -1,4 +1,4 @@
-"""Credentials that are presented to a server: which values of Secrets may be used, and how a grant is published."""
+"""Credentials for a server: which values of Secrets are valid, and how a grant is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules compiled from tiers and policies, and catalogs published only when they say something new."""
+"""Rules compiled from tiers and policies, and catalogs that are published only when they change."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def catalog(*names: str, uid: str = "u") -> Catalog:
 
 
 class Clock:
-    """A clock that goes on by an hour with each look."""
+    """A clock that advances by an hour each time it is read."""
 
     def __init__(self) -> None:
         self.time = NOW
@@ -250,7 +250,7 @@ async def test_the_sweep_takes_what_belongs_to_nobody_and_leaves_other_kinds_alo
 async def test_the_sweep_leaves_a_catalog_alone_that_was_replaced_while_it_withdrew_others() -> None:
     class Slow(MemoryDocuments):
         async def withdraw(self, name: str) -> None:
-            """During the requests of the first withdrawal the successor of another server is published."""
+            """Publish the successor of another server during the first withdrawal."""
             await super().withdraw(name)
             await catalogs.publish(replaced, None)
 

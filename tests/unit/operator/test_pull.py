@@ -1,4 +1,4 @@
-"""Reports of gateways: one that hangs or refuses keeps no other waiting, and is asked less and less often."""
+"""Pulling of gateways' reports: a gateway that hangs or refuses delays no other, and is asked at growing intervals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Replicas:
 
 
 class Pauses(ItemBackoff):
-    """Writes down how many failures in a row were paused for; the pause itself is none."""
+    """Backoff of zero seconds, which records the number of consecutive failures before each pause."""
 
     rows: list[int]
 

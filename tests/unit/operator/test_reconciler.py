@@ -1,4 +1,4 @@
-"""One look after another at servers in memory, in virtual time: the state that results, not the calls made."""
+"""Reconciles of servers in memory, in virtual time. The tests check the resulting state, not the calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
 
 @dataclass
 class Bench:
-    """Adapters in memory, and the controllers that tests run over them."""
+    """Adapters in memory, and controllers that tests run with them."""
 
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
@@ -347,7 +347,7 @@ FULL_QUOTA = Forbidden("cannot create ConfigMap (403): exceeded quota: count/con
 
 @pytest.mark.parametrize("published", [False, True], ids=["new", "changed"])
 async def test_a_catalog_that_is_refused_is_said_in_the_status_until_it_is_published(published: bool) -> None:
-    """Without the catch of refusals the status of a new server stays empty."""
+    """If refusals were not caught, the status of a new server would stay empty."""
     bench = Bench()
     script = bench.declare("demo", "a")
     bench.documents.trouble = None if published else FULL_QUOTA

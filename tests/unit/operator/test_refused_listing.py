@@ -1,4 +1,4 @@
-"""A server that refuses its lists: what is said depends on whether the operator had a credential."""
+"""A server that refuses to list: the message depends on whether the operator had a credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""When a server is asked again: its interval, its own hints, its announcements, and the floor under all of them."""
+"""When discovery of a server is repeated: by the interval, hints of the server, announcements, and a minimum
+interval."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ ANNOUNCES = {"tools": {"listChanged": True}}
 
 @dataclass
 class Bench:
-    """Rounds of one scripted server, on a clock that the test sets."""
+    """Discoveries of one scripted server, with a clock that the test sets."""
 
     script: Script
     now: float = 0.0
@@ -44,7 +45,7 @@ class Bench:
         return self.discoverer.discover_if_due(KEY, SUBJECT, None, 600.0)
 
     async def discover(self) -> DiscoveryState:
-        """Look, and wait for the discovery that this starts."""
+        """Start a discovery and wait for its end."""
         before = len(self.told)
         self.look()
         await until(lambda: len(self.told) > before)
@@ -114,7 +115,7 @@ async def test_an_announcement_during_a_discovery_makes_another_one_due() -> Non
 
 
 async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for() -> None:
-    """Clients that are notified of one read what this answer lists."""
+    """Clients that are notified of a change read the list in this answer."""
     told = asyncio.Event()
     bench = Bench(Script(capabilities=ANNOUNCES, listened=told, says=("notifications/tools/list_changed",)))
     first = (await bench.discover()).listing

@@ -1,4 +1,4 @@
-"""Credentials of security schemes of an OpenAPI document: their places in requests, and values that are refused."""
+"""Credentials of security schemes of an OpenAPI document: their location in requests, and values that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions about one server without any I/O: acceptance, prefixes, overlays, workloads."""
+"""Pure decisions about one server: acceptance, prefixes, overlays, workloads."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_member_of_a_union_in_a_pod_template_replaces_another_one(base: Any, o
 
 
 def up(generation: int = 1) -> dict[str, Any]:
-    """A status that shows the pods as up."""
+    """A status with the condition Programmed, as when the pods run."""
     return {
         "conditions": [
             {

@@ -1,4 +1,4 @@
-"""`spec.network` and `spec.runtimeClassName` in the objects that are applied."""
+"""`spec.network` and `spec.runtimeClassName` in the applied objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ API = "10.0.0.1/32"
 
 
 def applied(kind: str, **spec: Any) -> dict[str, Any]:
-    """The spec of an object of the server, as it is sent."""
+    """The spec of an applied object of the server."""
     wanted = plan(mcp_server(image={"name": "demo:1"}, **spec), ManifestContext("fairlead-system", api_server=(API,)))
     (manifest_of_kind,) = [manifest for each, manifest in wanted.apply if each.kind == kind]
     return dict(manifest_of_kind["spec"])

@@ -1,4 +1,4 @@
-"""Entries of servers that are not simply ready: each state, and the document that has them."""
+"""Entries about servers that are not ready: each state, and the document with the entries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STARTS = Workload(ConditionVerdict(None, Cause.DEPLOYING, "the server's process 
 
 @dataclass
 class Bench:
-    """One server `demo` with a tool, in memory, and a controller over it."""
+    """One server `demo` with a tool, in memory, and its controller."""
 
     spec: dict[str, Any] = field(default_factory=dict)
     script: Script = field(default_factory=lambda: Script(tools=[tool_named("a")]))
@@ -191,7 +191,7 @@ async def test_a_server_whose_process_says_nothing_for_two_minutes_has_failed_to
     async with bench.running():
         await asyncio.sleep(START_SECONDS - 10)
         assert bench.ready() == ("Unknown", "Silent")
-        await asyncio.sleep(2 * 80)  # two pauses between discoveries that failed, one of them from before the limit
+        await asyncio.sleep(2 * 80)  # two pauses after failed discoveries, the first of which began before the limit
         assert bench.ready() == ("False", "StartTimeout")
         assert (await bench.entered()).state == "failed"
         assert "fairlead.dev/server=demo " in (await bench.entered()).message, "a command to paste"

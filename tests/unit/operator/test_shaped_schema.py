@@ -1,7 +1,7 @@
-"""The inputSchema that clients see of a tool with renamed and hidden arguments.
+"""The inputSchema that clients see for a tool with renamed and hidden arguments.
 
-The oracle: for every set of arguments that a client can send, the shaped schema accepts what the original schema
-accepts of the arguments that the gateway makes of it.
+The oracle: for every set of arguments that a client can send, the shaped schema accepts it if and only if the original
+schema accepts the arguments that the gateway makes of it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def calls_of(plan: ArgumentPlan) -> list[dict[str, Any]]:
 
 
 def accepted(original: dict[str, Any], plan: ArgumentPlan, calls: list[dict[str, Any]]) -> list[bool]:
-    """Whether the server accepts what the gateway makes of each call."""
+    """For each call: whether the server accepts the arguments that the gateway makes of it."""
     shape, valid = call_shape(plan), jsonschema_rs.validator_for(original).is_valid
     return [valid(json.loads(bytes(shape.to_server(json.dumps(call).encode())))) for call in calls]
 

@@ -1,4 +1,4 @@
-"""Tools of a catalog in the shape that spec.tools describes."""
+"""Tools of a catalog that `spec.tools` reshapes."""
 
 from __future__ import annotations
 

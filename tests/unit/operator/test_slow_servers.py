@@ -1,4 +1,4 @@
-"""Servers that take their time or half fail, in virtual time: what is waited for, and who is kept waiting."""
+"""Servers that are slow or fail partially, in virtual time: how long discovery waits, and what it delays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OFFERS: dict[str, object] = {"tools": {}, "prompts": {}}
 
 
 async def discover(script: Script, timeout: float = 60.0) -> DiscoveryState:
-    """One discovery of a server."""
+    """Run one discovery of a server."""
     done = asyncio.Event()
     pace = DiscoveryOptions(timeout=timeout)
     discoverer = Discoverer(

@@ -1,4 +1,4 @@
-"""Statuses that people read: the conditions, Ready derived from them, and no change where nothing changed."""
+"""Statuses of servers: conditions, Ready derived from them, and no write without a change."""
 
 from __future__ import annotations
 

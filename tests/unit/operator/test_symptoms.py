@@ -1,4 +1,4 @@
-"""Symptoms of the pods of a server that is not up."""
+"""Symptoms in the pods of a server that is not available."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RUNS_AGAIN: Json = {
     "state": {"running": {}},
     "lastState": {"terminated": {"exitCode": 0, "reason": "Completed"}},
 }
-"""A container that has ended twice without a fault, started once more."""
+"""A container that has ended twice without an error and runs again."""
 NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v20.20.2\n"
 
 
@@ -171,14 +171,14 @@ DEMO = ServerKey("team", "demo")
 
 
 def event(reason: str, note: str, at: str = "2026-11-20T12:00:05Z", **more: Any) -> Json:
-    """Warning about the pod demo-1 as a kubelet posts it."""
+    """Warning event about the pod demo-1, as a kubelet posts it."""
     about = {"kind": "Pod", "namespace": "team", "name": "demo-1", "uid": "u"}
     times = {"deprecatedFirstTimestamp": at, "deprecatedLastTimestamp": at}
     return {"metadata": {}, "type": "Warning", "regarding": about, "reason": reason, "note": note, **times, **more}
 
 
 def pods_with(given: Json, *events: Json, enqueued: list[ServerKey] | None = None, seconds: float = 60.0) -> Pods:
-    """A store with the pod demo-1 and events about it, so many seconds after noon."""
+    """A store with the pod demo-1 and events about it, at `seconds` after noon."""
     enqueued = [] if enqueued is None else enqueued
     pods = Pods(enqueued.append, lambda: NOON + timedelta(seconds=seconds))
     labels = {LABEL_NAME: "demo"}
@@ -291,7 +291,7 @@ def test_a_probe_that_fails_beyond_the_deadline_of_the_deployment_is_told_with_i
 PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 NO_CLAIMS = f" no new claims to deallocate,{PREEMPTION}"
 NO_STATE = " not found"
-"""Kubernetes 1.36, of a pod whose volume is missing."""
+"""Container status in Kubernetes 1.36 of a pod whose volume is missing."""
 
 
 @pytest.mark.parametrize(

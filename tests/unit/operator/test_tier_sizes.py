@@ -1,4 +1,5 @@
-"""The number of tools in each tier's status: right soon after a start, written less often while it keeps changing."""
+"""The number of tools in each tier's status: correct soon after a start, and written less often while it keeps
+changing."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ pytestmark = in_virtual_time
 
 @dataclass
 class Sizes(MemoryDeclarations):
-    """Keeps each number that was shown of the tier `deep`, and when."""
+    """Records each number of tools that the status of the tier `deep` had, with its time."""
 
     history: list[tuple[float, int]] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""A policy that cannot be read opens nothing: it denies what it selects, and says so."""
+"""A policy that cannot be read allows nothing: it denies all tools that it selects, and its status says so."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_readable_policy_is_what_it_says() -> None:
 
 
 class _StrictApi:
-    """API server that takes no status of the policy `p`, whose spec is older than its schema."""
+    """API server that refuses the status of the policy `p`, whose spec no longer matches the schema."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []

@@ -18,7 +18,7 @@ Work = Callable[[str], Awaitable[Outcome]]
 
 
 async def run_for(seconds: float, queue: WorkQueue[str], work: Work) -> None:
-    """Let the queue work for some virtual seconds."""
+    """Run the queue for some virtual seconds."""
     task = asyncio.create_task(queue.run(work))
     await asyncio.sleep(seconds)
     task.cancel()
@@ -26,7 +26,7 @@ async def run_for(seconds: float, queue: WorkQueue[str], work: Work) -> None:
 
 
 def recorder(outcomes: dict[str, list[Outcome]]) -> tuple[list[tuple[str, float]], Work]:
-    """Work that notes (key, time) and returns scripted outcomes, the last of them for ever."""
+    """Work that records (key, time) and returns scripted outcomes. The last outcome is repeated."""
     seen: list[tuple[str, float]] = []
 
     async def work(key: str) -> Outcome:

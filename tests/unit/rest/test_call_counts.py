@@ -1,4 +1,4 @@
-"""Counts of tool calls, from the histograms that calls leave."""
+"""Counts of tool calls, computed from the histograms that calls fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From where, and by whom, the logs of servers may be read while nobody is asked who they are."""
+"""Who may read servers' logs, and from which addresses, at a gateway without authentication."""
 
 from __future__ import annotations
 

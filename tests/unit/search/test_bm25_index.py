@@ -1,4 +1,4 @@
-"""The index in memory: what it finds, and that changing it comes to what making another does."""
+"""The index in memory: what it finds, and that an updated index equals a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts for a model that compresses results, and what is left of its answers."""
+"""Prompts for a model that compresses results, and processing of its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in encoder, where its wheel is installed."""
+"""The built-in encoder, if its wheel is installed."""
 
 from __future__ import annotations
 

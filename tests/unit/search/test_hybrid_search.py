@@ -1,4 +1,4 @@
-"""Words and vectors together: what is joined how, and what holds while vectors are still missing."""
+"""Hybrid search: how rankings by words and by vectors are merged, and results while vectors are missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vectorplaces import MEMORY, PLACES, VectorPlace, made, tool
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 
-import numpy as np  # behind the skip, as all that needs it
+import numpy as np  # after the skip, as everything that needs numpy
 
 from examples import examples
 from fairlead_search.index_interfaces import LEAST_SWEPT
@@ -126,7 +126,7 @@ def test_lancedb_finds_for_labelled_queries_what_memory_does(vector_store: Vecto
 
 
 def bag(text: str) -> bytes:
-    """A vector that is the nearer to another's the more words they share."""
+    """A vector that is closer to other vectors the more words the texts share."""
     rows = [np.random.default_rng(list(word.encode())).normal(size=64) for word in text.lower().split()]
     return encode(np.sum(rows, axis=0))
 

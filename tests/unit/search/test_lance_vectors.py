@@ -1,4 +1,4 @@
-"""Vectors in a LanceDB: what a restart, another process, another model and a damaged disk do to them."""
+"""Vectors in a LanceDB: effects of a restart, another process, another model and a damaged disk."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ found = place.search("one", "zebra", tools[7].vector.vector, base="", added=tool
 print(found.hits[0][0].key, found.ranking)
 print(found.note)
 """
-"""No file may get larger than 100 kB."""
+"""Program that searches while no file can grow beyond 100 kB."""
 
 
 def open_vectors(folder: Path) -> LanceVectors:
-    from fairlead_search.lance_vectors import LanceVectors  # takes a second, of every process that collects tests too
+    from fairlead_search.lance_vectors import LanceVectors  # takes a second, also where tests are only collected
 
     return LanceVectors(str(folder))
 

@@ -1,4 +1,4 @@
-"""Units that are ranked by words and vectors: with vectors made by hand, and with the encoder where it is installed."""
+"""Ranking of units by words and vectors: with simple test vectors, and with the encoder if it is installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHIP = "The keel is of oak\nThe cook is Ysolde\nThe boat was launched in May\nSa
 
 
 class Axes:
-    """Vectors of three numbers: of texts about the first words, about the second, and of all others."""
+    """Encoder with one axis per list of words, and a last axis for texts without any of the words."""
 
     def __init__(self, *words: Sequence[str]) -> None:
         self.words = words
@@ -35,7 +35,7 @@ class Axes:
 
 
 class Clock:
-    """Time that goes on by a second at each look."""
+    """Clock that advances by a second each time it is read."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Passages picked of results for a question, and how they are cut."""
+"""Passages that are chosen from results for a question, and how results are cut into passages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of queries are made once, as long as there is room for them."""
+"""Vectors of queries are computed once, and cached within a limit."""
 
 from __future__ import annotations
 

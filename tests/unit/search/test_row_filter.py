@@ -1,4 +1,4 @@
-"""Conditions for rows hold for the numbers that are wanted, and stay short."""
+"""Row conditions match exactly the wanted numbers, and stay short."""
 
 from __future__ import annotations
 

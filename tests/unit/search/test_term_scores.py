@@ -1,4 +1,4 @@
-"""Scores by dicts and by arrays are equal, so that numpy changes how long a search takes and nothing else."""
+"""Scores computed with dicts and with arrays are equal, so numpy only changes the duration of a search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_search.term_scores import DictScores, TermTable
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 
-from fairlead_search.array_scores import ArrayScores  # behind the skip, as all that needs numpy
+from fairlead_search.array_scores import ArrayScores  # after the skip, as everything that needs numpy
 
 WORDS = st.sampled_from(["file", "folder", "list", "get", "weather", "city", "the", "mail", "send", "delete", "erase"])
 KEYS = st.text(string.ascii_lowercase, min_size=1, max_size=2)
@@ -43,7 +43,7 @@ def test_arrays_rank_as_dicts_do_to_the_last_bit(
     words = table(tools)
     first = DictScores(words)
     second = ArrayScores(words)
-    for _ in range(2):  # the second time by weights that are kept
+    for _ in range(2):  # the second search uses cached weights
         assert first.best(query, limit, allowed_keys) == second.best(query, limit, allowed_keys)
 
 

@@ -1,4 +1,4 @@
-"""Archive of sessions: what is taken in, what is found again, and what stays after a kill."""
+"""Archive of sessions: what is stored, what is found, and what survives a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dice expressions: what they come to when the dice fall as written, and what is refused."""
+"""Dice expressions: results for given dice, and expressions that are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_servers.dice_roller.rolling import MOST_DICE, Roller
 
 
 class Falling(Random):
-    """Dice that fall as told, one after the other."""
+    """Random source with the given results of dice, in order."""
 
     def __init__(self, *values: int) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ def test_an_entry_rolls_dice_and_other_tables(tmp_path: Path) -> None:
 
 
 LAUGHS: Final = ["l0: &l0 [lol]", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 8))]
-"""Ten million entries in 350 characters."""
+"""YAML of 350 characters that expands to ten million entries."""
 
 
 @pytest.mark.parametrize(

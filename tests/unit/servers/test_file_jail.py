@@ -1,4 +1,4 @@
-"""The folder of file-io: what leaves it, what is too much, and what survives."""
+"""The folder of file-io: paths that leave it, limits, and files that survive failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample McpServers of the bundled servers: valid, of a server that there is, about tools that it has."""
+"""Sample McpServers of the bundled servers: each is valid, and names an existing server and its tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "crds" / "samples" / "servers"
 PAGE = ROOT / "docs" / "operate" / "scores.md"
 SERVER_BYTES = 256 << 20
-"""Bytes of the server itself, which takes 96 MiB with three pages of 2 MB at hand."""
+"""Bytes for the server itself, which needs 96 MiB while it has three pages of 2 MB."""
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""Settings with which a server does not start."""
+"""Invalid settings, which prevent the start of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions of clients before MCP 2026-07-28: how many, and for how long."""
+"""Subscriptions of clients before MCP 2026-07-28: their number and their lifetime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_servers.subscriptions import LegacySubscriptions
 from waiting import until_async
 
 STATE = "music://state"
-pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")  # which is the point
+pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")  # the subject of the test
 
 
 async def test_a_subscription_ends_with_its_connection_and_makes_room_for_another() -> None:

@@ -1,4 +1,4 @@
-"""Pages that web-search fetches, and places that it never asks."""
+"""Pages that web-search fetches, and addresses that it never connects to."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 
 class Web:
-    """A server at web.example, whose address alone is allowed although it is on this machine."""
+    """A server at web.example. Its address is the only one on this machine that is allowed."""
 
     async def __aenter__(self) -> Self:
         self._stack = AsyncExitStack()

@@ -1,4 +1,4 @@
-"""Each call of a session has an id of its own, whatever the model's server gives it."""
+"""Each call of a session has a unique id, whatever id the model's server gives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of a client are taken within bounds, and refused before they cost anything."""
+"""A client's messages are accepted within limits, and otherwise refused before they cost work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_speech.cascaded.config import BadEvent
 from fairlead_speech.cascaded.conversation import MAX_PARTS, cut_result, message_parts
 
 SOUND = b"\0\x10" * 2400
-"""100 ms."""
+"""100 ms of audio."""
 
 
 def part(audio: bytes, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Audio of phrases is kept for the engine's own voice, and only where there is any."""
+"""Audio of phrases is cached only for the engine's configured voice, and only if it is not empty."""
 
 from __future__ import annotations
 

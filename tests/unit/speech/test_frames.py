@@ -1,4 +1,4 @@
-"""Messages are read by the gateway as by every other parser, or refused; and reading them costs little."""
+"""The gateway reads a message like every other JSON parser, or refuses it; and reading costs little."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def first_of_equals(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def without_case(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """As Go's encoding/json reads names of a struct, without regard to case, and C, to the first NUL."""
+    """Names of members as Go's encoding/json matches them (without case), and as C reads them (up to the first NUL)."""
     return {name.partition("\0")[0].casefold(): value for name, value in pairs}
 
 
@@ -176,7 +176,7 @@ DAMAGE = st.sampled_from(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """JSON, or nearly: an object or a frame of audio, with some of its bytes replaced by others."""
+    """An object or a frame of audio as JSON, with some bytes replaced."""
     data = bytearray(draw(st.one_of(OBJECTS, AUDIO)).encode())
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(data)))
@@ -186,7 +186,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 def taken(reader: MessageReader, data: bytes) -> bool:
-    """Whether a frame is passed on."""
+    """Whether the reader accepts a frame."""
     try:
         return reader.is_audio(data) or reader.check(data) is not None
     except RefusedMessage:
@@ -203,7 +203,7 @@ def test_a_frame_is_refused_or_every_parser_reads_the_same(data: bytes) -> None:
 
 
 def spelled(name: str, value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """A member with that name, more or less."""
+    """A member with a name that is the given name or resembles it."""
     escaped = f"\\u{ord(name[0]):04x}{name[1:]}"
     names = st.sampled_from(
         [name, name, name, name.title(), name.upper(), name.replace("s", "ſ"), escaped, f"{name}\\u0000"]
@@ -320,7 +320,7 @@ async def test_messages_in_a_row_are_read_a_piece_at_a_time_over_all_sessions() 
 
 async def test_small_messages_need_no_turn_of_their_own() -> None:
     turns = asyncio.Lock()
-    async with turns:  # a piece would wait for ever
+    async with turns:  # taking a turn would wait forever
         pace = ReadingPace(turns)
         for _ in range(20):
             await pace.take(100)

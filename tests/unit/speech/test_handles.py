@@ -1,4 +1,4 @@
-"""Handles of speech sessions are of one principal, at one provider."""
+"""Handles of speech sessions are valid for one principal at one provider."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEALER = HandleSealer(b"key")
 
 @pytest.mark.parametrize("identity", [ANONYMOUS, anybody("ada")], ids=["anonymous", "known"])
 def test_a_handle_is_of_the_provider_that_made_it(identity: Identity) -> None:
-    """Providers may count: the first handle of the one is not the first of the other."""
+    """Providers may number their handles, so two providers may issue the same handle."""
     shown = SEALER.seal("handle-1", "google", identity)
     assert SEALER.unseal(shown, ["other", "google"], identity) == ("handle-1", "google")
     with pytest.raises(ForeignHandle):

@@ -1,4 +1,4 @@
-"""Messages of a session are looked through in order, apart from audio."""
+"""Messages of a session are processed in order, except audio."""
 
 from __future__ import annotations
 

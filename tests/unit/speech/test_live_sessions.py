@@ -1,4 +1,4 @@
-"""Decisions of Gemini Live sessions without a session: models, turns, setups, and a line that is replaced."""
+"""Decisions about Gemini Live sessions, tested without a session: models, turns, setups, and replaced connections."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ADD = b'{"name":"add","description":"Add","parameters":{"type":"object","propert
 
 
 def never(_: Closing) -> bool:
-    """No other connection takes the place of one that was closed."""
+    """Never replace a closed connection."""
     return False
 
 
 class Recorded:
-    """Connection of a provider that keeps what it gets, and says nothing."""
+    """Connection to a provider that records messages and sends none."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Who asks for a response when: decisions without a session."""
+"""Decisions about who requests a response and when, tested without a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Decisions of routed Gemini Live sessions without a session: setups, audio in messages, turns as messages."""
+"""Decisions about routed Gemini Live sessions, tested without a session: setups, audio in messages, messages for
+turns."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ FAST = Tier(name="fast", max_latency_ms=500, default=True)
 
 
 class Kept:
-    """A client that keeps what it gets."""
+    """A client that records messages."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -44,14 +45,14 @@ class Kept:
 
 
 def catalog(*tiers: Tier, shown: tuple[str, ...] = ("fast", "deep")) -> Any:
-    """As much of a principal's catalog as tiers are chosen by."""
+    """The parts of a principal's catalog that the choice of a tier reads."""
     return SimpleNamespace(
         snapshot=SimpleNamespace(rules=SimpleNamespace(tiers=tiers)), tiers=shown, default_tier="fast"
     )
 
 
 def kinds(turns: list[UserTurn]) -> list[str]:
-    """Kinds of the messages of turns."""
+    """Types of the messages for these turns."""
     names = []
     for message in map(json.loads, turn_messages(turns)):
         (outer,) = message

@@ -1,4 +1,4 @@
-"""A text that is being written is cut where it can be spoken."""
+"""A streamed text is cut into pieces that can be spoken."""
 
 from __future__ import annotations
 

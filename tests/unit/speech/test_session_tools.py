@@ -1,4 +1,4 @@
-"""Tools and items of a session as the client sees them."""
+"""The client's view of the tools and items of a session."""
 
 from __future__ import annotations
 

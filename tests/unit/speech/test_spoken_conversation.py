@@ -1,4 +1,4 @@
-"""The conversation of a cascaded engine is bounded, and every request to the model is one that its API takes."""
+"""The conversation of a cascaded engine is bounded, and every request to the model is valid for its API."""
 
 from __future__ import annotations
 

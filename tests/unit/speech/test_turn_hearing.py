@@ -1,4 +1,4 @@
-"""Turns of speech are heard one after the other, and none is left behind."""
+"""Turns of speech are transcribed one after the other, and none is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from virtualtime import in_virtual_time
 
 
 class HeldBackends(SpeechBackends):
-    """Answers when it is told to."""
+    """Speech servers that answer when the test lets them."""
 
     def __init__(self) -> None:
         base = "http://127.0.0.1:9/v1"
@@ -34,7 +34,7 @@ class HeldBackends(SpeechBackends):
 
 
 class Host:
-    """A session that keeps what it is told."""
+    """A session that records events and updates."""
 
     def __init__(self) -> None:
         self.backends: SpeechBackends = HeldBackends()

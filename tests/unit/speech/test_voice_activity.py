@@ -1,4 +1,4 @@
-"""Speech is what is clearly louder than the room, for a while."""
+"""Audio counts as speech if it is clearly louder than the room for a while."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLES = WINDOW_BYTES // 2
 
 
 def noise(level: float, seed: int = 1) -> bytes:
-    """A window of noise with that mean amplitude, from 0 to 1."""
+    """A window of noise with the given mean amplitude, from 0 to 1."""
     random.seed(seed)
     most = level * 2 * 32767
     return struct.pack(f"<{SAMPLES}h", *(round(random.uniform(-most, most)) for _ in range(SAMPLES)))

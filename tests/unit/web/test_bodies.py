@@ -1,4 +1,4 @@
-"""Bodies of the REST API as they come in."""
+"""Reading of request bodies of the REST API."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class UserKeyHeader(Model):
 
 
 class UserKeyAuth(Model):
-    """A key that each person enters once, at a page of the gateway or with `fairlead login`, and with which this
+    """A key that each user enters once, at a page of the gateway or with `fairlead login`, and with which this
     person's calls go: exactly one of `header` and `env` is set. Fairlead keeps the key sealed, like the grants of
     `userConsent`."""
 
@@ -272,7 +272,7 @@ class UserKeyAuth(Model):
     """Header that has the key, for a server with the transport `streamable-http`."""
     env: str | None = Field(default=None, min_length=1, max_length=253, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Environment variable that has the key, for a program that Fairlead starts (`command`, `package`, or an image with
-    the transport `stdio`) with `session: PerClient`: each process has the key of one person. Of letters, digits
+    the transport `stdio`) with `session: PerClient`: each process has the key of one user. Of letters, digits
     and `_`."""
     description: str | None = Field(default=None, min_length=1, max_length=512)
     """Description of the key for the person who enters it: `an API key with read access`."""

@@ -53,7 +53,7 @@ class SchemeCredential(Model):
     """A value in a cookie, for `apiKey` in `cookie`."""
     auth: bool = False
     """`true`: `spec.auth` is the credential of this scheme, so that operations that need it together with others get
-    all of them. Grants and keys of persons have this one place: only `spec.auth` obtains them."""
+    all of them. Grants and keys of users have this one place: only `spec.auth` obtains them."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

@@ -187,7 +187,7 @@ class McpServerSpec(Model):
         return self.discovery.tools == "All" if override is None else override.enabled
 
     def lists_with_first_grant(self, *, default: bool) -> bool:
-        """Whether the server is listed with the grant of the first person who signs in; `default` is that of a server
+        """Whether the server is listed with the grant of the first user who signs in; `default` is that of a server
         without `discovery.auth`.
         """
         if self.auth is None or self.auth.of_person is None or self.starts_with_keys or self.openapi is not None:

@@ -282,7 +282,7 @@ SPEC: Final = (
     ValidationRule(
         cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || {_STARTED_FOR_CLIENTS}",
         message="userKey.env needs command, package or an image with transport stdio, and session: PerClient, for each "
-        "process has the key of one person; a server that is reached by HTTP gets the key in userKey.header",
+        "process has the key of one user; a server that is reached by HTTP gets the key in userKey.header",
         holds=lambda spec: _variable_of_key(spec) is None or _starts_for_clients(spec),
         path=".auth",
     ),

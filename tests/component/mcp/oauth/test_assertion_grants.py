@@ -1,4 +1,4 @@
-"""Assertions (ID-JAG): how the authorization server of an MCP server is found."""
+"""Assertions (ID-JAG): discovery of the authorization server of an MCP server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Servers and authorization servers that want a code, a refresh token or a client of another one, or never end."""
+"""Malicious servers and authorization servers that try to get codes, refresh tokens or clients of others, or never
+end."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ GATEWAY = "https://gateway.example.com"
 
 
 async def literal(host: str, port: int) -> list[Address]:
-    """Resolve an address as it is written, without the thread of a real lookup."""
+    """Resolve a literal address, without the thread of a real lookup."""
     return [(host, port)]
 
 
@@ -45,7 +46,7 @@ async def begin_failure(world: ConsentWorld, **options: Any) -> GrantFailed:
 
 
 async def test_code_of_an_honest_issuer_never_reaches_the_token_endpoint_of_an_evil_one() -> None:
-    """Mix-up (RFC 9207 section 1): the evil issuer sends the browser on to the honest one."""
+    """Mix-up (RFC 9207 section 1): the malicious issuer redirects the browser to the honest one."""
     async with consent_world() as honest, consent_world() as evil:
         await honest.begin()
         authorization = await evil.begin()
@@ -71,7 +72,7 @@ async def test_code_of_an_issuer_that_always_names_itself_is_not_used_without_it
 
 
 async def test_code_that_somebody_else_got_is_not_redeemed_for_the_person() -> None:
-    """An attacker lets the person's browser come back with the attacker's own code."""
+    """An attacker makes the user's browser return with the attacker's own code."""
     async with consent_world() as world:
         world.issuer.person = "mallory"
         attackers = world.issuer.browse((await world.begin()).url)
@@ -225,7 +226,7 @@ async def test_person_never_gets_a_token_by_the_grant_of_another() -> None:
 
 
 async def test_server_gets_no_token_that_the_gateway_takes() -> None:
-    """A tenant's server that names the company's own issuer, with the gateway as its resource."""
+    """A tenant's server names the company's own issuer, and the gateway as its resource."""
     async with consent_world(resource=GATEWAY, options={"is_own_audience": lambda name: name == GATEWAY}) as world:
         authorization = await world.begin()
         with pytest.raises(GrantFailed, match="is this gateway") as failed:
@@ -369,5 +370,5 @@ async def test_issuer_that_is_slow_in_each_of_many_requests_ends_with_the_time_l
 
 
 def in_time_of(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
-    """Surroundings whose time limits are those of the test's loop."""
+    """TokenAccess with the time of the test's event loop."""
     return {"resolve": Egress().guard(literal, "default"), "monotonic": loop.time}

@@ -1,4 +1,4 @@
-"""Persons sign in at a server: where its authorization server is, which client the gateway is, what it asks for."""
+"""Users sign in at a server: discovery of its authorization server, the gateway's client, and the requested scopes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def begin_failure(world: ConsentWorld, flow: ConsentFlow | None = None, **
 
 
 async def signed_in(world: ConsentWorld, flow: ConsentFlow) -> tuple[Authorization, dict[str, str]]:
-    """An authorization without a challenge, and the answer to it."""
+    """Complete an authorization without a challenge. Returns its outcome."""
     authorization = await flow.begin(CALLBACK)
     return authorization, world.issuer.browse(authorization.url)
 
@@ -278,7 +278,7 @@ async def test_authorization_is_not_sent_with_a_client_that_the_issuer_has_forgo
 
 
 def answer_token(reply: Reply) -> bool:
-    """Give a token for whatever code."""
+    """Answer with a token for any code."""
     reply.send(200, b'{"access_token":"a","token_type":"Bearer"}')
     return True
 

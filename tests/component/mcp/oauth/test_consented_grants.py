@@ -1,4 +1,4 @@
-"""Access tokens are renewed by the grants of persons, also where other replicas renew them or consents end."""
+"""Access tokens are renewed with users' grants, also if other replicas renew them or consents end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def failure(
 
 
 def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
-    """Answers of an endpoint that are this error."""
+    """Handler that answers with this error."""
 
     def answer(request: Request, reply: Reply) -> bool:
         reply.send(status, json.dumps({"error": error}).encode())
@@ -55,7 +55,7 @@ def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
 
 
 async def looked_again(world: ConsentWorld) -> None:
-    """Wait until the grant was read some more times, by a replica that waits for another."""
+    """Wait until a replica that waits for another has read the grant several times."""
     async with asyncio.timeout(30):
         for _ in range(3):
             world.store.was_read.clear()
@@ -107,7 +107,7 @@ async def test_grant_whose_refresh_token_is_not_rotated_is_not_written_with_each
         key = world.key("alice")
 
         async def renew_at_two_replicas() -> str:
-            """The version of the grant after it."""
+            """Renew at two replicas. Returns the grant's version afterwards."""
             sources = world.make_source(), world.make_source()
             await asyncio.gather(*(source.obtain(world.person("alice")) for source in sources))
             stored = await world.store.read(key)
@@ -189,7 +189,8 @@ async def test_replicas_renew_one_after_the_other_and_nobody_is_signed_out() -> 
 
 @pytest.mark.parametrize("forgives", [True, False])
 async def test_replica_that_was_killed_while_it_renewed_is_waited_for_and_then_replaced(forgives: bool) -> None:
-    """Killed after the issuer answered, before the store knew: the provider decides whether that can be survived."""
+    """The replica was killed after the issuer's answer and before the write to the store. The provider's rules decide
+    whether the grant survives."""
     async with consent_world() as world:
         grant, _ = await world.sign_in("alice")
         spent = world.issuer.consent_of("alice")

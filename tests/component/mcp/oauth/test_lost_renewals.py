@@ -10,7 +10,7 @@ from rawserver import Reply, Request
 
 
 async def lose_an_answer(world: ConsentWorld) -> None:
-    """Renew once, while a proxy answers in place of the authorization server, which has replaced the token."""
+    """Renew while a proxy replaces the answer of the authorization server, which has replaced the refresh token."""
 
     def lose(request: Request, reply: Reply) -> bool:
         consent = world.issuer.consent_of("alice")

@@ -1,4 +1,4 @@
-"""Authorization servers that a server names lie inside only if the server does."""
+"""Authorization servers that a server names may have internal addresses only if the server has one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 
 async def addresses(url: str, host: str, settings: OAuthSettings = DISCOVERED) -> list[str]:
-    """Addresses that `host` has, when the server with a URL names it; empty if it is refused."""
+    """Addresses of `host`, which the server at `url` names; empty if the host is refused."""
     access = guard_named_hosts(settings, TokenAccess(url, resolve))
     try:
         return [address for address, _ in await access.resolve(host, 443)]
@@ -84,7 +84,7 @@ async def test_a_server_of_a_private_network_names_hosts_of_private_networks_alo
 
 
 async def test_metadata_of_a_remote_server_leads_to_no_address_of_this_machine() -> None:
-    """The server's name counts as remote, as the resolver says; its authorization server is at 127.0.0.1."""
+    """By the resolver's answer, the server is remote. Its authorization server is at 127.0.0.1."""
 
     async def resolve_remote(host: str, port: int) -> list[Address]:
         return [("1.1.1.1", port)] if host == "mcp.example.com" else await resolve_by_dns(host, port)

@@ -1,4 +1,4 @@
-"""The store of grants is away or full, or a grant cannot be opened, while access tokens are renewed."""
+"""Renewal of access tokens while the grant store is unreachable or full, or while a grant cannot be decrypted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def failure(
 
 
 async def renewed_into_full_store(world: ConsentWorld) -> GrantFailed:
-    """The failure of a renewal whose new pair the store does not take."""
+    """The failure of a renewal whose new tokens the store does not accept."""
     caller = await world.begin_renewal("alice")
     world.store.full = True
     world.answer_renewal()
@@ -35,7 +35,7 @@ async def renewed_into_full_store(world: ConsentWorld) -> GrantFailed:
 
 
 async def stores_last(world: ConsentWorld, name: str) -> bool:
-    """Whether the store has the refresh token that the issuer gave last."""
+    """Whether the store has the refresh token that the issuer issued last."""
     grant = await world.grant(name)
     return grant is not None and grant.refresh_token == world.issuer.consent_of(name).refresh
 
@@ -57,7 +57,7 @@ async def test_pair_that_the_store_did_not_take_is_not_used_before_it_is_stored(
 
 
 async def test_pair_that_the_store_did_not_take_is_stored_without_another_call_at_this_replica() -> None:
-    """The person's next call may be at another replica, which must not find the refresh token that was used."""
+    """The user's next call may be at another replica, which must not find the used refresh token."""
     async with consent_world() as world:
         await world.sign_in("alice")
         await renewed_into_full_store(world)

@@ -1,4 +1,5 @@
-"""Servers, issuers and token endpoints that want a secret, a token, another host's address, or the gateway's memory."""
+"""Malicious servers, issuers and token endpoints that try to get secrets, tokens or other hosts' answers, or to fill
+memory."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ METADATA = "/.well-known/oauth-protected-resource"
 async def sourcing(
     provider: TokenEndpoint, grant: str = CLIENT_CREDENTIALS, **members: Any
 ) -> AsyncIterator[TokenSource]:
-    """A source of tokens; `access` has members of its surroundings, the others are of the settings."""
+    """A token source. `access`: members of its TokenAccess. Other keywords: members of its settings."""
     access = token_access(**members.pop("access", {}))
     source = TokenSource(provider.settings(grant, **members), provider.credential(), access)
     try:
@@ -64,7 +65,7 @@ async def failure(source: TokenSource, subject: TokenSubject = GATEWAY, **option
 
 @contextlib.asynccontextmanager
 async def resource_server(**members: Any) -> AsyncIterator[RawServer]:
-    """An MCP server that publishes metadata of a protected resource at the root, with `members` in it."""
+    """An MCP server that publishes protected resource metadata at the root, with the members `members`."""
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.path == METADATA:
@@ -270,7 +271,7 @@ async def test_redirect_of_metadata_is_not_followed() -> None:
 
 
 class Rebinding:
-    """Resolver whose name leads to one address first and to another one later, and that counts its lookups."""
+    """Resolver that returns one address first and another address later, and counts its lookups."""
 
     def __init__(self, *addresses: str) -> None:
         self.addresses = list(addresses)
@@ -316,7 +317,7 @@ async def test_name_of_the_server_that_is_rebound_to_metadata_of_the_cloud_is_re
 
 async def test_metadata_is_read_at_the_address_that_was_looked_at_wherever_the_name_leads_next() -> None:
     async with token_endpoint() as provider, resource_server(authorization_servers=[provider.url]) as server:
-        resolver = Rebinding("127.0.0.1", "127.0.0.3")  # the second: any address that was not looked at
+        resolver = Rebinding("127.0.0.1", "127.0.0.3")  # the second address stands for one that was not checked
 
         async def resolve(host: str, port: int) -> list[Address]:
             return await resolver(host, port) if host == "rebind.example.com" else [(host, port)]

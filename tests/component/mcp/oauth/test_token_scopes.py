@@ -1,4 +1,4 @@
-"""Scopes that a server names with a 401, where the settings have none."""
+"""Scopes that a server names in a 401 answer, if the settings have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of a server, from a strict token endpoint over real HTTP."""
+"""Tokens for a server, from a strict token endpoint over real HTTP."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNAUTHORIZED = Challenge("invalid_token")
 
 
 def running_grants() -> list[str]:
-    """Names of the tasks of grants and of their connections."""
+    """Names of the running asyncio tasks of grants and their connections."""
     names = [task.get_name() for task in asyncio.all_tasks()]
     return [name for name in names if name.startswith(("grant", "dial"))]
 

@@ -1,4 +1,4 @@
-"""Tokens end with the consent that they are of, also where it ends at another replica."""
+"""Tokens end with their consent, also if it ends at another replica."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         with pytest.raises(GrantFailed) as failed:
             await caller
         assert await world.grant("alice") is None
-        if rotates:  # else who ended the grant has its refresh token, and revokes that
+        if rotates:  # otherwise, the deletion has revoked its refresh token
             assert world.issuer.consent_of("alice").ended, "the refresh token that nobody has any more is revoked"
         assert world.source.cached(world.person("alice")) is None
     assert failed.value.cause == SIGN_IN_REQUIRED

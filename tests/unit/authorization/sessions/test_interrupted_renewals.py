@@ -1,4 +1,4 @@
-"""Renewals that the provider begins to answer, and nobody can finish."""
+"""Renewals that the provider has begun to answer and that cannot be completed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sessionworld import RotatingProvider, SessionWorld
 
 
 class KeylessProvider(RotatingProvider):
-    """Gives another refresh token, but not the keys that verify who it is for."""
+    """Provider that issues a new refresh token, but does not serve the keys that verify the ID token."""
 
     keyless = True
 
@@ -25,7 +25,7 @@ class KeylessProvider(RotatingProvider):
 
 
 async def test_refresh_token_of_the_provider_is_kept_although_its_keys_are_away() -> None:
-    """Or the provider would be asked by the one of before, and end the person's access."""
+    """With the previous refresh token, the provider would see a replay and end the user's access."""
     store = MemoryGrants()
     async with SessionWorld(lambda: store) as world:
         provider = world.provider = KeylessProvider()
@@ -40,5 +40,5 @@ async def test_refresh_token_of_the_provider_is_kept_although_its_keys_are_away(
 
 
 def test_no_other_replica_asks_while_a_renewal_may_still_be_written() -> None:
-    """Or it would ask by the refresh token of before."""
+    """Another replica would send the previous refresh token."""
     assert CLAIM_SECONDS > RENEWAL_SECONDS + KEYS_SECONDS + API_SECONDS

@@ -1,4 +1,4 @@
-"""Refresh tokens of sessions that ended, as their providers hear of them."""
+"""Refresh tokens of ended sessions are revoked at their providers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waiting import eventually
 
 
 class Provider:
-    """Takes revocations."""
+    """Provider that accepts revocations."""
 
     def __init__(self) -> None:
         self.revoked: list[str] = []

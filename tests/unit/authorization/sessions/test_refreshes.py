@@ -1,4 +1,4 @@
-"""Refresh tokens: rotation with a grace window, replay, and the provider behind them."""
+"""Refresh tokens: rotation with a grace period, replay, and renewal at the provider."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ async def test_a_session_that_is_ended_while_the_provider_answers_stays_ended(
 
 
 async def test_a_token_that_the_store_has_forgotten_is_good(world: SessionWorld, replica: Replica) -> None:
-    """As after a Redis that lost its last second."""
+    """Redis can lose its last second of writes in a crash."""
     issued = await replica.signed_in(renewable=False)
     before = await replica.stored(issued.session)
     assert before is not None

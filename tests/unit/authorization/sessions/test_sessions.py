@@ -1,4 +1,4 @@
-"""Sessions of clients, from the person's sign-in to their end."""
+"""Sessions of clients, from the user's sign-in to the end of the session."""
 
 from __future__ import annotations
 

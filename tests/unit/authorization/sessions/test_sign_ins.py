@@ -1,4 +1,4 @@
-"""Sign-ins of clients, as persons and administrators see and end them."""
+"""Sign-ins of clients: users and administrators list and end them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from virtualtime import HandClock
 
 
 class Store(MemoryGrants):
-    """A store that can be away, or whose key of the records was lost."""
+    """A store that can be unreachable, or that cannot decrypt its records because their key was lost."""
 
     away = False
     lost = False

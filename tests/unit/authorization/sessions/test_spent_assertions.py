@@ -1,4 +1,4 @@
-"""Identity assertions that were used, as replicas remember them."""
+"""Replicas remember which identity assertions were used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from virtualtime import HandClock
 
 
 class FullStore(MemoryGrants):
-    """Takes nothing."""
+    """Store that is full."""
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
         raise GrantStoreError("the store is full")

@@ -1,4 +1,4 @@
-"""Tokens of the provider for calls of persons with a session."""
+"""The provider's tokens for calls of users who have a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waiting import eventually
 
 
 class Store(MemoryGrants):
-    """A store that can be away."""
+    """A store that can be unreachable."""
 
     away = False
 

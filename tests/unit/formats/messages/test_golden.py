@@ -1,8 +1,6 @@
-"""Calls and results in every format against golden files: `FORMAT.in.json` holds models' messages by what they show,
-`FORMAT.calls.json` the calls found in each,
-`FORMAT.results.json` the messages that answer one call with each of `results.json`.
-
-`FAIRLEAD_GOLDEN=write` renews what is expected; the difference is then for a person to read.
+"""Calls and results in every format against golden files: `FORMAT.in.json` has models' messages by case,
+`FORMAT.calls.json` the calls in each message, and `FORMAT.results.json` the messages that answer one call with each
+result of `results.json`. `FAIRLEAD_GOLDEN=write` renews the expected files; read the difference before committing it.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ RESULTS: list[dict[str, Any]] = json.loads((GOLDEN / "results.json").read_text()
 
 
 class Renamed(Names):
-    """The names that the golden messages were sent with."""
+    """The tool names in the golden messages."""
 
     def original(self, safe: str) -> str | None:
         return {"files_read_file_1a2b3c4d": "files/read file", ORIGINALS[0]: ORIGINALS[0]}.get(safe)
 
 
 def agree(path: Path, actual: object) -> None:
-    """Compare with a golden file, or write it where that is asked for."""
+    """Compare a value with a golden file. `FAIRLEAD_GOLDEN=write`: write the file first."""
     document = json.loads(json.dumps(msgspec.to_builtins(actual)))
     if os.environ.get("FAIRLEAD_GOLDEN") == "write":
         path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Messages that no model and no server should send: never an exception, always something that the model can read."""
+"""Malformed messages of models and servers raise no exception, and become text that the model can read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ anything = st.recursive(
 
 
 def damaged(value: Any, draw: st.DrawFn) -> Any:
-    """A copy of a message with something put where it does not belong."""
+    """A copy of a message in which an arbitrary value replaces one of its values."""
     if isinstance(value, dict) and value and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(sorted(value)))
         return {**value, key: damaged(value[key], draw)}

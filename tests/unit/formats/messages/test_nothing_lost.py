@@ -1,4 +1,4 @@
-"""Every part of a message, and of the messages that answer it, is in the outcome of a conversion or in its report."""
+"""Each part of a message or of its results is in the converted message or in the report of losses."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def mcp(mark: str) -> Blocks:
 
 
 def merged(members: Blocks) -> dict[str, Any]:
-    """One message of OpenAI's chat; of two members of one name the lists are joined, else the first counts."""
+    """Merge parts into one message of OpenAI's chat. Lists under the same name are joined; of other values the first is
+    used."""
     message: dict[str, Any] = {"role": "assistant"}
     for member in members:
         for name, value in member.items():
@@ -139,7 +140,7 @@ MAKING: dict[str, Making] = {
 
 
 def at(value: Any, pointer: str) -> Any:
-    """Value that a JSON Pointer points at; of a path that ends in a misspelt member, the object that holds it."""
+    """Value at a JSON Pointer; if its last member is misspelt, the object around that member."""
     for key in pointer.split("/")[1:]:
         if isinstance(value, list) and key.isdigit() and int(key) < len(value):
             value = value[int(key)]
@@ -154,7 +155,7 @@ def told(value: Any) -> str:
 
 @st.composite
 def turns(draw: st.DrawFn) -> tuple[str, str, Any, list[str]]:
-    """A format, another, a message of the first, and a mark in each part of it."""
+    """Source format, target format, a message in the source format, and the marks that its parts contain."""
     source = draw(st.sampled_from(FORMATS))
     target = draw(st.sampled_from(FORMATS))
     make, wrap = MAKING[source]

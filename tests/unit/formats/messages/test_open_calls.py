@@ -1,4 +1,4 @@
-"""Results and the calls that wait for them."""
+"""Matching of results to the calls that wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ results = st.lists(st.builds(ToolResult, idents, names, st.just({})), max_size=5
 
 
 def plainly(waiting: list[ModelCall], given_now: list[ToolResult]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Places of calls and of their results, looked for one by one; and places of results of no call."""
+    """Pairs of indices of calls and their results, by a linear search; and the indices of results without a call."""
     left = list(range(len(given_now)))
     matches = []
     for index, call in enumerate(waiting):

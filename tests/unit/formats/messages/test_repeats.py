@@ -1,4 +1,4 @@
-"""Results that say a thing twice, in content and in structured content, reach the model once, in every format."""
+"""Content that a result repeats in `structuredContent` reaches the model once, in every format."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LONG = "The quick brown fox jumps over the lazy dog, and the dog, being lazy, do
 
 
 def written(name: str, result: dict[str, Any], carry: Carry | None = None) -> str:
-    """The messages for the model, as they go over the wire."""
+    """The messages for the model as JSON."""
     made = message_format(name).write_results([CALL], [result], carry or Carry())
     return json.dumps(made.messages, ensure_ascii=False)
 
 
 def count_of_bytes(text: str) -> int:
-    """How often the image's bytes stand in a text, by their last characters, however they are written."""
+    """How often a text contains the image, in base64 of any form. The image is recognized by its last characters."""
     plain = text.replace("\\n", "").replace("\\r", "").replace("-", "+").replace("_", "/")
     return plain.count(DATA[-40:].rstrip("="))
 

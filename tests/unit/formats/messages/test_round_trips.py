@@ -1,4 +1,4 @@
-"""Laws of every message format, over generated calls and results."""
+"""Properties that hold for every message format, tested with generated calls and results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_calls_cross_from_any_format_to_any_other(source: str, calls: list[Model
 
 
 def plain(result: dict[str, Any]) -> dict[str, Any]:
-    """Without what no reader misses: empty texts and a structured null."""
+    """The result without empty texts and a structured null, which formats may leave out."""
     blocks = [block for block in result["content"] if block != {"type": "text", "text": ""}]
     structured = {} if result.get("structuredContent") is None else {"structuredContent": result["structuredContent"]}
     return {"content": blocks, "isError": result["isError"], **structured}

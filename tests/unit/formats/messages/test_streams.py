@@ -1,4 +1,4 @@
-"""Calls put together from streams, as providers send them and as they should not."""
+"""Calls assembled from valid and from malformed streams of providers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def piece(index: int | None, arguments: str | None = None, ident: str | None = N
 
 
 def run(assembling: Assembler, events: list[Any]) -> list[tuple[str, str, Any]]:
-    """(id, name, arguments or reason) of all calls of a stream that is closed at its end."""
+    """(id, name, arguments or the reason why they are unusable) of each call in a complete stream."""
     calls: list[ModelCall] = []
     for event in events:
         calls.extend(assembling.feed(event))

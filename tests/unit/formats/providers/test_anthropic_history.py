@@ -1,4 +1,4 @@
-"""A client's messages become what the API takes."""
+"""A client's messages are converted to messages that the API accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever rounds a turn had, and whatever is left of it, its follow-up is a request that the API takes."""
+"""The API accepts the request after a turn, whatever rounds the turn had and whatever the client kept of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SAID = [*itertools.product(["", "\n", "Text."], [(), ("Hm.",), ("Hm.", "Oh.")])]
 
 
 class Turn:
-    """A turn of several rounds, as a gateway has it behind the last one."""
+    """A turn of several rounds, as the gateway has it after the last round."""
 
     def __init__(self, rounds: Sequence[ScriptedTurn], *, shows: bool) -> None:
         self.answers = [AnthropicAnswer(AnthropicApi().whole(each, n, {})) for n, each in enumerate(rounds, 1)]
@@ -66,16 +66,18 @@ class Turn:
 
     @property
     def stored(self) -> StoredTurn | None:
-        """As the loop keeps it."""
+        """The turn as the loop stores it; None if the loop would not store it."""
         if not self.results and (self.thought is None or len(self.answers) == 1):
             return None
         return StoredTurn(ANTHROPIC.name, self.history, self.results)
 
     def follow_up(self, *, stored: bool, thoughts: bool) -> list[bytes]:
-        """Messages of the client's next request as they go out."""
+        """Messages that the provider gets for the client's next request. `stored`: with the stored turn restored.
+        `thoughts`: whether the client sends the reasoning back."""
         kinds = () if thoughts else ("thinking",)
         content = [block for block in self.content if block["type"] not in kinds]
-        content = [block for block in content if block["type"] != "text" or block["text"].strip()]  # as clients must
+        # the API refuses empty text, so clients drop it
+        content = [block for block in content if block["type"] != "text" or block["text"].strip()]
         results = [
             {"type": "tool_result", "tool_use_id": block["id"]} for block in content if block["type"] == "tool_use"
         ]
@@ -92,7 +94,7 @@ class Turn:
 @pytest.mark.parametrize("shows", [False, True])
 def test_the_follow_up_of_any_turn_is_taken(last: str, shows: bool) -> None:
     tried = 0
-    # of three rounds each pair of what two of them say
+    # three rounds: every pair of texts for two of them, and one text for the third
     triples = [(*pair, SAID[sum(map(SAID.index, pair)) % len(SAID)]) for pair in itertools.product(SAID, repeat=2)]
     for count, texts in enumerate(([(text,) for text in SAID], itertools.product(SAID, repeat=2), triples), 1):
         for spoken in texts:

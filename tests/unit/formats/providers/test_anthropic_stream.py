@@ -1,4 +1,4 @@
-"""Events of several answers become one stream of Anthropic Messages, however they are split on the way."""
+"""Events of several answers are merged into one stream of Anthropic Messages, however the bytes are split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to Bedrock: what the API has no form for, and what only some of its models take."""
+"""Requests to Bedrock: features that the API lacks, and features that only some of its models support."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INJECTED = json.dumps({"toolSpec": {"name": "ours", "inputSchema": {"json": {"ty
 
 
 def sent(body: dict[str, Any], *, first: bool = True, last: bool = False, injected: bool = False) -> dict[str, Any]:
-    """The request to the provider for a request of Bedrock's own form."""
+    """The request to the provider for a client's request in Bedrock's format."""
     read = BEDROCK.read(json.dumps(body).encode(), CLAUDE, stream=False)
     tools = [INJECTED] if injected else []
     written: dict[str, Any] = json.loads(read.body(ModelRound(CLAUDE, injected=tools, first=first, last=last)))
@@ -35,7 +35,7 @@ def sent(body: dict[str, Any], *, first: bool = True, last: bool = False, inject
 
 
 def translated(model: str = CLAUDE, **members: Any) -> tuple[dict[str, Any], list[str]]:
-    """The request to the provider for one of Chat Completions, and its losses."""
+    """The request to the provider for a client's Chat Completions request, and the losses."""
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], **members}
     read = pair(CHAT, BEDROCK).read(json.dumps(body).encode())
     return json.loads(read.body(ModelRound(model))), [*(read.losses or ())]

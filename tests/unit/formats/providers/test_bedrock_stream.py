@@ -39,7 +39,7 @@ EVENT_TYPE = bytes((11,)) + b":event-type" + bytes((7,)) + b"\0\4ping"
 
 
 def message(headers: bytes, payload: bytes) -> bytes:
-    """A message as the specification has it, put together without the writer."""
+    """An event-stream message, encoded by the specification without the code under test."""
     lengths = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     head = lengths + struct.pack(">I", zlib.crc32(lengths)) + headers + payload
     return head + struct.pack(">I", zlib.crc32(head))

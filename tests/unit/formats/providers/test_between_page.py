@@ -1,4 +1,4 @@
-"""The page about clients before providers of other families says what is so."""
+"""The page about clients with providers of other families agrees with the code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 def _user(source: str, part: dict[str, Any]) -> dict[str, Any]:
-    """A request whose message has one part more."""
+    """A request whose message has one additional part."""
     if source == GEMINI:
         return {"contents": [{"role": "user", "parts": [{"text": "Hi"}, part]}]}
     if source == BEDROCK:
@@ -199,7 +199,7 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def requests() -> list[str]:
-    """Rows of what is lost of requests."""
+    """Table rows about losses of requests."""
     rows = []
     for label, source, members in ROWS:
         cells = []
@@ -211,7 +211,7 @@ def requests() -> list[str]:
 
 
 def stops() -> list[str]:
-    """Rows of stop reasons, as each family's clients read them."""
+    """Table rows about stop reasons, as each family's clients see them."""
     request = NeutralRequest(model="m", stream=False, system=(), turns=())
     rows = []
     for stop in get_args(StopReason):
@@ -244,7 +244,7 @@ MEANINGS: dict[StopReason, str] = {
 
 
 def failures() -> list[str]:
-    """Rows of errors, as each family's clients read them."""
+    """Table rows about errors, as each family's clients see them."""
     rows = []
     for kind in get_args(ErrorKind):
         refusal = ProviderRefusal(kind, "")

@@ -1,4 +1,5 @@
-"""Pairs of formats: names of tools, what a model decides of a request, and streams that are arrays."""
+"""Pairs of formats: names of tools, request members that depend on the model, and streams in the form of JSON
+arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": 
 
 
 def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
-    """The request to a model for a client of chat, and what was lost."""
+    """The request to a model for a client of Chat Completions, and the losses."""
     read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
     body: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
     return body, [*(read.losses or ())]
@@ -292,7 +293,7 @@ TYPED = st.sampled_from(KINDS).flatmap(lambda kind: JSON.map(lambda event: _type
 
 
 def _typed(event: Any, kind: str) -> Any:
-    """The event under a type that there is."""
+    """The event with an existing type."""
     return {"type": kind, **event} if isinstance(event, dict) else event
 
 

@@ -1,4 +1,4 @@
-"""Requests from one family's form to another's, and back."""
+"""Requests converted from one family's format to another's, and back."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ pdfs = st.just(MediaPart("document", "application/pdf", data="JVBERi0=", name="a
 
 
 def _named(part: TextPart | MediaPart, number: int) -> TextPart | MediaPart:
-    """The part; a document gets a name of its own, as Bedrock requires it."""
+    """The part; a document gets a unique name, because Bedrock requires one."""
     if isinstance(part, TextPart) or part.what != "document":
         return part
     return msgspec.structs.replace(part, name=f"file {number}.pdf")
@@ -61,7 +61,7 @@ def _named(part: TextPart | MediaPart, number: int) -> TextPart | MediaPart:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> NeutralRequest:
-    """Such as all families hold: what a side says, with calls and their results."""
+    """Requests that every family can represent: texts of user and model, calls, and their results."""
     turns: list[MessageTurn] = []
     numbers = itertools.count()
     for _ in range(draw(st.integers(1, 4))):

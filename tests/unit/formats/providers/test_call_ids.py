@@ -1,4 +1,4 @@
-"""Ids of calls that the gateway makes in place of a provider's."""
+"""Call ids that the gateway generates in place of a provider's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of calls that travel in the signatures of thoughts, to clients of Gemini's API and back."""
+"""Call ids inside signatures of thoughts, which clients of Gemini's API send back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def responded(name: str, given: str = "") -> dict[str, Any]:
 
 
 def returned(*contents: tuple[str, list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-    """Parts of the contents with the ids that they carry."""
+    """Parts of the contents after `restore_ids`."""
     sent = {"contents": [{"role": role, "parts": parts} for role, parts in contents]}
     made = json.loads(restore_ids(json.dumps(sent).encode()))
     return [content["parts"] for content in made["contents"]]

@@ -1,4 +1,4 @@
-"""Chunks of several rounds become one stream."""
+"""Chunks of several rounds are merged into one stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses of several rounds become one stream of Gemini's API."""
+"""Responses of several rounds are merged into one stream of Gemini's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that are made to be read in two ways, or to break what reads them."""
+"""Bodies that attackers write so that two parsers read them differently, or so that a parser fails."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def named(front: WireFormat, words: str, more: str = "") -> bytes:
 
 
 def spellings(body: bytes, twice: bytes) -> bytes:
-    """Members of one body, and behind them those of another, in one object."""
+    """One JSON object with the members of one body, followed by the members of another."""
     return body[:-1] + b"," + twice[1:]
 
 
 def sent_or_refused(wire: WireFormat, body: bytes) -> bytes:
-    """The request that goes out, or the sentence that refuses it. Anything else raises."""
+    """The request for the provider, or the message that refuses it. Any other outcome raises."""
     try:
         return wire.read(body, "m", False).body(ModelRound("claude-sonnet-4-6"))
     except BadRequest as error:

@@ -1,4 +1,4 @@
-"""Documents in place of a stream whose members have any form: they are events, or refused."""
+"""Documents in place of a stream, with members of arbitrary types: they become events or are refused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
 
 
 def _relay(wire: WireFormat, request: Any, body: bytes) -> bytes:
-    """The stream for a document, or the sentence that refuses it. Anything else raises."""
+    """The stream for a document, or the message that refuses it. Any other outcome raises."""
     read = wire.read(json.dumps(request).encode(), "m", True)
     stream = wire.stream(read, frozenset({"theirs"}))
     try:

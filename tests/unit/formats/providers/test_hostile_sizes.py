@@ -1,6 +1,5 @@
-"""Work for what a hostile caller or provider sends grows with its bytes, and no faster.
-
-Work is counted in operations of the interpreter, which no load of the machine changes.
+"""The work for input of a hostile caller or provider grows at most linearly with its bytes. Work is counted in bytecode
+instructions, whose number does not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from fairlead_formats.wire.raw_json import MAX_MEMBERS, add_usage
 
 
 def operations(work: Callable[[], object]) -> int:
-    """Bytecode instructions that the work runs, those of built-in functions apart."""
+    """Number of bytecode instructions that the work executes, without the work of built-in functions."""
     count = 0
 
     def trace(stack_frame: FrameType, event: str, arg: Any) -> Any:
@@ -39,7 +38,7 @@ def operations(work: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # else CPython 3.12 tells none, whatever trace() says
+    sys._getframe().f_trace_opcodes = True  # otherwise CPython 3.12 reports no opcodes, whatever trace() sets
     sys.settrace(trace)
     try:
         work()
@@ -51,7 +50,7 @@ def operations(work: Callable[[], object]) -> int:
 SMALL = 30
 LARGE = 120
 ALLOWED = 1.5 * LARGE / SMALL
-"""Growth of linear work with room for what does not repeat; quadratic work grows by 16."""
+"""Maximum growth of linear work, with a margin for the work that does not depend on n. Quadratic work grows by 16."""
 
 
 def encoded(**members: Any) -> bytes:
@@ -59,7 +58,7 @@ def encoded(**members: Any) -> bytes:
 
 
 def chat_turns(n: int) -> bytes:
-    """All calls at once, whose results come one by one with words in between, in the wrong order."""
+    """One message with all calls, followed by the results in reverse order with user messages in between."""
     calls = [{"id": f"c{i}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in range(n)]
     behind = [
         each
@@ -126,13 +125,13 @@ def test_a_translation_is_linear_in_calls_and_results(
 ) -> None:
     if front is provider:
         return
-    reading(front, provider, body(2))()  # what is made once
+    reading(front, provider, body(2))()  # fills caches before the measurement
     small, large = (operations(reading(front, provider, body(n))) for n in (SMALL, LARGE))
     assert large < small * ALLOWED
 
 
 def kept_results(n: int) -> Callable[[], object]:
-    """A turn of calls with results of either side, in the wrong order."""
+    """Restores a turn of calls whose results are in reverse order, half of them stored and half sent by the client."""
     model = {"role": "model", "parts": [{"functionCall": {"id": f"c{i}", "name": "f", "args": {}}} for i in range(n)]}
     parts = [{"functionResponse": {"id": f"c{i}", "name": "f", "response": {}}} for i in reversed(range(n))]
     ours, theirs = ({"role": "user", "parts": half} for half in (parts[::2], parts[1::2]))
@@ -145,7 +144,7 @@ def kept_results(n: int) -> Callable[[], object]:
 
 
 def allowed_servers(n: int) -> Callable[[], object]:
-    """A choice that names one server again and again."""
+    """Reads a tool choice that names the same server n times."""
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "s"}] * n}
     body = encoded(input="x", tools=[tool], tool_choice=choice)

@@ -1,4 +1,4 @@
-"""Refusals of keys, whose words stay with the gateway."""
+"""Refusals of API keys: clients do not receive the provider's message."""
 
 from __future__ import annotations
 

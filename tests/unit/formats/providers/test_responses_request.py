@@ -1,4 +1,4 @@
-"""Requests of Responses go out as they came, but for what the gateway adds."""
+"""Requests of the Responses API reach the provider unchanged except for the gateway's additions."""
 
 from __future__ import annotations
 

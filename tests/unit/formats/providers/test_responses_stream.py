@@ -1,4 +1,4 @@
-"""Events of several answers become those of one response, wherever the bytes of a stream are cut."""
+"""Events of several answers are merged into one response, however the bytes of a stream are split."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TURNS = (
 
 
 def bodies(*turns: ScriptedTurn) -> list[bytes]:
-    """Streams of a scripted provider, as they are sent."""
+    """Bytes of a scripted provider's streams, one per round."""
     api = ResponsesApi()
     return [
         "".join(map(api.stream_event, api.events(turn, number, ASKED))).encode() for number, turn in enumerate(turns, 1)
@@ -39,7 +39,7 @@ def new(theirs: Sequence[str] | None = ("theirs",), **members: Any) -> Responses
 
 
 def run(stream: ResponsesStream, rounds: Sequence[Sequence[bytes]]) -> bytes:
-    """All that the client gets of these rounds, each in chunks."""
+    """The bytes that the client gets for these rounds, each of which arrives in chunks."""
     out = b""
     for index, chunks in enumerate(rounds):
         if index:
@@ -56,7 +56,7 @@ def shown(out: bytes) -> list[dict[str, Any]]:
 
 
 def same(out: bytes) -> str:
-    """Events without the ids that differ each time."""
+    """Events without ids that differ between runs."""
     events = shown(out)
     return without_marks(json.dumps(events)).replace(events[0]["response"]["id"], "ID")
 

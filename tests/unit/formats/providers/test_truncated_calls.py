@@ -1,4 +1,4 @@
-"""Calls whose arguments lack their end, or are not JSON: what clients of every family get, and who runs them."""
+"""Calls whose arguments are truncated or not JSON: what clients of each family get, and who runs the calls."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ TEXTS = [
     for stream in (False, True)
     if client != provider and (provider in ("chat", "responses") or (provider == "anthropic" and stream))
 ]
-"""Pairs whose provider sends arguments as text."""
+"""Pairs of client and provider in which the provider sends arguments as text."""
 WHOLE_OR_STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
 class Exchange:
-    """One answer of a provider, as the loop reads it and as the client gets it."""
+    """One answer of a provider: as the loop reads it, and as the client gets it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Requests without thoughts that only their own model takes."""
+"""Requests without the reasoning that only the model that produced it accepts."""
 
 from __future__ import annotations
 

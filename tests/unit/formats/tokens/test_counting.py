@@ -1,4 +1,4 @@
-"""Counting: exact where tiktoken is, an estimate where it is not, and each says which."""
+"""Counting of tokens: exact with tiktoken and an estimate without it, and each count says which."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead_formats.tokens.sizes import Sizes
 
 
 class Letters:
-    """Every letter is a token, and every count is remembered."""
+    """Counter for which each letter is a token, and which records each count."""
 
     name = "letters"
 

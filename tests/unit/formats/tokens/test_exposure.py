@@ -1,4 +1,4 @@
-"""The account of a task with its tools listed or searched, and which way is cheapest."""
+"""Token costs of a task with listed tools and with search, and which of them is cheapest."""
 
 from __future__ import annotations
 

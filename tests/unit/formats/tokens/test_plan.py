@@ -1,4 +1,4 @@
-"""Planning: which model, which tools, what is cut and why, and what a refusal says."""
+"""Planning: the chosen model and tools, the tools that are left out and why, and messages of refusals."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_reserved_output_tokens_of_a_route_can_be_lowered_in_the_route_alone() -
 
 
 def followed(hint: str, given: Given) -> Given:
-    """The question as a hint changes it; every number in the hint has to be possible."""
+    """The request after following a hint. Every number in the hint has to be valid."""
 
     def number(pattern: str) -> int | None:
         match = re.search(pattern, hint)

@@ -1,4 +1,4 @@
-"""Prices of models: in dollars, and the factors by which ways to show tools are compared."""
+"""Prices of models: in dollars, and as factors for comparing ways to offer tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of a configuration, and the models that a plan gets of them."""
+"""Routes of a configuration, and the models that a plan gets from them."""
 
 from __future__ import annotations
 

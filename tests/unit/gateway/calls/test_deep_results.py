@@ -1,7 +1,8 @@
-"""Results nested as deeply as the interpreter reads: a step that no longer can refuses the call, and each is answered.
+"""Results nested nearly as deeply as the interpreter can decode: each call gets an answer, or an error of the step that
+fails.
 
-Decoding shares the interpreter's stack with the frames above it, so what an upstream could read, a later step of the
-call may find too deep. Compiled code has no such frames; this is for the path of a call as plain Python.
+Decoding shares the interpreter's stack with the frames above it. So a later step of a call may fail to decode a result
+that the upstream could decode. Compiled code has no such frames; these tests are for a call path in plain Python.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ T = TypeVar("T")
 CLOCK: Final = 100.0
 TOO_DEEP: Final = "the server's answer is nested too deeply"
 TURNS: Final = 10
-"""Turns of the loop within which a call ends whose work waits for nothing."""
+"""Iterations of the event loop after which a call has ended, if its work waits for nothing."""
 STEPS: Final = 40
-"""Levels below the deepest that is read: more than a call has frames."""
+"""Number of depths that are tested below the deepest readable one: more than a call has stack frames."""
 OUTPUT: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 DEFINITION: Final = json.dumps({"name": "get", "inputSchema": {"type": "object"}, "outputSchema": OUTPUT}).encode()
 CHECK: Final = Checks().of("default/web", "get", DEFINITION)
@@ -71,7 +72,7 @@ ADA: Final = Identity(kind="apiKey", principal="ada", owner="ada")
 
 
 class Server(Upstream):
-    """Answers when it is told to, reading its own response as an upstream does."""
+    """Upstream that answers when the test calls `answer`, and decodes its own response as a real upstream does."""
 
     def __init__(self, modern: bool) -> None:
         self._modern = modern
@@ -115,7 +116,7 @@ class Server(Upstream):
 
 
 class Half:
-    """Shows a result without its last character, so that a part of it is shown at any depth."""
+    """Shortens every result by its last character, so that a shortened result exists at any depth."""
 
     async def shorten(self, long: LongResult) -> ShownResult:
         return ShownResult(99, long.result[:-1] + b" }", 5)
@@ -123,7 +124,7 @@ class Half:
 
 @dataclass(frozen=True)
 class Case:
-    """A request whose server answers with `members` and something deep beside them."""
+    """A request whose server answers with `members` and a deeply nested member."""
 
     members: str
     route: Route = TOOL
@@ -137,7 +138,7 @@ class Case:
     tokens: int | None = None
     recording: str | None = None
     copies: int = 1
-    """Equal requests, of which all but the first wait for its result."""
+    """Number of equal requests. All but the first wait for the first one's result."""
 
     def calls(self, server: Server) -> list[tuple[ToolCall, _CapturingExchange]]:
         made = []
@@ -228,7 +229,7 @@ def read_result(depth: int) -> object:
 
 
 def deepest(read: Callable[[int], object] = read_result) -> int:
-    """Depth of the deepest document that can be read from here."""
+    """Depth of the deepest document that can be decoded at the caller's stack depth."""
     low = 1
     high = 200_000
     while low < high:
@@ -242,7 +243,7 @@ def deepest(read: Callable[[int], object] = read_result) -> int:
 
 
 async def from_the_loop(action: Callable[[], T]) -> T:
-    """Result of `action`, run by the loop as a transport is: with few frames above it."""
+    """Result of `action`, run directly by the event loop as a transport is, with few frames above it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -257,13 +258,13 @@ async def from_the_loop(action: Callable[[], T]) -> T:
 
 
 async def settled() -> None:
-    """Let this loop run until calls that wait for nothing have ended."""
+    """Run the event loop until calls that wait for nothing have ended."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
 
 
 def is_answer(body: bytes) -> bool:
-    """Whether it is the deep result, or says why that is not passed on."""
+    """Whether this is the deep result, or an error that says why it cannot be passed on."""
     return b"[" * 100 in body or TOO_DEEP.encode() in body
 
 
@@ -278,7 +279,7 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
         for call, _ in calls:
             call.run(STAGES)
         assert len(server.sinks) == 1
-        while server.sinks:  # equal calls are made one by one where the first has no result
+        while server.sinks:  # if the first call has no result, the equal calls are made one by one
             await from_the_loop(lambda: server.answer(nested(case.members, depth)))  # noqa: B023  # awaited
             await settled()
         for call, exchange in calls:
@@ -323,5 +324,5 @@ async def test_a_caller_within_the_gateway_has_a_result_of_any_depth_or_a_refusa
 
 
 async def below(frames: int, work: Awaitable[T]) -> T:
-    """Result of `work`, awaited by coroutines as those of an application."""
+    """Result of `work`, awaited through nested coroutines as in an application."""
     return await work if frames == 0 else await below(frames - 1, work)

@@ -1,4 +1,4 @@
-"""How many tasks a caller may have open: what is counted, and until when."""
+"""The limit on a caller's open tasks: which tasks count, and until when."""
 
 from __future__ import annotations
 

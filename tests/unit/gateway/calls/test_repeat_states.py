@@ -1,4 +1,5 @@
-"""States that only have their client repeat a call: whose they are, how long, and for which call."""
+"""Request states that only make a client repeat a call: they are valid for one principal, one call and a limited
+time."""
 
 from __future__ import annotations
 

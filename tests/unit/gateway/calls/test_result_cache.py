@@ -1,4 +1,4 @@
-"""The cache of results: which are kept, for whom, how long, and how much."""
+"""The cache of results: which results are cached, for whom, how long, and up to which size."""
 
 from __future__ import annotations
 

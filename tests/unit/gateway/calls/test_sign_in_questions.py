@@ -1,4 +1,5 @@
-"""Questions to persons to sign in: one at a time per person, server and client, for a time, and not without end."""
+"""Requests to users to sign in: one at a time per user, server and client, each for a limited time, and limited in
+number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Each stage of a call alone: what it refuses, what it lets through, and what it notes on the call."""
+"""Each stage of a call in isolation: the calls that it refuses and allows, and the attributes of the call that it
+sets."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ ROUTE: Final = (
     .targets[b"/mcp"]
     .everything["web__get"]
 )
-"""Route of a tool that needs a client capability; each case replaces what its stage looks at."""
+"""Route of a tool that needs a client capability. Each case replaces the attributes that its stage reads."""
 OPEN: Final = replace(ROUTE, unavailable=None)
 ASKING: Final = LegacySession(b"s", "2025-11-25", '{"elicitation":{}}')
 CHECK: Final = Checks().of("default/web", "get", DEFINITION)
@@ -63,7 +64,7 @@ def call(
     opened: LegacySession | None = None,
     **params: str,
 ) -> ToolCall:
-    """A call that nothing was done with."""
+    """A call before its first stage."""
     client = eras.Client()
     context = CallContext(
         MetricsRegistry(),
@@ -81,7 +82,7 @@ def call(
 
 
 def limiting(calls: int) -> Limiter:
-    """A limiter in which an agent has made that many calls of the tool."""
+    """A limiter in which an agent has made `calls` calls of the tool."""
     limiter = Limiter(clock=lambda: CLOCK)
     for _ in range(calls):
         limiter.admit("anonymous ", None, OPEN.id, Caps(calls_per_minute=2))

@@ -1,4 +1,4 @@
-"""The shape of a tool at its calls: errors of the server, secrets, and results too large for the event loop."""
+"""Calls of a tool with a shape: errors of the server, secrets, and results that are too large for the event loop."""
 
 from __future__ import annotations
 

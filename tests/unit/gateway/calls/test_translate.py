@@ -1,4 +1,4 @@
-"""Calls and results from era to era: what is put in, what is taken out, and that nothing else moves."""
+"""Translation of calls and results between eras: which members are added and removed, and that all others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches at servers: bounded in number, and shared fairly between agents."""
+"""Watches at servers: limited in number, and shared fairly between agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State that is kept between two choices of a gateway."""
+"""State that a gateway keeps between two choices of a tier."""
 
 from __future__ import annotations
 

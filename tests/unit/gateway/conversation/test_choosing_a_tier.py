@@ -16,7 +16,7 @@ CHOOSER = Chooser(SHIPPED)
 
 
 class Conversation:
-    """Turns of one conversation; each has passed its state on through a token."""
+    """Turns of one conversation. Each turn passes its state to the next one in a token."""
 
     def __init__(self, chooser: Chooser = CHOOSER) -> None:
         self.chooser = chooser

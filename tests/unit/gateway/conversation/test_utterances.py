@@ -1,7 +1,7 @@
 """How often the shipped phrases choose the tier that a person chose. `-s` prints the accuracy per tier.
 
-All but the unseen ones are by the author of the phrases, so the held out ones do not sample the world. The unseen ones
-show where phrases end.
+The author of the phrases also wrote all utterances but the `unseen` ones, so the held-out ones are not a sample of real
+use. The unseen utterances show the limits of the phrases.
 """
 
 from __future__ import annotations

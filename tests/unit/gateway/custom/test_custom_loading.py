@@ -1,4 +1,4 @@
-"""Where tools come from: modules, files and entry points, of which any may be broken."""
+"""Sources of custom tools: modules, files and entry points, each of which may be broken."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names(loaded: LoadedTools) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with whatever was imported from it forgotten at the end."""
+    """The working directory. At the end, modules that were imported from it are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", sys.modules.copy())

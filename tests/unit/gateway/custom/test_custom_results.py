@@ -1,4 +1,4 @@
-"""Values that a handler returns or raises, as results of MCP."""
+"""MCP results for values that a handler returns and exceptions that it raises."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of(value: Any) -> dict[str, Any]:
 
 
 def shown(value: Any) -> dict[str, Any]:
-    """JSON that is not content becomes a text, and structure where it is an object."""
+    """The result for JSON that is not MCP content: a text, and `structuredContent` for an object."""
     text = {"content": [{"type": "text", "text": json.dumps(value, separators=(",", ":"))}]}
     return {**text, "structuredContent": value} if isinstance(value, dict) else text
 

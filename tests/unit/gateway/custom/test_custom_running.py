@@ -1,4 +1,5 @@
-"""Handlers as they are run: steps are timed, and everything that passes between a task and a handler still does."""
+"""Running of handlers: each step is timed, and values, exceptions and cancellation still pass between task and
+handler."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from fairlead_tools.handlers.running import Stepped, await_handler
 
 
 class Ready:
-    """Something to await that is not a coroutine and takes nothing back."""
+    """Awaitable that is not a coroutine, and whose iterator has neither `send` nor `throw`."""
 
     def __await__(self) -> Any:
         return iter(())

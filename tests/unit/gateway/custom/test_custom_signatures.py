@@ -1,4 +1,4 @@
-"""Signatures and docstrings of handlers become a definition, and a binding of arguments."""
+"""Signatures and docstrings of handlers become the tool's definition and the binding of its arguments."""
 
 from __future__ import annotations
 

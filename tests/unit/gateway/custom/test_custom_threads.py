@@ -1,4 +1,4 @@
-"""Threads for handlers that block."""
+"""Threads that run blocking handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens are dropped once their grant has ended, at whichever replica."""
+"""Access tokens are dropped after the end of their grant, at whichever replica it ended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_access_tokens_of_changed_grants_are_reviewed(tmp_path: Path) -> N
     assert await tokens.reviewed.get() == (ServerKey("default", "sentry"), b"local")
     await other.delete(LINEAR)
     while await tokens.reviewed.get() != (ServerKey("default", "linear"), b"local"):
-        continue  # the own change may be seen in the folder too
+        continue  # the replica may also see its own change in the folder
     await ended.aclose()
     await store.aclose()
 

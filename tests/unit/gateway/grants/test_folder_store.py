@@ -162,10 +162,10 @@ async def test_files_of_other_persons_are_not_read_for_the_grants_of_one(tmp_pat
     for key in others[:10]:
         await another_process.write(key, GRANT)
     async with aclosing(_CountingStore(tmp_path)) as store:
-        store.changes()  # sees each file
+        store.changes()  # lists all files
         for key in [*others[10:], KEY]:
             await store.write(key, GRANT)
-        await another_process.write(OTHER, GRANT)  # of the same person, and not seen yet
+        await another_process.write(OTHER, GRANT)  # a grant of the same user, which the reader has not seen yet
         store.records_read = 0
         assert [key for key, _ in sorted(await store.of_person(b"local"))] == [KEY, OTHER]
         assert store.records_read == 2

@@ -1,4 +1,4 @@
-"""Grants end with their server, unless it comes back soon or was never this gateway's."""
+"""Grants end when their server is deleted, unless it comes back soon or never belonged to this gateway."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1")
 
 
 class AwayGrants(MemoryGrants):
-    """May be away."""
+    """Store that can be unreachable."""
 
     away = False
 
@@ -27,7 +27,7 @@ class AwayGrants(MemoryGrants):
 
 
 class World:
-    """Servers and grants of two persons at each of three."""
+    """Three servers, each with grants of two users."""
 
     def __init__(self) -> None:
         self.wanting = {LINEAR, SENTRY}

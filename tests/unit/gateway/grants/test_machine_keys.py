@@ -1,4 +1,4 @@
-"""Keys of the grants of one machine: in its keyring, else in a file."""
+"""Keys that encrypt the grants of one machine: in its keyring, otherwise in a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead_mcp.oauth.stored_grant import GrantStoreError
 
 
 class Keyring:
-    """A keyring that remembers, or fails, or waits for its owner."""
+    """A keyring that stores keys, fails, or waits for its owner."""
 
     def __init__(self) -> None:
         self.passwords: dict[tuple[str, str], str] = {}

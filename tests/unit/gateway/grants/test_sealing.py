@@ -1,4 +1,4 @@
-"""Sealed grants: opened only as the record of their person, server, issuer, version and key."""
+"""Sealed grants can be opened only with their user, server, issuer, version and key."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_flipped_bit_of_the_stored_record_is_refused(at: int) -> None:
     changed = bytearray(encode_record(RECORD))
     changed[at // 8] ^= 1 << at % 8
     record = decode_record(bytes(changed))
-    if record is not None and record != RECORD:  # JSON and base64 have several forms of one value
+    if record is not None and record != RECORD:  # JSON and base64 can write one value in several forms
         with pytest.raises(UnreadableGrant):
             SEALER.open(record.key, record)
 

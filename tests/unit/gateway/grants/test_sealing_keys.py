@@ -1,4 +1,4 @@
-"""Text of the keys that seal grants."""
+"""Text form of the keys that seal grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room in a Secret of grants: for one person, for all of them, and for the gateway itself."""
+"""Limits on the space in a Secret of grants: for one user, for all users, and for the gateway itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record(person: bytes, server: str) -> bytes:
 
 
 def filled(person: bytes, size: int) -> dict[str, str | None]:
-    """Records of a person of that many bytes together, as a Secret has them."""
+    """Records of one user that together have `size` bytes, as in a Secret."""
     data: dict[str, str | None] = {}
     for number in range(size // SIZE):
         key = GrantKey(person, f"session:{number}")
@@ -34,7 +34,7 @@ def filled(person: bytes, size: int) -> dict[str, str | None]:
 
 
 def crowd(size: int) -> dict[str, str | None]:
-    """Records of many persons."""
+    """Records of many users."""
     data: dict[str, str | None] = {}
     for number in range(size // PERSON_BYTES + 1):
         data |= filled(b"person %d" % number, min(PERSON_BYTES, size - number * PERSON_BYTES))

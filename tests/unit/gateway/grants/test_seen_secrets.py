@@ -1,4 +1,4 @@
-"""Changes of grants that a gateway notices in a Secret that it watches."""
+"""Changes of grants that a gateway notices by watching their Secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def record(key: GrantKey) -> bytes:
 
 
 def secret(data: dict[str, bytes]) -> Secret:
-    """The Secret as an event has it: with bytes of its own."""
+    """The Secret as a watch event contains it, with byte objects of its own."""
     return msgspec.convert(
         {"metadata": {"name": "grants-0"}, "data": {k: bytes(bytearray(v)) for k, v in data.items()}}, Secret
     )

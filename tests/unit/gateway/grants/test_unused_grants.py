@@ -1,4 +1,4 @@
-"""Grants end after a long time without a call of their person."""
+"""Grants end after a long time without a call of their user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY = 86_400.0
 
 
 class Tokens(GrantedTokens):
-    """Notes whose tokens are dropped."""
+    """Records the users whose tokens are dropped."""
 
     def __init__(self) -> None:
         self.forgotten: list[bytes] = []
@@ -26,7 +26,7 @@ class Tokens(GrantedTokens):
 
 
 async def left(days: int, *, after: float) -> list[bytes]:
-    """The persons whose grants are left after so many days."""
+    """The users whose grants are left after the given days."""
     store, tokens = MemoryGrants(), Tokens()
     for person, used in ((b"idle", 0.0), (b"busy", 100 * DAY)):
         grant = StoredGrant("https://as", "c", refresh_token="r", granted_at=DAY, renewed_at=150 * DAY, used_at=used)

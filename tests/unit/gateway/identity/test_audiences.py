@@ -1,4 +1,4 @@
-"""A token is for the gateway whether or not its audience ends in a slash, and for nothing else."""
+"""A token is accepted if its audience is the gateway, with or without a slash at the end, and only then."""
 
 from __future__ import annotations
 

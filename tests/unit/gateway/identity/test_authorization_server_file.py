@@ -1,4 +1,4 @@
-"""`authorizationServer` of identity.yaml: each mistake is refused at the start with a sentence that says what to do."""
+"""`authorizationServer` of identity.yaml: each mistake stops the start with a message that says what to do."""
 
 from __future__ import annotations
 

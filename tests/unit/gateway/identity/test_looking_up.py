@@ -1,4 +1,4 @@
-"""Credentials that somebody else has to vouch for: a bound on time, and nobody is let in where nobody answers."""
+"""Credentials that another service has to verify: the wait is bounded, and without an answer the caller is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fixed_authenticator import Names
 
 
 class Silent(Names):
-    """Never answers."""
+    """Authenticator that never answers."""
 
     async def look_up(self, token: str) -> Verdict:
         await asyncio.Event().wait()
@@ -21,7 +21,7 @@ class Silent(Names):
 
 
 class Broken(Names):
-    """Has a defect."""
+    """Authenticator that raises an unexpected exception."""
 
     async def look_up(self, token: str) -> Verdict:
         raise LookupError(token)

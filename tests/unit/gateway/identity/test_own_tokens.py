@@ -1,4 +1,4 @@
-"""Access tokens that the gateway issued itself: the identity that they give, and deceits."""
+"""Access tokens that the gateway itself issued: the identity in a token, and forged tokens."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SESSION = ClientSession(
 
 
 class Door(NamedTuple):
-    """An authenticator of the gateway's tokens, and what issues them."""
+    """An authenticator of the gateway's tokens, and the issuer of the tokens."""
 
     clock: HandClock
     keys: SigningKeys
@@ -58,7 +58,7 @@ class Door(NamedTuple):
         return (await self.tokens.issue(msgspec.structs.replace(SESSION, **session))).value
 
     async def forged(self, header: dict[str, Any] | None = None, key: ECKey | None = None, **claims: Any) -> str:
-        """A token with other members, by the key of the gateway unless there is another one."""
+        """A token with changed members, signed with the gateway's key or with `key`."""
         signer = await self.keys.signer()
         mine = {"iss": HERE, "aud": ACCESS.resource, "iat": NOW, "exp": NOW + 60, "fairlead_person": _PERSON, **claims}
         parts = {name: value for name, value in mine.items() if value is not None}
@@ -351,7 +351,7 @@ async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_befor
 
 
 async def test_a_session_that_ends_while_a_store_comes_back_is_noticed(world: SessionWorld) -> None:
-    """The store answers, and tells of changes only from the next moment on."""
+    """When the store is reachable again, it reports only later changes."""
     replica = world.replica()
     issued = await replica.signed_in()
     ended: list[str] = []
@@ -406,7 +406,7 @@ async def test_no_session_of_more_than_are_remembered_comes_back_to_life(door: D
         door.own.end_session(f"s{number}")
     assert len(door.own._ended) == MAX_ENDED
     assert door.own.check(first) == door.own.check(other) == ENDED, "what is older is refreshed"
-    accepted(door, whole)  # has no session
+    accepted(door, whole)  # token without a session
     accepted(door, await door.issued(id="other"))
 
 

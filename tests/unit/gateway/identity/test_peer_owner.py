@@ -1,4 +1,4 @@
-"""User of the process at the other end of a connection of this machine, according to Linux."""
+"""User who owns the process at the other end of a local connection, according to Linux."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A credential for one resource is valid at that path and below it, however a path is written."""
+"""A credential for one resource is valid at the resource's path and below it, in any spelling of the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registered ports of a laptop lead to the gateway's own callback, while a sign-in needs them."""
+"""Registered callback ports on a laptop redirect to the gateway's own callback while a sign-in needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that are read with grants of persons: whose, when, and again after what."""
+"""Lists that are read with users' grants: with whose grant, when, and after which events again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def catalog_of(**members: Any) -> Catalog:
 
 
 class Listed:
-    """A server whose sessions fail, and who was asked to list."""
+    """A server whose sessions fail. Records whose grants were used to list."""
 
     def __init__(self, *, interval: float = 0.0) -> None:
         self.persons: list[str] = []
@@ -78,7 +78,7 @@ class Listed:
 
 
 async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, HandClock, list[GrantedListing]]:
-    """Lists of a server with grants of persons, who made them in this order."""
+    """Lists of a server with grants of these users, who granted access in this order."""
     store, clock, reports = MemoryGrants(), HandClock(0.0), cast("list[GrantedListing]", [])
     for number, person in enumerate(persons, 1):
         grant = StoredGrant("https://issuer", "client", granted_at=number)
@@ -91,7 +91,7 @@ async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, Hand
 
 
 async def read_due(lists: GrantedListings) -> None:
-    """Read the lists that are due, to their end."""
+    """Read the lists that are due, and wait until they are read."""
     await lists._read_due()
     await asyncio.gather(*lists._reading.values())
     await asyncio.sleep(0)

@@ -1,4 +1,5 @@
-"""Open sign-ins: bounded, one per person and server, and of use to the person's browser alone, at any replica."""
+"""Pending sign-ins: limited in number, one per user and server, and usable only in the user's browser, at any
+replica."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def test_links_of_one_person_leave_room_for_those_of_others() -> None:
 
 
 def test_links_of_one_person_from_elsewhere_drop_nobody_elses() -> None:
-    """A server whose challenges alternate makes a person any number of links, which stay good."""
+    """A server with alternating challenges makes many links for a user, which stay valid."""
     pending, elsewhere = replica(), replica()
     bobs = pending.open(b"bob", "bob", LINEAR, None)
     for number in range(MAX_OPEN + 1):

@@ -1,4 +1,5 @@
-"""A sign-in that another replica completes wakes those who wait here: a read for each change, and none without."""
+"""A sign-in that another replica completes wakes the calls that wait here, with one read per change and no other
+reads."""
 
 from __future__ import annotations
 
@@ -28,15 +29,15 @@ BEFORE, AFTER = (StoredGrant("https://as", "client", refresh_token="r", granted_
 
 
 class CountedGrants(MemoryGrants):
-    """Counts the reads, of which some may fail."""
+    """Store that counts its reads, and lets some of them fail."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reads = 0
         self.failures: list[Exception] = []
-        """Failures of the next reads."""
+        """Errors of the next reads."""
         self.hold = asyncio.Event()
-        """Event that the answers to reads wait for."""
+        """Event for which the answers to reads wait."""
         self.hold.set()
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
@@ -49,7 +50,7 @@ class CountedGrants(MemoryGrants):
 
 
 class Replica(NamedTuple):
-    """A replica at which calls wait for one person's sign-in."""
+    """A replica at which calls wait for one user's sign-in."""
 
     store: CountedGrants
     sign_ins: SignIns
@@ -58,7 +59,7 @@ class Replica(NamedTuple):
     waiting: list[asyncio.Task[bool]]
 
     async def changed(self, grant: StoredGrant, key: GrantKey = KEY) -> bool:
-        """Another replica writes a grant; whether the calls went on after some seconds."""
+        """Let another replica write a grant. Returns whether the calls continued within some seconds."""
         await self.store.write(key, grant)
         await asyncio.sleep(5 * RETRY_SECONDS)
         return all(call.done() for call in self.waiting)

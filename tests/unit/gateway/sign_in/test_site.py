@@ -1,4 +1,4 @@
-"""Addresses of the pages for signing in, and the cookies of their browsers."""
+"""URLs of the sign-in pages, and cookies of the browsers that open them."""
 
 from __future__ import annotations
 

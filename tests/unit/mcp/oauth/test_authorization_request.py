@@ -1,4 +1,4 @@
-"""Authorization requests and their answers: what the URL has, and which answer is used."""
+"""Authorization requests and their answers: parameters of the URL, and which answers are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`WWW-Authenticate` as servers write it, and as attackers may."""
+"""`WWW-Authenticate` headers of servers and of attackers."""
 
 from __future__ import annotations
 

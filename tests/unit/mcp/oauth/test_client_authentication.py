@@ -1,4 +1,4 @@
-"""Client authentication: each method's bytes, and keys of all kinds."""
+"""Client authentication: the request of each method, and keys of all types."""
 
 from __future__ import annotations
 

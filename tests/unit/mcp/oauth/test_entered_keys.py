@@ -1,4 +1,4 @@
-"""Keys that persons entered: where they are good, and until when."""
+"""Keys that users entered: for which servers and until when they are valid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STORED = GrantKey(b"alice", "team/desk")
 
 
 class ReadOnlyGrants(MemoryGrants):
-    """A store that becomes full."""
+    """A store that can become full."""
 
     full = False
 
@@ -44,7 +44,7 @@ class ReadOnlyGrants(MemoryGrants):
 
 
 class Keys:
-    """Keys of one server, at a time that a test sets."""
+    """Keys of one server, with a clock that the test sets."""
 
     def __init__(
         self, *, url: str = "https://desk.test/mcp", uid: str = "1", store: MemoryGrants | None = None
@@ -139,7 +139,7 @@ async def test_a_key_that_calls_are_made_with_counts_as_used() -> None:
     assert await keys.used_at() == 0.0
     token = await keys.entered.token(WISH)
     assert await keys.used_at() == keys.now
-    assert keys.now < token.expires_at <= keys.now + USED_SECONDS  # then its use is noted again
+    assert keys.now < token.expires_at <= keys.now + USED_SECONDS  # so that a later use is recorded
     assert await keys.entered.has_consent(b"alice")
 
 
@@ -159,7 +159,7 @@ async def test_no_key_gets_more_rights_by_itself() -> None:
 
 
 def test_a_caller_that_is_not_a_person_has_no_key() -> None:
-    with pytest.raises(GrantFailed, match="the caller is not a person"):
+    with pytest.raises(GrantFailed, match="the caller is not a user"):
         Keys().entered.check(GATEWAY)
     Keys().entered.check(ALICE)
 

@@ -1,4 +1,4 @@
-"""Failed grants are remembered for seconds, for whom they concern."""
+"""Failed grants are remembered for some seconds, only for the users they concern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of token requests: what they have, and what no setting can replace."""
+"""Forms of token requests: their parameters, and parameters that settings cannot replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assertions (ID-JAG) of an identity provider, and other answers, which are sent nowhere."""
+"""Assertions (ID-JAG) of an identity provider. Other answers of the provider are not sent to any server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants in memory: versions, changes and limits, as of any store of grants."""
+"""Grants in memory: versions, changes and limits, as in every grant store."""
 
 from __future__ import annotations
 

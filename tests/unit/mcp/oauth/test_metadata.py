@@ -1,4 +1,4 @@
-"""Metadata of servers and issuers: where it is read, and which of it is believed."""
+"""Metadata of servers and issuers: the URLs where it is read, and which values are trusted."""
 
 from __future__ import annotations
 

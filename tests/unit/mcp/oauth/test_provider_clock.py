@@ -1,4 +1,4 @@
-"""The clock of a provider, by the date of its answers."""
+"""The clock of a provider, estimated from the `Date` of its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that several callers wait for."""
+"""Tasks whose result several callers await."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = in_virtual_time
 
 
 class Work:
-    """Work that ends with 7, or with an error, when it may."""
+    """Work that returns 7 or raises an error when the test lets it end."""
 
     def __init__(self) -> None:
         self.may_end = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Cached tokens: until when they are given out, and which are dropped."""
+"""The token cache: until when tokens are returned, and which tokens are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments made from a schema: always ones that the schema takes, and made for every schema of the usual kinds."""
+"""Arguments generated from a schema: they are always valid, and every schema of a usual kind gets some."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ LEAVES = st.one_of(
 
 
 def usual(depth: int) -> st.SearchStrategy[Schema]:
-    """Schemas that can be satisfied, of what tools are described with."""
+    """Satisfiable schemas with the keywords that tools usually have."""
     if depth == 0:
         return LEAVES
     below = usual(depth - 1)

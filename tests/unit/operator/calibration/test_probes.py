@@ -1,4 +1,4 @@
-"""Calls of the prober, in virtual time, and its judgement of the answers."""
+"""The prober's calls, in virtual time, and its interpretation of the answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BASELINE = 0.005
 
 @dataclass
 class Server:
-    """A server whose tools take `seconds` each; what it was called with, and when."""
+    """A server whose tools take `seconds` each, and which records the calls with their times."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     failing: dict[str, McpError] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Server:
     era: Era = Era.MODERN
     called: list[tuple[float, str]] = field(default_factory=list)
     took: list[float] = field(default_factory=list)
-    """Seconds that each call took, or after which it was cut off; of one tool."""
+    """Seconds after which each call ended or was cancelled. Only for tests that call one tool."""
     baselines: list[str] = field(default_factory=list)
     sessions: int = 0
     running: int = 0
@@ -84,7 +84,7 @@ class Server:
 
 @dataclass
 class World:
-    """A prober, one server, and what it told."""
+    """A prober and one server. It is the prober's connector and judge, and records the reports."""
 
     server: Server
     samples: list[tuple[str, Sample]] = field(default_factory=list)
@@ -136,7 +136,7 @@ class World:
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         self.round_trip = milliseconds
 
-    # What a test does.
+    # Actions of tests
 
     def hold(
         self, *tools: str, given: bool = False, samples: int = 3, revision: str = "1", interval: float = 3600.0
@@ -302,7 +302,7 @@ async def test_a_session_is_kept_while_a_tool_is_watched() -> None:
 
 
 def in_share(here: World) -> bool:
-    """Whether calls, counted from any one on, took a twentieth of the time and a second more at most."""
+    """Whether from each call on, calls took at most a twentieth of the time plus one second."""
     starts = [at for at, _ in here.server.called]
     took = here.server.took
     return all(
@@ -314,8 +314,8 @@ def in_share(here: World) -> bool:
 @pytest.mark.parametrize("seconds", [0.005, 0.15, 0.3, 0.6, 1.0, 3.0, 4.9])
 async def test_probes_take_a_twentieth_of_a_tools_time_at_most_whatever_they_are_made_for(seconds: float) -> None:
     async with world(seconds={"a": seconds}) as here:
-        here.hold("a", samples=10, interval=60.0)  # rounds that hardly end before the next is due
-        here.hide("a", 10_000.0)  # and a tier that wants to know whether it is back
+        here.hold("a", samples=10, interval=60.0)  # a round hardly ends before the next one is due
+        here.hide("a", 10_000.0)  # a tier that needs probes to list the tool again
         await asyncio.sleep(1800)
     assert len(here.server.called) >= 18
     assert in_share(here)
@@ -345,7 +345,7 @@ async def test_a_server_that_comes_and_goes_is_given_no_new_share_of_its_tools_t
     async with world(seconds={"a": 3.0}) as here:
         for start in range(100):
             here.hold("a", revision=f"after start {start}")
-            await asyncio.sleep(2.5)  # gone in the middle of its first probe
+            await asyncio.sleep(2.5)  # the server disappears during its first probe
             if start % 2:
                 here.prober.drop(KEY)
     assert 5 <= len(here.server.called) <= 12

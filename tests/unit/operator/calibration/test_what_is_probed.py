@@ -1,4 +1,4 @@
-"""Tools that a probe may call."""
+"""The tools that a probe may call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of a LatencyTier: the same calls, another decision."""
+"""Each field of a LatencyTier changes the decision about the same calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = count()
 
 
 def listed(durations: list[float], **tier: Any) -> bool:
-    """Whether a tool is in a tier of 500 ms after calls that took so long, in milliseconds."""
+    """Whether a tool is in a tier of 500 ms after calls with these durations in milliseconds."""
     record = ToolRecord([Tier(name="fast", max_latency_ms=500, **tier)], Declaration(), now=0.0)
     for duration in durations:
         record.observe(Sample(str(next(NUMBERS)), 0.0, duration, AttemptOutcome.OK))

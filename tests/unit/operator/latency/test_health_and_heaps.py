@@ -1,4 +1,4 @@
-"""When a tool is degraded and healed, and when it has two speeds."""
+"""When a tool becomes degraded and recovers, and when it counts as a tool with two speeds."""
 
 from __future__ import annotations
 

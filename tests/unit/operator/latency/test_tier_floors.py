@@ -1,4 +1,4 @@
-"""Tier floors in the operator's decisions: a floor that measured latency can only raise."""
+"""Tier floors in the operator's decisions: measured latency can only raise a floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a tool leaves a tier and when it comes back, as a table of samples: L late, T in time, no time passes."""
+"""When a tool leaves a tier and returns, as a table of samples: L is a late call, T a call in time. No time passes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def sample(letter: str, at: float = 0.0, **more: bool) -> Sample:
 
 
 def measured(points: int = 0, **declared: object) -> ToolRecord:
-    """A tool whose score in `fast` stands at `points`."""
+    """A tool with a score of `points` in `fast`."""
     record = ToolRecord([FAST, DEEP], Declaration(**{"probed": True, **declared}), now=0.0)  # type: ignore[arg-type]  # a table of any members
     record._scores[0]._restart(points)
     return record
 
 
 def after(record: ToolRecord, letters: str, at: float = 0.0) -> int | None:
-    """Feed the samples one by one; the number of the one that hid the tool from `fast`, or None while it is listed."""
+    """Add the samples one by one. Returns the number of the sample that hid the tool from `fast`; None if the tool is
+    listed."""
     hidden = None
     for number, letter in enumerate(letters, 1):
         record.observe(sample(letter, at))
@@ -289,7 +290,7 @@ def test_a_degraded_tool_that_nothing_reaches_waits_for_its_trial_from_the_resta
     for number in range(4):
         record.observe(Sample(f"b{number}", 0.0, 20.0, AttemptOutcome.BAD))
     record.decide(0.0)
-    record.observe(Sample("g", 0.0, 20.0, AttemptOutcome.OK))  # mending, and degraded all the same
+    record.observe(Sample("g", 0.0, 20.0, AttemptOutcome.OK))  # recovering, but still degraded
     record.decide(0.0)
     state = record.state("t", "cluster", 0.0)
     again = ToolRecord([FAST, STANDARD], Declaration(), now=1000.0, published=state)

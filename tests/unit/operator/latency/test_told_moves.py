@@ -1,4 +1,5 @@
-"""Sentences about a tool that changes tiers: which tier, how many calls, how slow; every number is the record's."""
+"""Messages about a tool that changes tiers: tier, number of calls and latency, with the numbers of the tool's
+record."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ ATTEMPTS = count()
 
 
 class Teller:
-    """A record, and the sentence of each of its moves."""
+    """A tool's record, with the message about each of its moves."""
 
     def __init__(self, *tiers: Tier, points: int = 0, **declared: object) -> None:
         self.record = ToolRecord(tiers, Declaration(**{"probed": True, **declared}), now=0.0)  # type: ignore[arg-type]  # a table of any members
         self.record._scores[0]._restart(points)
 
     def after(self, *durations_ms: float, at: float = 0.0, outcome: AttemptOutcome = AttemptOutcome.OK) -> str | None:
-        """The last move that these calls lead to."""
+        """Add calls. Returns the message about the last move that they cause."""
         told = None
         for duration in durations_ms:
             self.record.observe(Sample(str(next(ATTEMPTS)), at, duration, outcome))

@@ -1,4 +1,4 @@
-"""Approvals that administrators give at gateways: what they let through, and what they do not."""
+"""Approvals that administrators give at gateways: which changes they publish, and which they do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Servers with `pin: true`, from their answers to what is served: by the real reconciler, over documents in memory."""
+"""Servers with `pin: true`, from their answers to the served catalog, with the real reconciler and documents in
+memory."""
 
 from __future__ import annotations
 

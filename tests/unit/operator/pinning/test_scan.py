@@ -1,4 +1,4 @@
-"""The scan of definitions: what it finds, what it leaves alone, and what it costs."""
+"""The scan of definitions: its findings, texts without findings, and its cost."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ def test_the_scan_passes_over_a_definition_that_cannot_be_read() -> None:
     ],
 )
 def test_a_scan_of_the_largest_definition_ends_whatever_is_in_it(piece: str) -> None:
-    """A search that goes back over the text would take minutes here, and the time-out of a test ends it; all of them
-    together take a tenth of a second at the most.
+    """A search with backtracking would take minutes, and the test's time-out would end it. All searches together take
+    at most a tenth of a second.
     """
     text = (piece * (DEFINITION_LIMIT // len(piece) + 1))[:DEFINITION_LIMIT]
     members = {finding.member for finding in scan([definition(description=text)])}
