@@ -263,7 +263,6 @@ class ControlPlane:
             namespace["spec"]["finalizers"] = []
             self.request("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
 
-
     def _collections_of(self, namespace: str) -> list[str]:
         """Those of `_NAMESPACED` that have an object: to ask etcd for all keys costs less than one empty deletion."""
         span = {"key": _ETCD_BEGIN, "range_end": _ETCD_END, "keys_only": True}
