@@ -17,6 +17,7 @@ from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, Resul
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.calls.path.direct import Origin
+from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.request import agent_in
 from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_offers.conversion.formats import find_format
@@ -109,9 +110,9 @@ def router(context: RestContext) -> APIRouter:
     async def tool_calls(request: Request) -> Response:
         body = await context.read(request)
         request_body, visible, planned = await _read_when_ready(context, request, body)
-        catalog = context.catalog(request)
         at_once = 1 if request_body.strategy == "sequential" else request_body.limit
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), catalog.identity)
+        address = request.client.host if request.client else ""
+        origin = Origin(address, dict(request.scope["headers"]), request.scope[IDENTITY])
         with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
