@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from prometheus_client import CollectorRegistry
 
 from fairlead_app.configuration import certificates
@@ -10,12 +12,15 @@ from fairlead_app.operations_pages import operations_pages
 from fairlead_app.parts import GatewayParts
 from fairlead_app.served_console import ConsoleEntry, served_console
 from fairlead_app.served_rest import served_rest
-from fairlead_gateway.endpoint.fallback import FallbackServer
+from fairlead_gateway.endpoint.asgi_exchange import DirectServer
 from fairlead_gateway.endpoint.listener import Listener
 from fairlead_gateway.endpoint.page_server import PageServer, operations_service
 from fairlead_mcp.addresses import AllowList
 from fairlead_web.guard import PROBES, GuardMiddleware, PublicPages
 from fairlead_web.sign_in_pages import SignInPages
+
+FREQUENT: Final = (b"/v1/tool-calls", b"/v1/executions")
+"""Targets of the REST API by which programs call tools."""
 
 
 def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: ConsoleEntry) -> Listener:
@@ -29,7 +34,7 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     sign_in = SignInPages(parts.sign_ins, rest.guard)
     authorization = () if parts.authorization is None else (parts.authorization.api.request,)
     guarded = GuardMiddleware(api, rest.guard, *models_api, *authorization, sign_in.request, console.request)
-    fallbacks = FallbackServer(guarded, shared.heap, models.speech)
+    fallbacks = DirectServer(guarded, shared.heap, models.speech, targets=FREQUENT)
     listening = settings.listening
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))
 

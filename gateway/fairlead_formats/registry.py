@@ -47,6 +47,9 @@ _CANONICAL: Final = {alias: name for name, format_ in FORMATS.items() for alias 
 
 def canonical(name: str) -> str:
     """The name of a format, from its name or an alias. Raises UnknownFormat."""
+    known = _CANONICAL.get(name)
+    if known is not None:  # as most callers write it
+        return known
     key = "-".join(name.strip().lower().replace("_", " ").replace("-", " ").split())
     try:
         return _CANONICAL[key]

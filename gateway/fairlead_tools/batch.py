@@ -16,9 +16,16 @@ async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: 
     If one of the works raises, the other works are canceled, and an ExceptionGroup is raised. If `run_all` is canceled,
     all works are canceled.
     """
-    slots = asyncio.Semaphore(at_once)
+    if len(works) == 1:  # without a task, which would cost as much as everything else here
+        try:
+            return [await works[0]()]
+        except Exception as error:  # noqa: BLE001  # raised again, as a TaskGroup does
+            raise ExceptionGroup("a call of a batch failed", [error]) from None
+    slots = None if at_once >= len(works) else asyncio.Semaphore(at_once)
 
     async def run_one(work: Callable[[], Awaitable[Result]]) -> Result:
+        if slots is None:
+            return await work()
         async with slots:
             return await work()
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead_gateway.core.request import ON_DISCONNECT
 from fairlead_mcp.mending import BYTE_ORDER_MARK
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, Problem
@@ -102,15 +103,35 @@ def _ignore_size(size: int) -> None:
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result | None:
     """Await `work` and return its result. If the client disconnects first, cancel `work` and return None."""
-    task = asyncio.ensure_future(work)
-    disconnect = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-            return None
-        return await task
-    finally:
-        disconnect.cancel()
+    task = asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    others = task.cancelling()
+    disconnected = False
+
+    def cancel() -> None:
+        nonlocal disconnected
+        disconnected = True
         task.cancel()
+
+    async def watch() -> None:
+        await request.receive()
+        cancel()
+
+    on_disconnect = request.scope.get(ON_DISCONNECT)
+    watching = None if on_disconnect else asyncio.get_running_loop().create_task(watch(), name="watch for a disconnect")
+    if on_disconnect:
+        on_disconnect(cancel)
+    try:
+        result = await work
+    except (asyncio.CancelledError, Exception):
+        if disconnected and task.uncancel() <= others:
+            return None
+        raise
+    finally:
+        if on_disconnect:
+            on_disconnect(None)
+        if watching is not None:
+            watching.cancel()
+    if disconnected:
+        task.uncancel()
+    return result

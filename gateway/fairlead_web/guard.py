@@ -217,9 +217,9 @@ class RequestGuard:
         """Check a request; returns the reason to reject it. For an admitted request, sets the identity in the scope and
         returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
         """
-        headers = by_name(scope["headers"])
-        problem = self._origin_problem(headers, api, any_origin=is_metadata(scope["path"]))
-        if problem is not None or is_public(scope["path"]) or (api is not None and api.public):
+        headers, metadata = by_name(scope["headers"]), is_metadata(scope["path"])
+        problem = self._origin_problem(headers, api, any_origin=metadata)
+        if problem is not None or metadata or scope["path"] in PROBES or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
         if api is not None:

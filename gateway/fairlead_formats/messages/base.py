@@ -70,7 +70,7 @@ def call_part(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
 
 def extras(value: object, *standard: str) -> tuple[str, ...]:
     """Names of members that are not in `standard` and whose value is not null, empty or false."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):
         return ()
     return tuple(
         str(key)[:64] for key, item in value.items() if key not in standard and item not in (None, "", [], {}, False)

@@ -388,7 +388,7 @@ def substitute_id(ident: str) -> str:
 
 def member(value: object, *keys: str) -> Any:
     """The value of the first of `keys` that the object has with a value other than null; None if there is none."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):  # dict first: the check of an abstract class takes five times as long
         for key in keys:
             value_of_key = value.get(key)
             if value_of_key is not None:

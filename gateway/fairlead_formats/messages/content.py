@@ -89,7 +89,7 @@ class LossReport:
 
 def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     """Parse a result. Media that `accept` refuses and blocks of unknown types become text."""
-    if not isinstance(result, Mapping):
+    if not isinstance(result, (dict, Mapping)):
         report.add("", "block", Action.DESCRIBED, f"the result is {kind_of(result)}, not an object")
         return Body((Text("", "[the tool sent no readable result]", plain=False),), None, "", True)
     content = result.get("content")

@@ -49,7 +49,7 @@ class _Cleaner:
         self._refs = SchemaReferences(root)
 
     def clean(self, value: Any, schema: Any, depth: int) -> Any:
-        if depth > MAX_DEPTH or not isinstance(value, dict | list) or not isinstance(schema, Mapping):
+        if depth > MAX_DEPTH or not isinstance(value, dict | list) or not isinstance(schema, (dict, Mapping)):
             return value
         shapes = self._shapes(schema)
         if isinstance(value, list):
@@ -82,7 +82,7 @@ class _Cleaner:
         """The schema and all its alternatives and parts, with references followed; at most `MAX_SHAPES`."""
         queue, shapes = [schema], []
         for here in queue:
-            if len(queue) > MAX_SHAPES or not isinstance(here, Mapping):
+            if len(queue) > MAX_SHAPES or not isinstance(here, (dict, Mapping)):
                 continue
             shapes.append(here)
             if "$ref" in here:
@@ -95,4 +95,4 @@ class _Cleaner:
 
 def _properties(shape: Mapping[str, Any]) -> Mapping[str, Any]:
     properties = shape.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
+    return properties if isinstance(properties, (dict, Mapping)) else {}

@@ -24,6 +24,8 @@ from fairlead_mcp.progress_token import ProgressToken
 
 Headers: TypeAlias = dict[bytes, bytes]
 """Header values by lower-case name; values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
+ON_DISCONNECT: Final = "fairlead.on_disconnect"
+"""Key of a function in an ASGI scope, which takes a function to call when the client disconnects; None: no function."""
 FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
 """Headers by which proxies say that they forward a request."""
 

@@ -47,7 +47,9 @@ class RequestServer(ABC):
         """Tasks of the requests in progress."""
 
     @abstractmethod
-    def request(self, connection: HttpConnection) -> FallbackRequest:
+    def request(
+        self, connection: HttpConnection, method: bytes, target: bytes, fields: Sequence[Field]
+    ) -> FallbackRequest:
         """Create a request, to which the `RequestReader` then adds head and body."""
 
     @abstractmethod
@@ -63,7 +65,7 @@ class FallbackServer(RequestServer):
     """Serves the requests of an ASGI application."""
 
     def __init__(self, app: ASGIApp, heap: Heap, upgrades: UpgradeHandler | None = None) -> None:
-        self._app = app
+        self.app = app
         self.upgrades = upgrades
         self._protocols = Deferred(self._import, heap)
         self._starts: set[asyncio.Task[None]] = set()
@@ -74,7 +76,9 @@ class FallbackServer(RequestServer):
         protocols = self._protocols.made
         return [*self._starts, *(() if protocols is None else protocols.tasks)]
 
-    def request(self, connection: HttpConnection) -> FallbackRequest:
+    def request(
+        self, connection: HttpConnection, method: bytes, target: bytes, fields: Sequence[Field]
+    ) -> FallbackRequest:
         return FallbackRequest(self, connection)
 
     def start(self, request: FallbackRequest) -> None:
@@ -119,7 +123,7 @@ class FallbackServer(RequestServer):
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 request.finish()
 
-        await self._app(scope, receive, forward)
+        await self.app(scope, receive, forward)
 
 
 class FallbackRequest(asyncio.Transport):

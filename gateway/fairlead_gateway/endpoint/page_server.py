@@ -69,7 +69,9 @@ class PageServer(RequestServer):
         """Tasks of the pages in progress."""
         return [*self._tasks]
 
-    def request(self, connection: HttpConnection) -> PageExchange:
+    def request(
+        self, connection: HttpConnection, method: bytes, target: bytes, fields: Sequence[Field]
+    ) -> PageExchange:
         return PageExchange(self, connection)
 
     def start(self, request: FallbackRequest) -> None:

@@ -268,7 +268,7 @@ class RequestReader:
             else:
                 self._replacement_head = framing.serialize_head(method, self._target, version, fields)[0]
             return
-        self._fallback = request = self._fallbacks.request(self._sink)
+        self._fallback = request = self._fallbacks.request(self._sink, method, self._target, fields)
         request.keep_alive = self.parser.should_keep_alive()
         request.head(method, self._target, version, fields)
         self._sink.take_request(request)

@@ -7,7 +7,7 @@ the parts would make `tools/list` of a large catalog ten times as expensive.
 from __future__ import annotations
 
 import http
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -19,6 +19,7 @@ from fairlead_mcp.jsonrpc import BEFORE_ID, BEFORE_RESULT
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE: Final = b"connection: close\r\n"
+CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 NO_EXTRA: Final = b""
 """Value of `extra` for a response without additional header lines."""
 
@@ -45,6 +46,19 @@ def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
         length,
         extra,
     )
+
+
+def head_of_fields(status: int, fields: Iterable[tuple[bytes, bytes]], extra: bytes = NO_EXTRA) -> bytes:
+    """Head of a response with these header fields. `extra` are complete header lines. Raises ValueError for a field
+    that would end its line.
+    """
+    lines: list[bytes] = []
+    for name, value in fields:
+        if _LF in value or _CR in value:
+            raise ValueError(f"the header field {name!r} contains a line break")
+        lines += (name, b": ", value, b"\r\n")
+    status_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+    return b"".join((status_line, *lines, extra, b"\r\n"))
 
 
 def last_head(status: int, media_type: str, length: int, extra: bytes = NO_EXTRA) -> bytes:

@@ -6,6 +6,7 @@ for servers that are starting.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -82,6 +83,11 @@ class SubjectCatalog:
         if view is None:
             raise Problem(UNKNOWN_TIER, f"you have no latency tier {str(tier)[:64]!r}", existing=self.tiers)
         return view
+
+    def built_view(self, tier: str | None) -> View | None:
+        """Merged view of a tier if it is built already, else None. May be called in the event loop."""
+        target = MERGED if tier is None else in_tier(MERGED, tier)
+        return self._views.get(target) if self._selection.ready(self.identity, target) else None
 
     @property
     def default_tier(self) -> str | None:
@@ -163,7 +169,7 @@ Cached = TypeVar("Cached", bound=HasView)
 
 class ViewCache(Generic[Cached]):
     """Cache of values that are made from views of the served snapshot, with least-recently-used eviction. Only the
-    worker thread may use it, except for `peek`.
+    worker thread may use it, except for `cached`.
     """
 
     def __init__(self, make: Callable[[View, Snapshot], Cached], max_values: int) -> None:
@@ -172,38 +178,31 @@ class ViewCache(Generic[Cached]):
         self._max_values = max_values
         self._snapshot: Snapshot | None = None
         self._items: OrderedDict[int, Cached] = OrderedDict()
-        self._by_subject: dict[tuple[int, str | None], tuple[SubjectCatalog, Cached]] = {}
-        """Values by the `id` of a subject's views and the tier, with the catalog that has these views."""
-
-    def peek(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
-        """Return the value that `get` has returned for a subject who may see the same tools; None without one. Never
-        blocks, and any thread may call it.
-        """
-        seen, value = self._by_subject.get((id(catalog.views), tier), (None, None))
-        is_same = seen is not None and seen.views is catalog.views and seen.snapshot is catalog.snapshot
-        return value if is_same else None
 
     def get(self, catalog: SubjectCatalog, tier: str | None) -> Cached:
         """Return the value for a tier's view; None stands for the default tier. Raises Problem."""
-        value = self._get(catalog, catalog.view(tier))
-        if len(self._by_subject) >= self._max_values:
-            self._by_subject.clear()
-        self._by_subject[id(catalog.views), tier] = catalog, value
-        return value
-
-    def _get(self, catalog: SubjectCatalog, view: View) -> Cached:
+        view = catalog.view(tier)
         if self._snapshot is not catalog.snapshot:
+            self._items = OrderedDict()  # first, so that `cached` never finds items of another snapshot
             self._snapshot = catalog.snapshot
-            self._items = OrderedDict()
-            self._by_subject.clear()
         item = self._items.get(id(view))  # no other view can get this id, because the cached value keeps the view alive
         if item is None:
             item = self._items[id(view)] = self._make(view, catalog.snapshot)
             if len(self._items) > self._max_values:
                 self._items.popitem(last=False)
-                self._by_subject.clear()
         else:
             self._items.move_to_end(id(view))
+        return item
+
+    def cached(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
+        """Value for a tier's view if it is made already, else None. For the event loop."""
+        if self._snapshot is not catalog.snapshot:
+            return None
+        view, items = catalog.built_view(tier), self._items
+        item = items.get(id(view))
+        if item is not None:
+            with contextlib.suppress(KeyError):  # the worker thread has just evicted it
+                items.move_to_end(id(view))
         return item
 
 
@@ -232,10 +231,8 @@ class SubjectCatalogs:
         return self._views.get(catalog, tier)
 
     def compiled(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
-        """Visible tools that `visible` has returned for a subject who may see the same tools; None without a call of
-        it. Never blocks.
-        """
-        return self._views.peek(catalog, tier)
+        """Visible tools of a tier if they are compiled already, else None. For the event loop."""
+        return self._views.cached(catalog, tier)
 
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]

@@ -34,11 +34,14 @@ from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import CallerTools, parse_caller_tools
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
+from fairlead_offers.workers.heavy_work import SMALL
 from fairlead_tools.batch import run_all
 from fairlead_tools.refusals import not_allowed
 from fairlead_tools.refusals import result as refused_result
 
 MAX_AT_ONCE: Final = 128
+FEW: Final = 16
+"""Maximum number of calls of a message that are matched in the event loop, which takes some 15 µs for each."""
 Retries = Annotated[int, Meta(ge=0, le=5)]
 Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
 ResultTokens = Annotated[int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS)]
@@ -145,6 +148,25 @@ def read_calls(
     return request, visible, planned
 
 
+def read_few_calls(
+    catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
+) -> tuple[ToolCallsBody, VisibleTools, list[Planned]] | None:
+    """Like `read_calls`, for the event loop. Returns None if the worker thread has to do it, because it may take long:
+    for a long body, many calls, a stream, tools of the caller, a name that is not that of a visible tool, or if the
+    tools of the view have not been compiled yet. Raises Problem.
+    """
+    if len(body) > SMALL:
+        return None
+    request = decode(body, ToolCallsBody)
+    visible = catalogs.compiled(catalog, request.tier)
+    if visible is None or request.message is None or request.stream is not None or request.tools is not None:
+        return None
+    calls = message_format(find_format(request.format).name).parse_calls(request.message)
+    if len(calls) > FEW or not all(visible.find(_name_of(request, visible, call)) for call in calls):
+        return None
+    return request, visible, [_plan(request, catalog, visible, call, None) for call in calls]
+
+
 def plan_requested_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, request: ToolCallsBody
 ) -> tuple[VisibleTools, list[Planned]]:
@@ -183,7 +205,7 @@ def _plan(
 ) -> Planned:
     if call.kind == CUSTOM:  # tools of the gateway do not accept freeform text as arguments
         return Planned(call, None, client_runs=call.valid, client_definition={"name": call.name})
-    name = request.names.get(call.name) or visible.names.original(call.name) or call.name
+    name = _name_of(request, visible, call)
     entry = visible.find(name) or visible.find_hidden(name)
     definition = None
     if caller_tools is not None and entry is None:
@@ -214,6 +236,11 @@ def _plan(
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)
     return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
+
+
+def _name_of(request: ToolCallsBody, visible: VisibleTools, call: ModelCall) -> str:
+    """Exposed name or id of the tool that a call names, if there is such a tool."""
+    return request.names.get(call.name) or visible.names.original(call.name) or call.name
 
 
 def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | None) -> str | None:

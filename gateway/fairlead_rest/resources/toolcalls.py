@@ -17,6 +17,7 @@ from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, Resul
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.calls.path.direct import Origin
+from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.request import agent_in
 from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_offers.conversion.formats import find_format
@@ -25,14 +26,17 @@ from fairlead_offers.plan.caller_tools import arguments_for
 from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, predict_cost
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
 from fairlead_offers.run.requested_calls import (
+    FEW,
     CallOutcome,
     Planned,
     PlannedCalls,
     ToolCallsBody,
     read_calls,
+    read_few_calls,
     result_for,
     run_calls,
 )
+from fairlead_offers.workers.heavy_work import SMALL
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import describe_route
@@ -106,9 +110,9 @@ def router(context: RestContext) -> APIRouter:
     async def tool_calls(request: Request) -> Response:
         body = await context.read(request)
         request_body, visible, planned = await _read_when_ready(context, request, body)
-        catalog = context.catalog(request)
         at_once = 1 if request_body.strategy == "sequential" else request_body.limit
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), catalog.identity)
+        address = request.client.host if request.client else ""
+        origin = Origin(address, dict(request.scope["headers"]), request.scope[IDENTITY])
         with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
@@ -123,7 +127,9 @@ def router(context: RestContext) -> APIRouter:
             if outcomes is None:
                 return Response(status_code=499)  # the client is gone; an exception would be logged with a traceback
             cost = _cost(request_body, visible, planned, (time.monotonic() - began) * 1000)
-            return await services.work.do(lambda: _response(_answer(request_body, planned, outcomes, cost)))
+            return await services.work.process_document(
+                lambda: _response(_answer(request_body, planned, outcomes, cost)), long=_are_long(outcomes)
+            )
 
     @routes.post(
         "/tool-calls/predict",
@@ -150,7 +156,10 @@ async def _read_when_ready(
     services = context.services
     end = time.monotonic() + services.catalogs.patience.seconds
     while True:
-        read = await services.work.do(partial(read_calls, services.catalogs, context.catalog(request), body))
+        catalog = context.catalog(request)
+        read = read_few_calls(services.catalogs, catalog, body)
+        if read is None:
+            read = await services.work.do(partial(read_calls, services.catalogs, catalog, body))
         starting = next((plan.unready for plan in read[2] if services.catalogs.starts(plan.unready)), None)
         left, agent = end - time.monotonic(), agent_in(request.scope)
         if starting is None or not await services.catalogs.patience.wait(starting.key, left, agent):
@@ -175,6 +184,11 @@ def _cost(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned], ac
     at_once = 1 if body.strategy == "sequential" else body.limit
     calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
     return predict_cost(visible, body.strategy, at_once, calls, actual_ms)
+
+
+def _are_long(outcomes: list[CallOutcome]) -> bool:
+    """Whether writing the answer may take long and belongs outside the event loop."""
+    return len(outcomes) > FEW or sum(len(outcome.result or b"") for outcome in outcomes) > SMALL
 
 
 def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:
