@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.bench_instructions import PARTS, total_of
+from gateway.bench_instructions import PARTS, median_of, total_of
 from gateway.workloads import CLIENTS, slug
 from neededprograms import needs
 from rig.harness import Unmeasurable
@@ -37,6 +37,19 @@ def test_a_file_without_a_sum_is_not_measured(tmp_path: Path) -> None:
     counts.write_text("part: 1\nevents: Ir\n")
     with pytest.raises(Unmeasurable, match="no sum"):
         total_of(counts)
+
+
+def test_one_pair_in_which_the_gateway_did_other_work_too_does_not_count(tmp_path: Path) -> None:
+    def counts(name: str, total: int) -> Path:
+        file = tmp_path / name
+        file.write_text(f"totals: {total}\n")
+        return file
+
+    pairs = [
+        (counts(f"short-{number}", 900), counts(f"long-{number}", 900 + more))
+        for number, more in enumerate((500, 90_000, 510))
+    ]
+    assert median_of(pairs, 10) == (51, tmp_path / "short-2", tmp_path / "long-2")
 
 
 def test_each_kind_of_client_is_a_part() -> None:
