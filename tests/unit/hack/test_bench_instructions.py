@@ -1,4 +1,4 @@
-"""What `hack/bench instructions` counts: files of callgrind, calls of a load, and the time that the gateway sees."""
+"""Counts of `hack/bench instructions`: files of callgrind, calls of a load, and the time that the gateway sees."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_file_without_a_sum_is_not_measured(tmp_path: Path) -> None:
         total_of(counts)
 
 
-def test_one_pair_in_which_the_gateway_did_other_work_too_does_not_count(tmp_path: Path) -> None:
+def test_median_leaves_out_a_pair_in_which_the_gateway_did_other_work_too(tmp_path: Path) -> None:
     def counts(name: str, total: int) -> Path:
         file = tmp_path / name
         file.write_text(f"totals: {total}\n")
