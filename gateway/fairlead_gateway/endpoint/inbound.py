@@ -252,7 +252,10 @@ def _classify_by_era(
 
 
 def _misread_params(params: RawObject) -> str | None:
-    return None if params.keys() <= _PARAM_NAMES else PARAMS.misread(params, "params")
+    for name in params:
+        if name not in _PARAM_NAMES:
+            return PARAMS.misread(params, "params")
+    return None
 
 
 def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
