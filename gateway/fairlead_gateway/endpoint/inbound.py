@@ -143,18 +143,30 @@ class KnownMetas:
     """Cache of parsed `_meta`, by raw JSON with _ANY_TOKEN in place of the progress token."""
 
     def __init__(self) -> None:
-        self._metas: dict[bytes, RequestMeta] = {}
-        self._last_raw = b""
+        self._metas: dict[bytes, tuple[RequestMeta, Raw]] = {}
+        """Each also with its key, to be compared with members of requests."""
         self._last = NO_META
+        self._last_key = b""
+        self._last_raw = Raw(b"")
+
+    def repeated(self, member: Raw) -> RequestMeta | None:
+        """The parsed `_meta` if it equals the last one, as that of most requests does; else None.
+
+        Comparing costs less than copying it and looking for it.
+        """
+        return self._last if member == self._last_raw else None
 
     def get(self, raw: bytes) -> RequestMeta | None:
         """The parsed `_meta`; None if it is not cached."""
-        if raw == self._last_raw:  # most requests repeat the last `_meta`, and comparing costs less than hashing
+        if raw == self._last_key:
             return self._last
-        meta = self._metas.get(raw)
-        if meta is not None:
-            self._last_raw = raw
-            self._last = meta
+        cached = self._metas.get(raw)
+        if cached is None:
+            return None
+        meta, member = cached
+        self._last = meta
+        self._last_key = raw
+        self._last_raw = member
         return meta
 
     def learn(self, raw: bytes) -> RequestMeta:
@@ -163,7 +175,7 @@ class KnownMetas:
         if len(raw) <= _MAX_META_BYTES and not meta.traced:  # a `_meta` with a trace context is not sent again
             if len(self._metas) >= _MAX_METAS:
                 self._metas.clear()
-            self._metas[raw] = meta
+            self._metas[raw] = (meta, Raw(raw))
         return meta
 
 
@@ -195,7 +207,7 @@ def classify(
             return classify(headers, mended, acceptable=True)
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
     raw_id = envelope.id  # read once, because mypyc looks up attributes of a msgspec Struct by name
-    ident = None if raw_id is UNSET else bytes(raw_id)
+    ident = None if raw_id is UNSET else jsonrpc.copied(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
     return _classify_by_era(headers, envelope.method, ident, envelope.params or {})
@@ -223,7 +235,7 @@ def _classify_by_era(
     meta, token = NO_META, None
     if "_meta" in params:
         try:
-            meta, token = read_meta(bytes(params["_meta"]))
+            meta, token = read_meta(params["_meta"])
         except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
@@ -246,8 +258,12 @@ def _misread_params(params: RawObject) -> str | None:
     return None
 
 
-def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
-    """The parsed `_meta` and its progress token. Raises one of jsonrpc.UNREADABLE if `raw` is not a JSON object."""
+def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
+    """The parsed `_meta` and its progress token. Raises one of jsonrpc.UNREADABLE if `member` is not a JSON object."""
+    meta = _known_metas.repeated(member)
+    if meta is not None and not meta.token:
+        return meta, None
+    raw = bytes(member)
     meta = _known_metas.get(raw)
     if meta is not None and not meta.token:
         return meta, None

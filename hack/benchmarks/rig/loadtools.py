@@ -30,9 +30,9 @@ SET_UP_SECONDS: Final = 120
 """Maximum seconds for connecting and handshakes before a load is given up."""
 
 
-def built(name: str) -> Path:
-    """Path of the program `name`, which is compiled into the cache under the hash of its source. Raises Unmeasurable
-    without a C compiler.
+def built(name: str, *options: str) -> Path:
+    """Path of the program `name`, which is compiled with `options` into the cache under the hash of its source. Raises
+    Unmeasurable without a C compiler.
     """
     source = SOURCES / f"{name}.c"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead" / "bench"
@@ -44,7 +44,11 @@ def built(name: str) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     unfinished = program.with_suffix(f".{os.getpid()}")
     done = subprocess.run(
-        [compiler, "-O2", "-w", "-o", unfinished, source], capture_output=True, text=True, timeout=120, check=False
+        [compiler, "-O2", "-w", *options, "-o", unfinished, source],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     if done.returncode:
         raise Unmeasurable(f"{source.name} did not compile: {done.stderr[-800:]}")

@@ -5,7 +5,7 @@ program.
 
 `event_id` of a frame, or its `mimeType`, is the time of its sending by the machine's monotonic clock, in nanoseconds;
 that of the answer is `UP-SENT`: nanoseconds on the way up, and the time of its own sending. A `response.create`, or a
-`clientContent`, calls the tool that was declared first; the answer ends behind its result.
+`clientContent`, calls the tool that was declared first, with ARGUMENTS; the answer ends behind its result.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _INPUT = b'{"realtimeInput":{"audio":{"mimeType":"'
 _OUTPUT = b'{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"%d-%d","data":"%s"}}]}}}'
 _AUDIO = base64.b64encode(bytes(range(240)) * 8)
 """40 ms of PCM at 24 kHz. Gemini Live receives 16 kHz and sends 24 kHz."""
+ARGUMENTS = {"text": "what was said"}
+"""Arguments of every call, which the tool `echo` of the benchmark requires."""
 
 
 class Session:
@@ -61,7 +63,7 @@ class Session:
             output = []
             if self._calls % 2:
                 call = {"id": f"item_{self._calls}", "type": "function_call", "call_id": f"call_{self._calls}"}
-                output = [{**call, "name": self._tools[0], "arguments": "{}", "status": "completed"}]
+                output = [{**call, "name": self._tools[0], "arguments": json.dumps(ARGUMENTS), "status": "completed"}]
                 await self.send(type="response.output_item.added", response_id="resp", item=output[0])
                 await self.send(type="response.output_item.done", response_id="resp", item=output[0])
             status = {"id": "resp", "status": "completed", "output": output}
@@ -93,7 +95,7 @@ class LiveSession(Session):
             await self.send(setupComplete={})
         elif "clientContent" in message:
             self._calls += 1
-            call = {"id": f"call_{self._calls}", "name": self._tools[0], "args": {}}
+            call = {"id": f"call_{self._calls}", "name": self._tools[0], "args": ARGUMENTS}
             await self.send(toolCall={"functionCalls": [call]})
         elif "toolResponse" in message:
             await self.send(serverContent={"turnComplete": True})

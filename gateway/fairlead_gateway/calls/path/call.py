@@ -141,10 +141,13 @@ class ToolCall(ClientCall):
                 self.exchange, self.request, self.route.name, self.route.server.key
             )
         try:
-            if self.request.continued and (declined := take_repeat(self)) is not None:
-                close_question(self)
-                self.refuse(declined)
-                return
+            if self.request.continued:
+                declined = take_repeat(self)
+                if declined is not None:
+                    close_question(self)
+                    self.refuse(declined)
+                    return
+                self.continued = self.request.continued  # not if it only repeats a call
             for stage in stages:
                 refusal = stage(self)
                 if refusal is not None:
@@ -482,8 +485,7 @@ class ToolCall(ClientCall):
                     None,
                 )
             self.attempts.client = ClientPeer(request.session, NO_FEATURES)
-        if request.continued:
-            self.continued = True
+        if self.continued:
             self.attempts.idempotent = False
 
     def _bridge(self) -> bool:

@@ -26,6 +26,7 @@ from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.recent.ended_call import CallRefusal
+from fairlead_mcp import jsonrpc
 from fairlead_mcp.methods import METHODS, TargetKind
 from fairlead_tools import refusals
 
@@ -55,7 +56,7 @@ class Dispatcher:
             name = request.read_name("name")
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             return invalid(request, "params.name must be a string")
-        if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:
+        if "arguments" in params and jsonrpc.copied(params["arguments"])[:1] not in _OBJECT_OR_NULL:
             return invalid(request, "params.arguments must be an object")
         route = view.routes.get(name) or view.find_unlisted(name, self.context.clock())
         if route is None:

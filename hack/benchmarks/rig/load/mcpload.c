@@ -507,10 +507,11 @@ int main(int ac, char **av) {
     } else if (phase == 0 && t - setup > 60e9) {
       fprintf(stderr, "setup timed out (%d of %d ready)\n", nready, C);
       exit(4);
-    } else if (phase == 1 && t >= tend) {
+    }
+    if (phase == 1 && t >= tend) { /* at once without warm-up, before any call is answered */
       phase = 2;
       warm_done();
-      sent = 0;
+      sent = rate ? 0 : C; /* the calls in flight are answered in this phase: the last answer is that of the last call */
       backlog_max = 0;
       tstart = wstart = t;
       tend = t + (uint64_t)(T * 1e9);

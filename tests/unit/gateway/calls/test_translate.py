@@ -24,7 +24,7 @@ INFO = b'{"name":"srv","version":"2"}'
 
 def params(text: bytes, *, was: str, to: str, ours: bytes = b"") -> bytes:
     members = decode_object(text)
-    token = read_meta(bytes(members["_meta"]))[1] if ours else None
+    token = read_meta(members["_meta"])[1] if ours else None
     members["name"] = Raw(b'"own"')
     declared = meta_members(CLIENT)
     return translate.params(members, declared, token, ours, from_modern=was == "modern", to_modern=to == "modern")
