@@ -41,7 +41,7 @@ class SpanBatches:
         self._scope = of_scope.SerializeToString()
         self._resource = of_resource.SerializeToString()
 
-    def encode(self, spans: Sequence[ReadableSpan]) -> bytes | None:
+    def serialize(self, spans: Sequence[ReadableSpan]) -> bytes | None:
         """`ExportTraceServiceRequest` with the spans; None unless all of them are encoded."""
         fields = [span.field for span in spans if isinstance(span, EncodedSpan)]
         return encode_request(self._resource, self._scope, fields) if len(fields) == len(spans) else None

@@ -25,5 +25,5 @@ class GrpcSpanExporter(OTLPSpanExporter):
 
     def _translate_data(self, data: Sequence[ReadableSpan]) -> ExportTraceServiceRequest:
         # abstract in OTLPExporterMixin: the one method in which an exporter by gRPC makes its request
-        encoded = self._batches.encode(data)
+        encoded = self._batches.serialize(data)
         return encode_spans(data) if encoded is None else ExportTraceServiceRequest.FromString(encoded)

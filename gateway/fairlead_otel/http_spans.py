@@ -50,7 +50,7 @@ class HttpSpanExporter(OTLPSpanExporter):
         super().__init__(session=session)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._bodies.body = self._batches.encode(spans)
+        self._bodies.body = self._batches.serialize(spans)
         return super().export(spans if self._bodies.body is None else (self._batches.stand_in,))
 
 

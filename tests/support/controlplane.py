@@ -268,8 +268,8 @@ class ControlPlane:
         span = {"key": _ETCD_BEGIN, "range_end": _ETCD_END, "keys_only": True}
         with closing(http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=10)) as etcd:
             etcd.request("POST", "/v3/kv/range", json.dumps(span))
-            kept = json.loads(etcd.getresponse().read()).get("kvs", ())
-        keys = [base64.b64decode(each["key"]).decode().split("/") for each in kept]
+            answer = json.loads(etcd.getresponse().read())
+        keys = [base64.b64decode(each["key"]).decode().split("/") for each in answer.get("kvs", ())]
         kinds = {part for key in keys if namespace in key for part in key[: key.index(namespace)]}
         return [path for path in _NAMESPACED if path.rpartition("/")[2] in kinds]
 

@@ -108,8 +108,8 @@ def test_a_credential_provider_of_the_environment_authorizes_encoded_spans(
 
 
 def test_spans_of_the_sdk_are_exported_beside_encoded_ones() -> None:
-    assert BATCHES.encode([BATCHES.stand_in]) is None
-    assert BATCHES.encode([EncodedSpan(b"")]) is not None
+    assert BATCHES.serialize([BATCHES.stand_in]) is None
+    assert BATCHES.serialize([EncodedSpan(b"")]) is not None
 
 
 def test_a_request_by_grpc_holds_the_encoded_spans_with_resource_and_scope(monkeypatch: pytest.MonkeyPatch) -> None:
