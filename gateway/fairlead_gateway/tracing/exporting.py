@@ -75,7 +75,7 @@ class OpenSpan:
         """Trace context of which this span is the parent."""
         return Trace(f"00-{self._trace_id.hex()}-{self._span_id.hex()}-0{self.flags}".encode(), self._state)
 
-    def encode(self, fields: bytes) -> bytes:
+    def serialize(self, fields: bytes) -> bytes:
         """The span, which ends now, as `encode_span` returns it. `fields` are its name, kind, attributes and status."""
         times_ns = self._began_ns, time.time_ns()
         return encode_span(
@@ -219,7 +219,7 @@ class OtelSpans:
             if error_type.lstrip("-").isdigit():
                 fields += self._text("rpc.response.status_code", error_type)
             fields += FAILED
-        self._put(span.encode(fields))
+        self._put(span.serialize(fields))
 
     def _begin(self, trace: Trace | None) -> OpenSpan:
         """Begin the span of a request with the trace context of its caller; None without one."""
