@@ -94,9 +94,16 @@ class McpSession:
     """
 
     def __init__(
-        self, channel: Channel, *, pool: Pool | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        channel: Channel,
+        *,
+        pool: Pool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self.channel = channel
+        self.connect_seconds = connect_seconds
+        """Limit of the handshake with which the session's context begins."""
         self.ttl: dict[str, int] = {}
         self._listed: dict[str, tuple[str, ...]] = {}
         """Remarks on the last listing of each method."""
@@ -132,13 +139,13 @@ class McpSession:
         return cls(LineChannel(child, capabilities=capabilities), clock=child.clock)
 
     @classmethod
-    def over_link(cls, link: StreamClient) -> McpSession:
+    def over_link(cls, link: StreamClient, connect_seconds: float = CONNECT_SECONDS) -> McpSession:
         """Make a session over a link (`tcp`, `http.events`), which is closed with the session."""
-        return cls(line_channel(link), clock=link.clock)
+        return cls(line_channel(link), clock=link.clock, connect_seconds=connect_seconds)
 
     async def __aenter__(self) -> Self:
         try:
-            await self.connect()
+            await self.connect(self.connect_seconds)
         except BaseException:
             await self.aclose()
             raise

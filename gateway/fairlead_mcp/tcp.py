@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
@@ -69,6 +69,15 @@ class TcpOpener(StreamOpener):
     async def open(self, connection: StreamConnection) -> LineProtocol:
         """Connect and send the token. Raises ConnectFailed."""
         return await self._dialer.connect(lambda: LineProtocol(connection, self._greeting))
+
+    def explain(self, error: McpError, seconds: float) -> McpError:
+        """Implements StreamOpener."""
+        if not isinstance(error, Timeout):
+            return error
+        what = f"the server's process did not answer the handshake within {seconds:g} s of its start"
+        failure = ConnectFailed(what, reason="StartTimeout")
+        failure.__cause__ = error
+        return failure
 
 
 class LineProtocol(asyncio.Protocol):

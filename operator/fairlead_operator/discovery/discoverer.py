@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from msgspec import structs
 
-from fairlead_api.documents.catalog import Credential, HttpEndpoint, Refreshed
+from fairlead_api.documents.catalog import Credential, HttpEndpoint, Refreshed, TcpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import eras
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.opening import reached_endpoint
+from fairlead_mcp.opening import PROCESS_SECONDS, reached_endpoint
 from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.first_grant import (
@@ -375,8 +376,11 @@ class Discoverer:
         try:
             if target.api is not None and self._apis is not None:
                 return await self._apis.list(key, target.api)  # which has limits of its own
-            async with asyncio.timeout(self._options.timeout):
+            limit = self._options.timeout
+            opening = PROCESS_SECONDS if isinstance(target.endpoint, TcpEndpoint) else 0.0
+            async with asyncio.timeout(limit + opening) as bound:
                 async with self._connector.session(key, target.endpoint, credential) as session:
+                    bound.reschedule(min(asyncio.get_running_loop().time() + limit, bound.when() or math.inf))
                     reached = reached_endpoint(session, target.endpoint)
                     if target.token_per_call and not isinstance(reached, HttpEndpoint):
                         return DiscoveryFailure(Cause.UNSUPPORTED_VERSION, ONLY_EVENTS)
