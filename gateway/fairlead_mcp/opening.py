@@ -72,10 +72,11 @@ def network_session(
             pool=http_pool(target, ssl=trust(endpoint.ca_bundle), resolve=access.resolve, connections=connections),
             on_notification=_of_message(on_method),
             offering=offering,
-            events=lambda: line_channel(_link(name, events, access, on_method, offering)),
+            events=lambda: line_channel(network_link(name, events, access, on_method=on_method, offering=offering)),
         )
     seconds = PROCESS_SECONDS if isinstance(endpoint, TcpEndpoint) else CONNECT_SECONDS
-    return McpSession.over_link(_link(name, endpoint, access, on_method, offering), seconds)
+    link = network_link(name, endpoint, access, on_method=on_method, offering=offering)
+    return McpSession.over_link(link, seconds)
 
 
 def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
@@ -94,9 +95,19 @@ def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
     return msgspec.structs.replace(endpoint, url=parts._replace(path=path).geturl())
 
 
-def _link(
-    name: str, endpoint: Endpoint, access: NetworkAccess, on_method: MethodObserver | None, offering: Offering | None
+def network_link(
+    name: str,
+    endpoint: Endpoint,
+    access: NetworkAccess,
+    *,
+    on_method: MethodObserver | None = None,
+    offering: Offering | None = None,
 ) -> StreamClient:
+    """Make the link to a server on stdio in a pod, or over HTTP+SSE; the first request opens it. `network_session`
+    documents the parameters.
+
+    Raises McpError for an endpoint of another kind, and for an invalid address, header or certificate.
+    """
     opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
         key = "" if endpoint.program else None

@@ -24,7 +24,6 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.channel import LineChannel
-from fairlead_mcp.child import Child
 from fairlead_mcp.eras import LISTS, Era, Negotiated
 from fairlead_mcp.errors import BadListing, NotMcp, RpcError
 from fairlead_mcp.http.channel import HttpChannel
@@ -131,8 +130,8 @@ class McpSession:
         return cls(channel if events is None else OlderChannel(channel, events, pool.clock), pool=pool)
 
     @classmethod
-    def over_child(cls, child: Child, capabilities: bytes = b"{}") -> McpSession:
-        """Make a session with a child process that outlives the session.
+    def over_child(cls, child: StreamClient, capabilities: bytes = b"{}") -> McpSession:
+        """Make a session with a process, such as a `child.Child`, that outlives the session.
 
         `capabilities` (raw JSON) are declared with each request where the process speaks the modern era.
         """

@@ -122,6 +122,7 @@ class Discoverer:
         state = self._states.get(key)
         if state is None or state.target != target:
             self._cancel(state)
+            self._connector.renew(key)
             state = self._states[key] = self._carry_over(state, target)
             state.refresh_requested = state.refresh_requested or key in self._requested
             self._requested.discard(key)
@@ -296,6 +297,7 @@ class Discoverer:
         await self._listeners.aclose()
         await self._lines.aclose()
         await self._comparisons.aclose()
+        await self._connector.aclose()
         tasks = [state.task for state in self._states.values() if state.task is not None]
         for key in list(self._states):
             self.forget(key)
@@ -346,10 +348,12 @@ class Discoverer:
                 state.listed = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
             listing = await packed(outcome) if isinstance(outcome, RawListing) else None
-            self._settle(state, outcome, interval, listing)
+            self._settle(key, state, outcome, interval, listing)
         except Exception as error:
             logger.exception("the discovery of %s failed unexpectedly", key)
-            self._settle(state, DiscoveryFailure("MCPError", f"the discovery failed unexpectedly: {error!r}"), interval)
+            self._settle(
+                key, state, DiscoveryFailure("MCPError", f"the discovery failed unexpectedly: {error!r}"), interval
+            )
         if self._states.get(key) is state:
             state.task = None
             self._finished(key)
@@ -402,6 +406,7 @@ class Discoverer:
 
     def _settle(
         self,
+        key: ServerKey,
         state: DiscoveryState,
         outcome: RawListing | DiscoveryFailure | _SignInWanted,
         interval: float,
@@ -427,6 +432,7 @@ class Discoverer:
             state.due = now + interval * jitter
             self._finish_refresh(state, "" if state.listing is not None else not_signed_in(state))
         else:
+            self._connector.renew(key)
             self._fail(state, outcome)
             state.due = min(state.due, now + interval)
         if state.stale:
