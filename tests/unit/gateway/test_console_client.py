@@ -83,7 +83,7 @@ def test_http_is_enough_for_a_console_on_this_machine(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://tools.example.com/mcp", "https://example.com/tools/mcp/"])
 def test_a_public_url_that_ends_in_mcp_is_refused_because_endpoints_are_added_to_it(url: str) -> None:
-    with pytest.raises(BadSetting, match="FAIRLEAD_PUBLIC_URL.* without /mcp"):
+    with pytest.raises(BadSetting, match=r"FAIRLEAD_PUBLIC_URL.* without /mcp"):
         settings(public_url=url)
 
 
