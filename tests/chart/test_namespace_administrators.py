@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import REPOSITORY, PlaneFactory
-from helmworld import CHART, Helm, Refused, get
+from helmworld import Helm, Refused, get
 from page_reader import blocks
 
 pytestmark = pytest.mark.timeout(300)
