@@ -27,6 +27,10 @@ from fairlead_operator.ports import MethodObserver
 
 LINGER_SECONDS: Final = 5.0
 """Seconds for which an unused process is kept: a notification stream or a comparison often follows a discovery."""
+REST_SECONDS: Final = 1.0
+"""Seconds between the end of a process's output, which closes the connection, and the start of another process: the
+first one still counts until its interpreter has ended.
+"""
 CLOSE_SECONDS: Final = 1.0
 """Seconds for which `ServerProcesses.aclose` waits for the end of the processes."""
 
@@ -223,8 +227,12 @@ class ServerProcesses:
             await server.until(lambda: not server.ending)
             offering = Offering(capabilities, decline)
             link = self._open_link(key, target.endpoint, target.credential, None, offering)
-            async with McpSession.over_link(link, PROCESS_SECONDS) as session:
+            try:
+                session = McpSession.over_child(link, capabilities)
+                await session.connect(PROCESS_SECONDS)
                 yield session
+            finally:
+                self._end_link(key, server, link)
         finally:
             server.has_private = False
             self._note_change(key, server)
@@ -243,15 +251,21 @@ class ServerProcesses:
         server.process = None
         if process is not None:
             process.keep()
-            server.ending += 1
-            self._endings.start(self._end(key, server, process.link), f"end the process of {key}")
+            self._end_link(key, server, process.link)
+
+    def _end_link(self, key: ServerKey, server: _Server, link: StreamClient) -> None:
+        server.ending += 1
+        self._endings.start(self._end(key, server, link), f"end the process of {key}")
 
     async def _end(self, key: ServerKey, server: _Server, link: StreamClient) -> None:
         try:
             await link.aclose()
         finally:
-            server.ending -= 1
-            self._note_change(key, server)
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._note_end, key, server)
+
+    def _note_end(self, key: ServerKey, server: _Server) -> None:
+        server.ending -= 1
+        self._note_change(key, server)
 
     def _note_change(self, key: ServerKey, server: _Server) -> None:
         server.changed.set()

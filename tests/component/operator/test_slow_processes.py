@@ -31,6 +31,8 @@ from scriptedserver import ERAS, handshake, responder
 pytestmark = pytest.mark.looptime(start=0)
 
 KEY = ServerKey("team", "slow")
+TEARDOWN_S = 0.5
+"""Seconds from the end of a process's output to its own end."""
 
 
 @dataclass
@@ -74,8 +76,9 @@ class SlowServer:
                         writer.write(encode(response) + b"\n")
             await wait_until_set(self.end, self.end_s)
         finally:
-            self.running -= 1
             writer.close()
+            await wait_until_set(self.end, TEARDOWN_S)
+            self.running -= 1
 
 
 @contextlib.asynccontextmanager
