@@ -63,6 +63,13 @@ def check_url(text: str) -> None:
         raise ValueError(f"{text!r} is not an http or https URL")
 
 
+def check_public_url(text: str) -> None:
+    """Raises ValueError unless the string is an http or https URL to which endpoints such as `/mcp` can be added."""
+    check_url(text)
+    if urlsplit(text).path.rstrip("/").endswith("/mcp"):
+        raise ValueError(f"{text!r} is the URL of an endpoint: leave /mcp out")
+
+
 def check_destination(text: str) -> None:
     """Raises ValueError unless the string is `*`, or an http or https URL that contains no credentials."""
     if text != "*":
@@ -113,6 +120,14 @@ HttpUrl = Annotated[
         "an http or https URL without credentials, such as https://tools.example.com",
         r"https?://[^\s/?#@]+([/?#]\S*)?",
         check_url,
+    ),
+]
+PublicUrl = Annotated[
+    str,
+    _text(
+        "an http or https URL without credentials and without /mcp, such as https://tools.example.com",
+        r"https?://[^\s/?#@]+([/?#]\S*)?",
+        check_public_url,
     ),
 ]
 TokenDestination = Annotated[

@@ -148,7 +148,7 @@ def no_path_failure(url: str) -> Failure:
     """The failure of a URL without a path."""
     parts = urlsplit(url)
     meant = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
-    message = f"--url: {url} has no path, but an MCP endpoint usually ends in /mcp: --url {meant}"
+    message = f"--url or FAIRLEAD_URL: {url} has no path, but an MCP endpoint usually ends in /mcp: {meant}"
     return Failure(message, code=USAGE_ERROR)
 
 

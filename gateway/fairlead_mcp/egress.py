@@ -202,7 +202,8 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            raise self._refusal(host, _describe_namespace(owner))
+            own = "" if "." in name or name == "localhost" else f" (this namespace's Service is {name}.{namespace}.svc)"
+            raise self._refusal(host, _describe_namespace(owner) + own)
         return owner is not None
 
     def _absolute(self, host: str) -> str:

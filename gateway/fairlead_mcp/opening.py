@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ssl as tls
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_mcp import via
+from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
@@ -21,12 +22,16 @@ from fairlead_mcp.http.older import OlderChannel
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.session import CONNECTIONS, McpSession, http_pool, line_channel
-from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
+from fairlead_mcp.session import CONNECT_SECONDS, CONNECTIONS, McpSession, http_pool, line_channel
+from fairlead_mcp.stream_client import OPEN_SECONDS, ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 MethodObserver: TypeAlias = Callable[[str], None]
 """Called with the method of each notification; may not raise."""
+PROCESS_SECONDS: Final = START_SECONDS + 10.0
+"""Limit for connecting to a server whose process starts with the connection: longer than the limit of the stream
+itself, whose error says more.
+"""
 
 
 class NetworkAccess(msgspec.Struct, frozen=True):
@@ -67,9 +72,11 @@ def network_session(
             pool=http_pool(target, ssl=trust(endpoint.ca_bundle), resolve=access.resolve, connections=connections),
             on_notification=_of_message(on_method),
             offering=offering,
-            events=lambda: line_channel(_link(name, events, access, on_method, offering)),
+            events=lambda: line_channel(network_link(name, events, access, on_method=on_method, offering=offering)),
         )
-    return McpSession.over_link(_link(name, endpoint, access, on_method, offering))
+    seconds = PROCESS_SECONDS if isinstance(endpoint, TcpEndpoint) else CONNECT_SECONDS
+    link = network_link(name, endpoint, access, on_method=on_method, offering=offering)
+    return McpSession.over_link(link, seconds)
 
 
 def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
@@ -88,9 +95,19 @@ def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
     return msgspec.structs.replace(endpoint, url=parts._replace(path=path).geturl())
 
 
-def _link(
-    name: str, endpoint: Endpoint, access: NetworkAccess, on_method: MethodObserver | None, offering: Offering | None
+def network_link(
+    name: str,
+    endpoint: Endpoint,
+    access: NetworkAccess,
+    *,
+    on_method: MethodObserver | None = None,
+    offering: Offering | None = None,
 ) -> StreamClient:
+    """Make the link to a server on stdio in a pod, or over HTTP+SSE; the first request opens it. `network_session`
+    documents the parameters.
+
+    Raises McpError for an endpoint of another kind, and for an invalid address, header or certificate.
+    """
     opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
         key = "" if endpoint.program else None
@@ -105,7 +122,8 @@ def _link(
         )
     else:
         raise McpError(f"{name} has no network endpoint: it runs as a child process")
-    policy = StreamPolicy(legacy=isinstance(endpoint, EventsEndpoint))
+    starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
+    policy = StreamPolicy(legacy=isinstance(endpoint, EventsEndpoint), open_seconds=starts)
     return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(on_method)))
 
 

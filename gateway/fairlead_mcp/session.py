@@ -24,7 +24,6 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.channel import LineChannel
-from fairlead_mcp.child import Child
 from fairlead_mcp.eras import LISTS, Era, Negotiated
 from fairlead_mcp.errors import BadListing, NotMcp, RpcError
 from fairlead_mcp.http.channel import HttpChannel
@@ -94,9 +93,16 @@ class McpSession:
     """
 
     def __init__(
-        self, channel: Channel, *, pool: Pool | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        channel: Channel,
+        *,
+        pool: Pool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self.channel = channel
+        self.connect_seconds = connect_seconds
+        """Limit of the handshake with which the session's context begins."""
         self.ttl: dict[str, int] = {}
         self._listed: dict[str, tuple[str, ...]] = {}
         """Remarks on the last listing of each method."""
@@ -124,21 +130,21 @@ class McpSession:
         return cls(channel if events is None else OlderChannel(channel, events, pool.clock), pool=pool)
 
     @classmethod
-    def over_child(cls, child: Child, capabilities: bytes = b"{}") -> McpSession:
-        """Make a session with a child process that outlives the session.
+    def over_child(cls, child: StreamClient, capabilities: bytes = b"{}") -> McpSession:
+        """Make a session with a process, such as a `child.Child`, that outlives the session.
 
         `capabilities` (raw JSON) are declared with each request where the process speaks the modern era.
         """
         return cls(LineChannel(child, capabilities=capabilities), clock=child.clock)
 
     @classmethod
-    def over_link(cls, link: StreamClient) -> McpSession:
+    def over_link(cls, link: StreamClient, connect_seconds: float = CONNECT_SECONDS) -> McpSession:
         """Make a session over a link (`tcp`, `http.events`), which is closed with the session."""
-        return cls(line_channel(link), clock=link.clock)
+        return cls(line_channel(link), clock=link.clock, connect_seconds=connect_seconds)
 
     async def __aenter__(self) -> Self:
         try:
-            await self.connect()
+            await self.connect(self.connect_seconds)
         except BaseException:
             await self.aclose()
             raise

@@ -14,13 +14,16 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
 from fairlead_mcp.stream_client import StreamConnection, StreamOpener
+from fairlead_mcp.waiting import wait_until_set
 
 DIAL_SECONDS: Final = 5.0
+END_SECONDS: Final = 5.0
+"""Longest time in which a process may end after its input."""
 FULL: Final = b"fairlead-gate: full "
 """Beginning of the gate's line when the limit of processes is reached; the limit follows."""
 MISSING: Final = b"fairlead-gate: missing "
@@ -70,6 +73,15 @@ class TcpOpener(StreamOpener):
         """Connect and send the token. Raises ConnectFailed."""
         return await self._dialer.connect(lambda: LineProtocol(connection, self._greeting))
 
+    def explain(self, error: McpError, seconds: float) -> McpError:
+        """Implements StreamOpener."""
+        if not isinstance(error, Timeout):
+            return error
+        what = f"the server's process did not answer the handshake within {seconds:g} s of its start"
+        failure = ConnectFailed(what, reason="StartTimeout")
+        failure.__cause__ = error
+        return failure
+
 
 class LineProtocol(asyncio.Protocol):
     """TCP connection as a `MessageStream`."""
@@ -93,11 +105,19 @@ class LineProtocol(asyncio.Protocol):
         self._transport.write(line + b"\n")
 
     async def aclose(self) -> None:
-        """Close the connection, which ends the process's input and thereby the process."""
+        """End the process's input and thereby the process; wait up to `END_SECONDS` for its end, because until then it
+        counts against the limit of processes. Then close the connection.
+        """
         self._over = True
-        if self._transport is not None:
-            self._transport.abort() if self._transport.get_write_buffer_size() else self._transport.close()
-            await self._gone.wait()
+        if self._transport is None:
+            return
+        try:
+            if not self._transport.get_write_buffer_size() and not self._transport.is_closing():
+                self._transport.write_eof()
+                await wait_until_set(self._gone, END_SECONDS)
+        finally:
+            self._transport.abort()
+        await self._gone.wait()
 
     # Called by the loop
 
@@ -111,6 +131,8 @@ class LineProtocol(asyncio.Protocol):
         self._transport.write(self._greeting)
 
     def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
         self._received_data = True
         try:
             for line in self._buffer.feed(data):

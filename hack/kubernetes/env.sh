@@ -47,10 +47,12 @@ running() { local p="$KUBE_RUN/pid/$1"; [ -f "$p" ] && kill -0 "$(cat "$p")" 2>/
 stop() {
   local file="$KUBE_RUN/pid/$1" pid
   [ -f "$file" ] || return 0
-  pid=$(cat "$file"); rm -f "$file"
-  kill "$pid" 2>/dev/null || return 0
-  for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-  kill -9 "$pid" 2>/dev/null
+  pid=$(cat "$file")
+  if kill "$pid" 2>/dev/null; then
+    for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    ! kill -0 "$pid" 2>/dev/null || kill -9 "$pid" 2>/dev/null || true
+  fi
+  rm -f "$file" # last, because nothing else can find the process
 }
 
 # wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds; else the message and failure.

@@ -333,6 +333,16 @@ class Connector(Protocol):
         """
         ...
 
+    def renew(self, key: ServerKey) -> None:
+        """End the process that sessions with a stdio server in a pod share: the server has been replaced, or does not
+        answer. Later sessions start another one. No-op for other servers.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End all such processes."""
+        ...
+
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether a server has metadata of a protected resource (RFC 9728), with which people can sign in. Never
         raises.

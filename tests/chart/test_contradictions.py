@@ -75,6 +75,10 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         (["identity.serviceAccountAudiences={a}", "watchNamespace=team"], "use API keys or issuers instead"),
         (["identity.scopes={mcp}"], "identity.issuers is empty: only tokens of issuers have scopes"),
         (
+            ["gateway.settings.publicUrl=https://tools.example.com/mcp"],
+            "gateway.settings.publicUrl is https://tools.example.com/mcp: leave /mcp out",
+        ),
+        (
             ["identity.issuers[0].issuer=https://login.example.com"],
             "set gateway.settings.publicUrl to the URL that clients use",
         ),

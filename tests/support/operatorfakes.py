@@ -325,6 +325,12 @@ class ScriptedConnector:
     ) -> IdleConnection | None:
         return None
 
+    def renew(self, key: ServerKey) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         return self.scripts[key].has_metadata
 

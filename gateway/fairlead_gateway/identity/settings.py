@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from fairlead_api.environment import CommaSeparated, EnvironmentSettings
-from fairlead_api.setting_types import HttpUrl, ObjectName, ObjectNames
+from fairlead_api.setting_types import ObjectName, ObjectNames, PublicUrl
 
 
 class MadeKeySettings(EnvironmentSettings, frozen=True, kw_only=True):
@@ -51,5 +51,5 @@ class IdentitySettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Whether administrators may approve definitions of servers with `pin: true` over REST and in the console. The
     operator needs the same setting, as it applies the approvals.
     """
-    public_url: HttpUrl = ""
-    """URL of the gateway for clients, such as `https://tools.example.com`; the audience of tokens."""
+    public_url: PublicUrl = ""
+    """URL of the gateway for clients without `/mcp`, such as `https://tools.example.com`; the audience of tokens."""

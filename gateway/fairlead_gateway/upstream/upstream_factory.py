@@ -40,6 +40,7 @@ from fairlead_gateway.upstream.sign_in_tool import SignInUpstream
 from fairlead_gateway.upstream.upstream_access import UpstreamAccess
 from fairlead_gateway.upstream.upstream_config import UpstreamConfig
 from fairlead_mcp import via
+from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
@@ -47,7 +48,7 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.entered_keys import key_in
 from fairlead_mcp.stdio import ChildSpec
-from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
+from fairlead_mcp.stream_client import OPEN_SECONDS, ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 IDLE_SECONDS: Final = 300.0
@@ -240,7 +241,9 @@ class UpstreamFactory:
         side = ClientSide(self._client)
         if client is not None:
             side = ClientSide(self._client, client.offering, client.relay)
-        link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
+        starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
+        policy = StreamPolicy(legacy=not config.traits.modern, idle=idle, open_seconds=starts)
+        link = StreamClient(str(key), opener, policy, side=side)
         return LinkUpstream(link, config.traits, client_stream=client, mask=mask)
 
     async def tls(self, ca_bundle: str | None) -> ssl.SSLContext:

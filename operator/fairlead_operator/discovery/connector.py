@@ -1,7 +1,7 @@
 """Opens sessions to servers over the network: implements `ports.Connector`.
 
-Each discovery opens its own connections and closes them. With one discovery per server in ten minutes, keeping
-connections open would not pay.
+Each discovery of a server over HTTP opens its own connections and closes them. With one discovery per server in ten
+minutes, keeping connections open would not pay. Sessions with a stdio server share a process (`server_processes`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
+from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import via
 from fairlead_mcp.capabilities import decline
@@ -23,8 +23,10 @@ from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.oauth.discovery import discover_resource
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.opening import NetworkAccess, network_session
+from fairlead_mcp.opening import NetworkAccess, network_link, network_session
 from fairlead_mcp.session import McpSession
+from fairlead_mcp.stream_client import StreamClient
+from fairlead_operator.discovery.server_processes import ServerProcesses
 from fairlead_operator.discovery.token_clients import TokenClients
 from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.ports import MethodObserver, TokenCredential
@@ -47,6 +49,7 @@ class NetworkConnector:
         self._resolve = resolve or resolve_by_dns
         self._egress = egress or Egress()
         self._clients = TokenClients()
+        self._processes = ServerProcesses(self._process_link)
 
     @asynccontextmanager
     async def session(
@@ -71,12 +74,35 @@ class NetworkConnector:
                 if isinstance(credential, TokenCredential):
                     client = await stack.enter_async_context(self._clients.share(key, endpoint, credential, resolve))
                     session = await client.open(stack, negotiate)
+                elif isinstance(endpoint, TcpEndpoint):
+                    sent = credential or Credential()
+                    shared = self._processes.session(key, endpoint, sent, on_notification, capabilities)
+                    session = await stack.enter_async_context(shared)
                 else:
                     session = await stack.enter_async_context(negotiate(credential or Credential()))
                 via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
             except McpError as error:
                 raise Mask(credential).error(error)  # noqa: B904 - the same error, masked
+
+    def renew(self, key: ServerKey) -> None:
+        """Implements Connector."""
+        self._processes.renew(key)
+
+    async def aclose(self) -> None:
+        """Implements Connector."""
+        await self._processes.aclose()
+
+    def _process_link(
+        self,
+        key: ServerKey,
+        endpoint: TcpEndpoint,
+        credential: Credential,
+        on_notification: MethodObserver | None,
+        offering: Offering | None,
+    ) -> StreamClient:
+        access = NetworkAccess(credential, self._egress.guard(self._resolve, key.namespace), self._installation)
+        return network_link(str(key), endpoint, access, on_method=on_notification, offering=offering)
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: Address | None) -> IdleConnection | None:
         """An idle connection to an HTTP server; None for a stdio server, where each connection would start a process.

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from msgspec import structs
 
-from fairlead_api.documents.catalog import Credential, HttpEndpoint, Refreshed
+from fairlead_api.documents.catalog import Credential, HttpEndpoint, Refreshed, TcpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import eras
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.opening import reached_endpoint
+from fairlead_mcp.opening import PROCESS_SECONDS, reached_endpoint
 from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.first_grant import (
@@ -121,6 +122,7 @@ class Discoverer:
         state = self._states.get(key)
         if state is None or state.target != target:
             self._cancel(state)
+            self._connector.renew(key)
             state = self._states[key] = self._carry_over(state, target)
             state.refresh_requested = state.refresh_requested or key in self._requested
             self._requested.discard(key)
@@ -295,6 +297,7 @@ class Discoverer:
         await self._listeners.aclose()
         await self._lines.aclose()
         await self._comparisons.aclose()
+        await self._connector.aclose()
         tasks = [state.task for state in self._states.values() if state.task is not None]
         for key in list(self._states):
             self.forget(key)
@@ -345,10 +348,12 @@ class Discoverer:
                 state.listed = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
             listing = await packed(outcome) if isinstance(outcome, RawListing) else None
-            self._settle(state, outcome, interval, listing)
+            self._settle(key, state, outcome, interval, listing)
         except Exception as error:
             logger.exception("the discovery of %s failed unexpectedly", key)
-            self._settle(state, DiscoveryFailure("MCPError", f"the discovery failed unexpectedly: {error!r}"), interval)
+            self._settle(
+                key, state, DiscoveryFailure("MCPError", f"the discovery failed unexpectedly: {error!r}"), interval
+            )
         if self._states.get(key) is state:
             state.task = None
             self._finished(key)
@@ -375,8 +380,11 @@ class Discoverer:
         try:
             if target.api is not None and self._apis is not None:
                 return await self._apis.list(key, target.api)  # which has limits of its own
-            async with asyncio.timeout(self._options.timeout):
+            limit = self._options.timeout
+            opening = PROCESS_SECONDS if isinstance(target.endpoint, TcpEndpoint) else 0.0
+            async with asyncio.timeout(limit + opening) as bound:
                 async with self._connector.session(key, target.endpoint, credential) as session:
+                    bound.reschedule(min(asyncio.get_running_loop().time() + limit, bound.when() or math.inf))
                     reached = reached_endpoint(session, target.endpoint)
                     if target.token_per_call and not isinstance(reached, HttpEndpoint):
                         return DiscoveryFailure(Cause.UNSUPPORTED_VERSION, ONLY_EVENTS)
@@ -398,6 +406,7 @@ class Discoverer:
 
     def _settle(
         self,
+        key: ServerKey,
         state: DiscoveryState,
         outcome: RawListing | DiscoveryFailure | _SignInWanted,
         interval: float,
@@ -423,6 +432,7 @@ class Discoverer:
             state.due = now + interval * jitter
             self._finish_refresh(state, "" if state.listing is not None else not_signed_in(state))
         else:
+            self._connector.renew(key)
             self._fail(state, outcome)
             state.due = min(state.due, now + interval)
         if state.stale:

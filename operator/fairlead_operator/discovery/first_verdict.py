@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairlead_api.documents.catalog import TcpEndpoint
 from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.child import SILENT_SECONDS
-from fairlead_operator.discovery.state import DiscoveryState
+from fairlead_operator.discovery.state import STILL_SILENT, DiscoveryState
 from fairlead_operator.ports import ConditionVerdict
 
 FIRST_DISCOVERY: Final = ConditionVerdict(None, Cause.NOT_DISCOVERED, "the server is being asked for the first time")
@@ -18,6 +19,7 @@ SILENT: Final = ConditionVerdict(
     f"the server was asked for its tools {SILENT_SECONDS:g} s ago and has not answered: check whether it runs, and "
     "whether the URL is its MCP endpoint",
 )
+PROCESS_SILENT: Final = ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
 _UNASKED: Final = frozenset({Cause.PENDING, Cause.NOT_DISCOVERED, Cause.SILENT})
 """Causes of the condition Verified before the first answer."""
 
@@ -29,7 +31,9 @@ def before_first_answer(shown: McpServerStatus, state: DiscoveryState, now: floa
         return None
     if state.failure is not None:
         return state.failure.verdict()
-    return FIRST_DISCOVERY if until_silent(state, now) > 0 else SILENT
+    if until_silent(state, now) > 0:
+        return FIRST_DISCOVERY
+    return PROCESS_SILENT if isinstance(state.target.endpoint, TcpEndpoint) else SILENT
 
 
 def until_silent(state: DiscoveryState, now: float) -> float:

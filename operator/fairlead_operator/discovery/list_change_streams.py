@@ -2,7 +2,7 @@
 
 The leader's `discoverer` owns the streams. A stream that ends is opened again with back-off. The end of a stream also
 triggers a discovery, at once and again before the next opening, because notifications may have been missed, or the
-server may be down. For a stdio server in a pod, the stream is an additional process.
+server may be down. For a stdio server in a pod, the stream keeps the operator's process running.
 """
 
 from __future__ import annotations

@@ -84,6 +84,11 @@ class DiscoveryFailure:
         """Whether the server's process was started and has sent nothing yet."""
         return self.reason == Cause.SILENT
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as many processes of the server run as may, which serve calls."""
+        return self.reason == Cause.TOO_MANY_PROCESSES
+
     def verdict(self) -> ConditionVerdict:
         """The failure as verdict for the condition Verified."""
         if self.is_silence:
@@ -166,7 +171,7 @@ class DiscoveryState:
         """Whether the last discovery shows that the server does not answer calls. That of an HTTP API only reads the
         API's document, which may be at another host: its tools stay, unless the spec wants others by now.
         """
-        failed = self.failure is not None and not self.failure.is_silence
+        failed = self.failure is not None and not self.failure.is_silence and not self.failure.is_full
         return failed and (self.target.api is None or self.target.api != self.source)
 
 

@@ -311,6 +311,14 @@ class LocalConnector:
             connecting.cancel()
             await asyncio.gather(loss, connecting, return_exceptions=True)
 
+    def renew(self, key: ServerKey) -> None:
+        """Implements Connector."""
+        self._network.renew(key)
+
+    async def aclose(self) -> None:
+        """Implements Connector."""
+        await self._network.aclose()
+
     async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
         return await self._network.line(key, endpoint, address)

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_cli.calling.call import refusal_of, remarks_of, text_of
 from fairlead_cli.calling.tools import description, hints
-from fairlead_cli.connecting import Destination
+from fairlead_cli.connecting import Destination, no_path_failure
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import first_line
 
@@ -86,3 +86,10 @@ def test_options_that_make_no_sense_are_used_wrongly(headers: list[str], server:
     with pytest.raises(Failure) as caught:
         Destination.parse("http://x/mcp", headers, server, 5)
     assert caught.value.code == USAGE_ERROR
+
+
+def test_a_url_without_a_path_is_told_with_both_ways_to_give_it_and_the_one_that_is_meant() -> None:
+    assert str(no_path_failure("http://127.0.0.1:18081")) == (
+        "--url or FAIRLEAD_URL: http://127.0.0.1:18081 has no path, but an MCP endpoint usually ends in /mcp: "
+        "http://127.0.0.1:18081/mcp"
+    )

@@ -79,3 +79,14 @@ def test_http_is_enough_for_a_console_on_this_machine(url: str) -> None:
     client = client_of(CredentialIssuers(issuers=(CORP,)), console_url=f"{url}/")
     assert client is not None
     assert client.base == url
+
+
+@pytest.mark.parametrize("url", ["https://tools.example.com/mcp", "https://example.com/tools/mcp/"])
+def test_a_public_url_that_ends_in_mcp_is_refused_because_endpoints_are_added_to_it(url: str) -> None:
+    with pytest.raises(BadSetting, match=r"FAIRLEAD_PUBLIC_URL.* without /mcp"):
+        settings(public_url=url)
+
+
+@pytest.mark.parametrize("url", ["https://mcp.example.com", "https://example.com/mcp-tools", "https://example.com/a/"])
+def test_a_public_url_may_have_mcp_in_its_host_and_another_path(url: str) -> None:
+    assert settings(public_url=url).identity.public_url == url

@@ -44,6 +44,12 @@ class Dialled:
             raise answer
         return answer
 
+    def renew(self, key: ServerKey) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         return False
 

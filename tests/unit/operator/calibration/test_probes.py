@@ -119,6 +119,12 @@ class World:
     async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
         return None
 
+    def renew(self, key: ServerKey) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         return False
 
