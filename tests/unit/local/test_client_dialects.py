@@ -123,6 +123,7 @@ def test_files_of_gemini_cli_name_variables_without_braces(text: str) -> None:
         ("YOUR_API_KEY", "looks like a placeholder"),
         ("Bearer your-token", "looks like a placeholder"),
         ("changeme", "looks like a placeholder"),
+        ("/path/to/your/gcp-oauth.keys.json", "looks like a placeholder"),
     ],
 )
 def test_a_value_that_somebody_had_still_to_fill_in_is_remarked_on_and_goes_out(value: str, message: str) -> None:
@@ -463,7 +464,7 @@ def test_the_shell_that_files_for_windows_put_in_front_of_a_program_is_left_out(
     assert only({"command": shell, "args": ["/c", "npx", "-y", "a-server"]})[0] == ["npx", "-y", "a-server"]
 
 
-def test_what_is_built_into_octomind_is_named_and_left_out() -> None:
+def test_servers_that_are_built_into_octomind_are_named_and_left_out() -> None:
     text = '[mcp]\n[[mcp.servers]]\nname = "core"\ntype = "builtin"\n[[mcp.servers]]\nname = "a"\ncommand = "x"\n'
     configuration = read(text, "/etc/config.toml")
     assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
