@@ -107,7 +107,10 @@ def test_the_list_of_documents_of_an_api_server_is_refused_with_what_to_take() -
         *(
             (
                 page,
-                "the document is a web page: name the document itself, which such a page links to, often as /openapi.json",
+                (
+                    "the document is a web page: name the document itself, which such a page links to, "
+                    "often as /openapi.json"
+                ),
             )
             for page in (b"<html></html>", b"\n<!DOCTYPE html>\n<html><head><title>Swagger UI: x</title></head></html>")
         ),

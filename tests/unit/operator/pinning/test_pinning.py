@@ -27,9 +27,9 @@ async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while
         assert world.served() == {"add": "adds", "sub": "subtracts"}
         shown = world.condition("Approved")
         assert (shown.status, shown.reason) == ("False", "ChangesHeldBack")
-        known = f"held back: 1 tool changed (add); the hash of all of them is {world.held_hash()}"
+        summary = f"held back: 1 tool changed (add); the hash of all of them is {world.held_hash()}"
         how = f"Look at them (fairlead diff {KEY}), then approve (fairlead approve {KEY}, or the hash in "
-        assert shown.message == f"{known}. {how}spec.approval.hash) or have the server corrected."
+        assert shown.message == f"{summary}. {how}spec.approval.hash) or have the server corrected."
         assert world.condition("Ready").status == "True"
         (event,) = [event for event in world.platform.announced if event.reason == "ChangesHeldBack"]
         assert event.note.endswith(f"(add); fairlead diff {KEY} shows them, and fairlead approve {KEY} approves them")
