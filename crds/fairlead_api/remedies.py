@@ -31,6 +31,8 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.INVALID: "Correct the field in the file.",
         Cause.VARIABLE_NOT_SET: "Set the variable in the environment of fairlead up, and start the command again.",
+        Cause.CHANGES_HELD_BACK: "Look at them (fairlead diff SERVER), then approve (fairlead approve SERVER) or have "
+        "the server corrected.",
         Cause.SECRET_NOT_LABELLED: "If the Secret is meant for this server, add the label to the Secret's manifest.",
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER shows what it printed.",
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct spec.command.",
@@ -53,7 +55,7 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.UNKNOWN_TIER: "Correct the field that the message names, or create the tier.",
         Cause.HTTP_REFUSED: "Check the path in spec.url, and read the server's log.",
         Cause.CONNECTION_REFUSED: "Check spec.url and its port, and whether the server runs.",
-        Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
+        Cause.UNKNOWN_HOST: "Check the host name in spec.url, and whether this machine is online.",
         Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, set "
         "spec.auth.bearer.",
         Cause.NOT_CALIBRATED: "Wait: the tools are probed if spec.calibration.probe and --probe allow it.",
@@ -73,7 +75,7 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise fairlead.limits.concurrency.",
         Cause.HTTP_REFUSED: "Check the path in url, and read the server's log.",
         Cause.CONNECTION_REFUSED: "Check url and its port, and whether the server runs.",
-        Cause.UNKNOWN_HOST: "Check the host name in url.",
+        Cause.UNKNOWN_HOST: "Check the host name in url, and whether this machine is online.",
         Cause.INVALID_URL: "Correct url.",
         Cause.INVALID_HEADER: "Correct headers or fairlead.hostHeader; they have characters that HTTP does not allow.",
         Cause.BAD_HTTP: "Check the port in url; a server that speaks over stdio needs command.",

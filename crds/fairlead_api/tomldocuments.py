@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"\(at line (\d+)")
-_HEADER: Final = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
+_HEADER: Final = re.compile(r"\s*\[(\[?)\s*([^\]]+?)\s*\]")
 _STEP: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([A-Za-z0-9_-]+)')
 
 
@@ -49,9 +49,15 @@ def parse_toml(text: str) -> TomlDocument | None:
         return None
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
+    lasts: dict[tuple[str, ...], int] = {}
+    """Index of the last table of each array of tables."""
     for number, line_text in enumerate(text.splitlines(), 1):
-        if match := _HEADER.match(line_text):
-            table = _steps(match[1])
+        if (match := _HEADER.match(line_text)) and (steps := _steps(match[2])):
+            *outer, name = steps
+            array = (*_with_indexes(outer, lasts), name)
+            if match[1]:
+                lasts[array] = lasts.get(array, -1) + 1
+            table = _with_indexes(steps, lasts)
             for length in range(1, len(table) + 1):
                 lines.setdefault(table[:length], number)
         elif "=" in line_text:
@@ -61,3 +67,13 @@ def parse_toml(text: str) -> TomlDocument | None:
 
 def _steps(dotted: str) -> tuple[str, ...]:
     return tuple(match[1] or match[2] or match[3] for match in _STEP.finditer(dotted))
+
+
+def _with_indexes(steps: Sequence[str], lasts: Mapping[tuple[str, ...], int]) -> tuple[str, ...]:
+    """Path of a table, with the index of the last table behind the name of each array of tables."""
+    path: tuple[str, ...] = ()
+    for step in steps:
+        path += (step,)
+        if path in lasts:
+            path += (str(lasts[path]),)
+    return path

@@ -49,7 +49,8 @@ def _why_unmeasured(values: Mapping[str, str]) -> str:
 
 def _over_budget(values: Mapping[str, str]) -> str:
     limit = _limit(values)
-    slow = f"Too slow: {_measurement(values)}, and the tier allows {limit}{_basis(values)}."
+    what = _duration_in_words(values) or "none of its calls succeeded in time"
+    slow = f"Too slow: {what}, and the tier allows {limit}{_basis(values)}."
     return _join(slow, _late(values), _back(values)) if limit else ""
 
 
@@ -57,8 +58,9 @@ def _fits(values: Mapping[str, str]) -> str:
     limit = _limit(values)
     if limit and not _duration_in_words(values):
         return f"Its duration is not known yet: the tier, which allows {limit}, shows such tools."
-    in_time = f"In time: {_measurement(values)}, and the tier allows {limit}."
-    return _join(in_time, _late(values), _hides(values)) if limit else ""
+    beginning = "Late, but not often enough to be hidden" if _is_over_limit(values) else "In time"
+    measured = f"{beginning}: {_duration_in_words(values)}, and the tier allows {limit}."
+    return _join(measured, _late(values), _hides(values)) if limit else ""
 
 
 _SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
@@ -93,8 +95,10 @@ def _duration_in_words(values: Mapping[str, str]) -> str:
     return f"its declared duration is {duration}" if duration else ""
 
 
-def _measurement(values: Mapping[str, str]) -> str:
-    return _duration_in_words(values) or "its duration is not known yet"
+def _is_over_limit(values: Mapping[str, str]) -> bool:
+    """Whether the measured duration is above the tier's limit."""
+    measured = next((values[key] for key in ("p50", "p90", "p95", "p99") if key in values), "")
+    return bool(_duration(measured) and _limit(values)) and int(measured[:-2]) > int(values["tier"][:-2])
 
 
 def _basis(values: Mapping[str, str]) -> str:

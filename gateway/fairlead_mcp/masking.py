@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self, TypeVar
 
 from fairlead_api.documents.catalog import Credential, SentCredential
@@ -30,6 +30,19 @@ _SECRET: Final = re.compile(
 _PASSWORD: Final = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@\s]*:([^/@\s]+)@", re.IGNORECASE)
 """Matches a URL with a password."""
 
+_FLAG: Final = re.compile(r"true|false|yes|no|on|off|none|null|auto|default|enabled|disabled", re.IGNORECASE)
+_COUNTS: Final = re.compile(r"limit|timeout|port|max|min|ttl|expir|size|count|budget|tokens", re.IGNORECASE)
+"""Matches names of variables whose value is a number, such as `MAX_TOKENS`."""
+_FILE: Final = re.compile(
+    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][^\\/\n]+)*[\\/][^\\/\n]*\.[a-z][a-z0-9]{1,6}"
+    r"|[\w. -]+\.(?:json|ya?ml|toml|ini|conf|env|txt|pem|key|crt|cer|p8|p12|pfx|pub)"
+    r"|(?:~|\.{1,2})?(?:/[a-z_.-]+){2,}/?"
+)
+"""Matches paths: with an extension, or of lower-case words. Base64, in which `/` occurs too, is neither."""
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/(?:[a-z_.-]+|v[0-9.]+))*/?")
+"""Matches URLs without user, query and anything that could be random."""
+_WORDS: Final = re.compile(r"[A-Za-z]{1,15}(?:[/_-][A-Za-z]{1,15}){0,2}")
+
 _ASSIGNED: Final = re.compile("[=:]")
 """Separates name and value in an argument: `--api-key=…`, `Authorization: Bearer …`."""
 
@@ -43,8 +56,7 @@ class Mask:
 
     def __init__(self, credential: Credential | None) -> None:
         sent = credential or Credential()
-        # variables for certificates and proxies are public, and needed to understand failures
-        own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
+        own = {value for name, value in sent.env.items() if not _is_public(name, value)}
         values = {*own, sent.token, sent.client_secret, sent.private_key}
         parts: list[SentCredential] = [sent, *sent.schemes.values()]
         for part in parts:
@@ -57,14 +69,24 @@ class Mask:
     def of_process(cls, args: Sequence[str], env: Mapping[str, str]) -> Self:
         """Make a mask for the output of a process with these arguments and variables.
 
-        Secrets are the values of variables, options and headers whose names match `_SECRET`, and passwords in URLs.
+        Secrets are the values of variables, options and headers whose names match `_SECRET`, except paths and other
+        values that are public, and passwords in URLs.
         """
         options = [pair for pair in itertools.pairwise(args) if pair[0].startswith("-") and "=" not in pair[0]]
         named = [*env.items(), *options, *(_ASSIGNED.split(word, maxsplit=1) for word in args)]
-        secrets = [pair[1].strip() for pair in named if len(pair) == 2 and _SECRET.search(pair[0])]
+        secrets = [
+            value
+            for name, value in ((pair[0], pair[1].strip()) for pair in named if len(pair) == 2)
+            if _SECRET.search(name) and not _is_public(name, value)
+        ]
         passwords = [match[1] for word in (*args, *env.values()) if (match := _PASSWORD.match(word))]
         values = (*secrets, *(value.rpartition(" ")[2] for value in secrets), *passwords)
-        return cls(Credential(env={str(number): value for number, value in enumerate(values)}))
+        return cls.of_values(values)
+
+    @classmethod
+    def of_values(cls, values: Iterable[str]) -> Self:
+        """Make a mask of these values, whatever they look like."""
+        return cls(Credential(arguments={"": {str(number): value for number, value in enumerate(values)}}))
 
     def adding(self, value: str) -> Mask:
         """A mask of the value of one more header too, such as `Bearer` with a token."""
@@ -99,6 +121,20 @@ class Mask:
                 if error.data is not None:
                     error.data = self.text(error.data.decode("utf-8", "replace")).encode()
         return error
+
+
+def _is_public(name: str, value: str) -> bool:
+    """Whether a variable or option has a value that is not secret, and needed to understand failures: a flag, a number
+    of something, the path of a file, also of one with a secret, an address, or a word under a name that does not sound
+    like a secret. So are variables for certificates and proxies, unless they have a password.
+    """
+    if name.lower() in NETWORK:
+        return "@" not in value
+    if any(form.fullmatch(value) for form in (_FLAG, _FILE, _ADDRESS)):
+        return True
+    if value.isdecimal() and _COUNTS.search(name):
+        return True
+    return not _SECRET.search(name) and _WORDS.fullmatch(value) is not None
 
 
 def _without_prefix(text: str, value: str) -> str:

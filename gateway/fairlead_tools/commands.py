@@ -8,8 +8,8 @@ from typing import Final
 DEFAULT_URL: Final = "http://127.0.0.1:8080/mcp"
 """MCP endpoint that commands without `--url` use."""
 _ASKING: Final = re.compile(
-    r"\bfairlead (approve|call|can|diff|explain|leaderboard|logs|plan|refresh|scores|search|servers|tiers|tools|top)\b"
-    r"(?! (?:--url|tools:))"
+    r"\bfairlead (accounts|approve|call|can|diff|events|explain|leaderboard|login|logout|logs|plan|predict|refresh|"
+    r"scores|search|servers|sign-ins|sign-out|tiers|tools|top)\b(?! (?:--url|tools:))"
 )
 """Matches commands that send requests to a gateway."""
 

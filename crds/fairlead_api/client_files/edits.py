@@ -245,8 +245,19 @@ def _addition(text: str, start: int, name: str, dumped: str, indent: str) -> Edi
     last = members[-1].end
     after = _after_space(text, last)
     if text[after : after + 1] == ",":  # a trailing comma stays, and separates the new member
-        return Edit(after + 1, after + 1, f"{body},")
-    return Edit(last, last, f",{body}")
+        behind = _behind_comment(text, blank, after + 1)
+        return Edit(behind, behind, f"{body},")
+    behind = _behind_comment(text, blank, last)
+    return Edit(last, behind, f",{text[last:behind]}{body}")
+
+
+def _behind_comment(text: str, blank: str, at: int) -> int:
+    """The offset behind a comment that ends the line of offset `at`, to which the comment belongs; `at` without one."""
+    end = text.find("\n", at)
+    rest = text[at:end].rstrip()
+    if end < 0 or blank[at:end].strip() or rest.rfind("/*") > rest.rfind("*/"):
+        return at
+    return at + len(rest)
 
 
 def _removal(blank: str, members: list[_Member], old: _Member) -> Edit:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fairlead_api.client_files.keys import CODEX_PORT
 
@@ -48,6 +49,8 @@ class ConfiguredList:
 
 def server_lists(content: object) -> tuple[ConfiguredList, ...]:
     """The server lists of a parsed file, in the order in which they are read; empty if there are none."""
+    if isinstance(content, list):
+        return (ConfiguredList((), content, _listed),) if _are_named(content) else ()
     if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
         return ()
     lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content))
@@ -57,8 +60,11 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
 def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
     yield from _lists_of_most_clients(content)
     yield from _claude_projects(content)
-    if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
+    listed = content.get("servers")
+    if isinstance(listed, Mapping) and "mcpServers" not in content:
         yield ConfiguredList(("servers",), listed, common)
+    elif isinstance(listed, list) and "mcpServers" not in content and _are_named(listed):
+        yield ConfiguredList(("servers",), listed, _listed)
     yield from _lists_under_mcp(content.get("mcp"))
     yield from _nested_under_mcp(content)
     for member, are_servers, normalize, dialect in _MEMBERS:
@@ -99,11 +105,14 @@ def _by_name(listed: Entry) -> Entry:
 
 
 def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
-    """The server list in the member `mcp` of VS Code's settings, of Crush or of opencode."""
+    """The server list in the member `mcp` of VS Code's settings, of gptme, Octomind and MaiBot, of Crush or of
+    opencode."""
     if not isinstance(mcp, Mapping):
         return
     if isinstance(mcp.get("servers"), Mapping):
         yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
+    elif isinstance(mcp.get("servers"), list):
+        yield ConfiguredList(("mcp", "servers"), mcp["servers"], _listed)
     elif _are_crush(mcp):
         yield ConfiguredList(("mcp",), mcp, common, dialect="crush")
     elif _are_opencode(mcp):
@@ -131,9 +140,12 @@ def _nested_under_mcp(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
-    listed = experimental.get(_OLD_CONTINUE_MEMBER) if isinstance(experimental, Mapping) else None
-    if isinstance(listed, list):
-        yield ConfiguredList(("experimental", _OLD_CONTINUE_MEMBER), listed, _old_continue_entry, dialect="continue")
+    if not isinstance(experimental, Mapping):
+        return
+    if isinstance(listed := experimental.get(_OLD_CONTINUE_LIST), list):
+        yield ConfiguredList(("experimental", _OLD_CONTINUE_LIST), listed, _old_continue_entry, dialect="continue")
+    if isinstance(only := experimental.get(_OLD_CONTINUE_MEMBER), Mapping):
+        yield ConfiguredList(("experimental", _OLD_CONTINUE_MEMBER), [only], _old_continue_entry, dialect="continue")
 
 
 def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
@@ -208,6 +220,22 @@ def _are_servers(listed: Entry) -> bool:
     return all(isinstance(entry, Mapping) and ({"command", "url", *_URLS} & entry.keys()) for entry in listed.values())
 
 
+def _are_named(listed: Sequence[Any]) -> bool:
+    """Whether all items are servers with a name, unlike the `servers` of an OpenAPI document."""
+    return bool(listed) and all(
+        isinstance(entry, Mapping) and name_of(entry) and ({"command", "url", "transport", *_URLS} & entry.keys())
+        for entry in listed
+    )
+
+
+def name_of(entry: object) -> str:
+    """Name of a server in a list; empty without a name."""
+    if not isinstance(entry, Mapping):
+        return ""
+    name = entry.get("id") or entry.get("name")
+    return name if isinstance(name, str) else ""
+
+
 _URLS: Final = ("serverUrl", "httpUrl")
 _MCP_OF_GEMINI: Final = frozenset({"allowed", "excluded", "serverCommand"})
 """Members of `mcp` in the settings of Gemini CLI, which has `mcpServers` beside it."""
@@ -222,7 +250,9 @@ _UNDERSCORED: Final = {
 """Keys of Crush, mcphub.nvim, Dive, PicoClaw and Warp (left), with those of most clients (right)."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
 _ID_OF_CHERRY_STUDIO: Final = re.compile(r"[\w-]{21}", re.ASCII)
-_OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServers"
+_OLD_CONTINUE_LIST: Final = "modelContextProtocolServers"
+_OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServer"
+_FETCHERS: Final = frozenset({"npx", "uvx", "bunx", "pipx", "pnpx"})
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
 
 
@@ -254,7 +284,8 @@ def common(entry: Any) -> NormalizedEntry:
 
     If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
     is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
-    becomes `headers`, Cherry Studio's `baseUrl` becomes `url`, and the keys of `_UNDERSCORED` are renamed.
+    becomes `headers`, Cherry Studio's `baseUrl` becomes `url`, Theia's `serverAuthToken` becomes `apiKey` or a header,
+    and the keys of `_UNDERSCORED` are renamed.
     FastMCP's `auth` is a token, or says that somebody signs in, as nothing needs to say here.
     """
     if not isinstance(entry, Mapping):
@@ -279,6 +310,8 @@ def common(entry: Any) -> NormalizedEntry:
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping) and "headers" not in entry:
         content = {**(content or entry), "headers": options["headers"]}
         original_keys["headers"] = "requestOptions"
+    if "serverAuthToken" in entry:
+        content = _with_token_of_theia(dict(entry if content is None else content), original_keys)
     if isinstance(auth := entry.get("auth"), str):
         content = dict(entry if content is None else content)
         del content["auth"]
@@ -286,6 +319,16 @@ def common(entry: Any) -> NormalizedEntry:
             content.setdefault("apiKey", auth)
             original_keys["apiKey"] = "auth"
     return NormalizedEntry(entry if content is None else content, original_keys)
+
+
+def _with_token_of_theia(content: dict[str, Any], original_keys: dict[str, str]) -> dict[str, Any]:
+    """Theia sends `serverAuthToken` in the header that `serverAuthTokenHeader` names, else as a bearer token."""
+    token, header = content.pop("serverAuthToken"), content.pop("serverAuthTokenHeader", None)
+    if header and isinstance(headers := content.get("headers") or {}, Mapping):
+        original_keys["headers"] = "serverAuthToken"
+        return {**content, "headers": {**headers, str(header): token}}
+    original_keys["apiKey"] = "serverAuthToken"
+    return {**content, "apiKey": token}
 
 
 def _cherry_studio(entry: Entry) -> NormalizedEntry:
@@ -318,6 +361,19 @@ def _opencode(entry: Any) -> NormalizedEntry:
     if isinstance(entry, Mapping) and not {"command", "url"} & entry.keys():
         return NormalizedEntry(entry, unserved="has no command or url in this file, but in one of your organization")
     return _rename(entry, {"environment": "env"})
+
+
+def _listed(entry: Any) -> NormalizedEntry:
+    """gptme, Octomind, nanoMuse and their like: a list of servers, also under `mcp`. `tools` may be settings of single
+    tools, which concern their client alone.
+    """
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    if entry.get("type") == "builtin":
+        return NormalizedEntry(entry, unserved="is built into Octomind")
+    if isinstance(entry.get("tools"), Mapping):
+        entry = {key: value for key, value in entry.items() if key != "tools"}
+    return _rename(entry, {"auth_token": "apiKey"})
 
 
 def _vibe(entry: Any) -> NormalizedEntry:
@@ -397,12 +453,24 @@ def _codex(entry: Any) -> NormalizedEntry:
 
 
 def _old_continue_entry(entry: Any) -> NormalizedEntry:
-    """Continue's older `config.json`: the keys of a server are within `transport`, and the server has no name."""
+    """Continue's older `config.json`: the keys of a server are within `transport`, and the server may have no name. It
+    is named after its package, its program or its host.
+    """
     normalized = common(entry)
     content = normalized.content
-    if isinstance(content, Mapping) and "name" not in content:
-        return NormalizedEntry({**content, "name": str(content.get("command") or "server")}, normalized.original_keys)
-    return normalized
+    if not isinstance(content, Mapping) or name_of(content):
+        return normalized
+    return NormalizedEntry({**content, "name": _name_from_content(content)}, normalized.original_keys)
+
+
+def _name_from_content(content: Entry) -> str:
+    """Name for a server without a name: its package at npx or uvx, its program, or the host of its URL."""
+    program, arguments = str(content.get("command") or ""), content.get("args")
+    name = program.rpartition("/")[2]
+    if name in _FETCHERS and isinstance(arguments, list):
+        packages = [word for word in arguments if isinstance(word, str) and not word.startswith("-")]
+        name = packages[0].rpartition("/")[2].partition("@")[0] if packages else name
+    return name or urlsplit(str(content.get("url") or "")).hostname or "server"
 
 
 def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -122,6 +122,12 @@ _OF_CLIENTS: Final = frozenset(
         "roots",
         "toolCallTimeout",
         "toolTimeout",
+        # gptme, Octomind, MaiBot, Theia
+        "auto_start",
+        "autostart",
+        "http_timeout_seconds",
+        "registryMetadata",
+        "timeout_seconds",
         # FastMCP, Cherry Studio, Perplexity
         "keep_alive",
         "configSample",

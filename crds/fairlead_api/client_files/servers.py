@@ -10,12 +10,12 @@ This module has no I/O.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairlead_api.client_files.entry import EntryProblem, EntryReader, read_bool
-from fairlead_api.client_files.forms import bundle_variables, server_lists
+from fairlead_api.client_files.forms import bundle_variables, name_of, server_lists
 from fairlead_api.client_files.keys import (
     ACTIVE,
     EXCLUDED,
@@ -99,16 +99,18 @@ def is_client_configuration(content: object) -> bool:
     return bool(server_lists(content))
 
 
-def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
+def entries(content: Mapping[str, Any] | Sequence[Any]) -> Iterator[ConfiguredServer]:
     """The enabled entries of all server lists of a file, in order. An entry that several lists share occurs once."""
     names: dict[str, tuple[str, object]] = {}
     for servers in server_lists(content):
-        named: Iterator[tuple[str, str | int, Any]]
+        named: Iterator[tuple[str | None, str | int, Any]]
         if isinstance(servers.servers, Mapping):
             named = ((str(name), str(name), entry) for name, entry in servers.servers.items())
         else:
-            named = ((_identifier(entry), index, entry) for index, entry in enumerate(servers.servers))
-        for name, step, entry in named:
+            named = ((None, index, entry) for index, entry in enumerate(servers.servers))
+        for key, step, entry in named:
+            normalized = servers.normalize(entry)
+            name = name_of(normalized.content) if key is None else key
             path = (*servers.path, step) if servers.dialect != "bundle" else (*servers.path, "mcp_config")
             resource = resource_name(name)
             if (first := names.setdefault(resource, (name, entry))) != (name, entry):
@@ -116,7 +118,6 @@ def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
             elif first[1] is not entry:
                 continue
             if not _is_off(entry):
-                normalized = servers.normalize(entry)
                 yield ConfiguredServer(
                     name,
                     normalized.content,
@@ -176,7 +177,7 @@ def translate(
     if not isinstance(content, Mapping):
         raise EntryProblem("", "must be an object with command or url")
     if not entry.name:
-        raise EntryProblem("id", "is missing: it names the server")
+        raise EntryProblem("name", "is missing: each server of a list has a name, or an id")
     if entry.unserved:
         raise EntryProblem("", f"{entry.unserved}: remove it, or disable it, for Fairlead")
     noticed = [*remarks(content)]
@@ -188,11 +189,7 @@ def translate(
             raise EntryProblem(key, f"must be true or false, not {value!r}")
     read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect, entry.original_keys)
     variables = _environment(read, read_env_file)
-    command, (_, url) = read.path("command"), read.first(URLS)
-    if command is not None and not command.strip():
-        raise EntryProblem("command", "is empty; it must name the server's program")
-    if (command is None) == (url is None):
-        raise EntryProblem("", "needs either command, for a local server, or url, for a remote server")
+    command, url = _command_or_url(read, entry.original_keys)
     transport = _transport(*read.first(TRANSPORTS), remote=url is not None)
     if url is not None:
         spec: dict[str, Any] = {"url": url, "remote": {"transport": transport}}
@@ -214,6 +211,21 @@ def translate(
     }
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
     return Translated(manifest, credential, read.path("cwd"), tuple(noticed), secrets)
+
+
+def _command_or_url(read: EntryReader, original_keys: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The entry's program and address, of which one is None. Raises EntryProblem."""
+    command, (url_key, url) = read.path("command"), read.first(URLS)
+    if command is not None and not command.strip():
+        if url is None:
+            raise EntryProblem("command", "is empty; it must name the server's program")
+        command = None  # some clients write every key
+    if command is not None and url is not None:
+        local, remote = (original_keys.get(key, key) for key in ("command", url_key))
+        raise EntryProblem("", f"has both {local}, for a local server, and {remote}, for a remote server: remove one")
+    if command is None and url is None:
+        raise EntryProblem("", "needs either command, for a local server, or url, for a remote server")
+    return command, url
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
@@ -332,13 +344,6 @@ def _fairlead_fields(fields: object) -> dict[str, Any]:
         if name not in OWN_FIELDS:
             raise EntryProblem(f"{OWN}.{name}", f"is not a field of {OWN}; its fields are {', '.join(OWN_FIELDS)}")
     return dict(fields)
-
-
-def _identifier(entry: object) -> str:
-    if not isinstance(entry, Mapping):
-        return ""
-    name = entry.get("id") or entry.get("name")
-    return name if isinstance(name, str) else ""
 
 
 def _transport(key: str, named: str | None, *, remote: bool) -> str:

@@ -49,7 +49,7 @@ _UNFILLED: Final = re.compile(
 )
 _PLACEHOLDER: Final = re.compile(
     r"(?:(?:Bearer|Basic|token)\s+)?(?:<[^<>]+>|\[[A-Z_ -]+\]|(?:your|insert|enter|replace)[-_ ][\w -]*|[\w-]*_here|"
-    r"change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,}))",
+    r"change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,})|(?:[a-z]:)?[\\/]?(?:absolute[\\/])?path[\\/]to[\\/].*)",
     re.IGNORECASE,
 )
 

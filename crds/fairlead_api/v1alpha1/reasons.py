@@ -348,7 +348,8 @@ _APPROVED: Final = {
         "False",
         "The server lists definitions that are new or differ from the approved definitions. Only the approved "
         "definitions are served. The message names some of the new definitions, and the hash of all of them.",
-        "Look at them (fairlead diff SERVER), then approve (fairlead approve SERVER) or have the server corrected.",
+        "Look at them (fairlead diff SERVER), then approve (fairlead approve SERVER, or the hash in "
+        "spec.approval.hash) or have the server corrected.",
     ),
 }
 

@@ -103,7 +103,11 @@ VERIFIED: Final = {
         "addresses, the API server, or a Service of another namespace. Nothing is sent there.",
         "Use another address; or have the installation allow it, in servers.allowedUrls of the chart.",
     ),
-    Cause.INVALID_URL: CauseExplanation("False", "The server's URL is not a valid address.", "Correct spec.url."),
+    Cause.INVALID_URL: CauseExplanation(
+        "False",
+        "The server's URL is not a valid address, or is https where the server speaks http.",
+        "Correct spec.url.",
+    ),
     Cause.INVALID_HEADER: CauseExplanation(
         "False",
         "A request header contains characters that HTTP does not allow, so nothing was sent.",

@@ -166,7 +166,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
 
     def _failure(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-            text = with_advice(f"cannot reach {request.url}: {_reason(error)}", "Is a gateway running there?")
+            advice = "Is a gateway running there? Start one with `fairlead up`."
+            text = with_advice(f"cannot reach {request.url}: {_reason(error)}", advice)
         else:
             text = f"the connection to {request.url} broke, and the request may have been executed: {_reason(error)}"
         self._remark(text)
@@ -276,4 +277,14 @@ def _is_repeatable(verb: str, method: str) -> bool:
 
 
 def _reason(error: httpx2.HTTPError) -> str:
+    if _is_refused(error):
+        return "the connection was refused"
     return str(error) or type(error).__name__
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether an error comes from a refused connection, of which "All connection attempts failed" says nothing."""
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        causes = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+        error = causes[0] if causes else error.__cause__ or error.__context__
+    return error is not None

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json
 from fairlead_cli.pinning.showing import (
     IN_FORCE,
@@ -46,6 +46,9 @@ def approve_held(
     client = ManagementClient.of(destination)
     document = _held_document(client, server)
     key, approval = document["server"], exact_hash or document["hash"]
+    if not document.get("pinned", True):  # absent in the answer of an older gateway
+        pinning = "set pin: true for it, if changed definitions are to be held back"
+        raise Failure(f"{key} has no pinned definitions, so there is nothing to approve: {pinning}", code=USAGE_ERROR)
     if approval is None:
         print_nothing_held(key, output)
         return

@@ -38,7 +38,7 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
     elif after["refreshed"]["failure"] is None:
         tools = "1 tool" if after["tools"] == 1 else f"{after['tools']} tools"
         if why:
-            print(wish)
+            print(ready_to_paste(wish))
             print(f"Until then, its list stays the last one: {tools}, {_comparison(before, after)}.")
         else:
             print(f"{after['server']} responded: {tools}, {_comparison(before, after)}.")

@@ -170,7 +170,7 @@ class Dialer:
             return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
         if isinstance(error, tls.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
             message = f"{self._where} does not speak TLS: use http:// instead of https://"
-            return ConnectFailed(message, reason="TLSFailed")
+            return ConnectFailed(message, reason="InvalidURL")  # advice about certificates would lead away
         if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
             return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TLSFailed")
         if isinstance(error, TimeoutError):

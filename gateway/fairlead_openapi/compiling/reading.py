@@ -25,6 +25,8 @@ MAX_VALUES: Final = 8_000_000
 """Values of a document whose YAML aliases are written out."""
 _VERSION: Final = re.compile(r"3\.[01](\.\d+)?(-.+)?\Z")
 _SPACES: Final = b"\xef\xbb\xbf \t\r\n"
+_PAGES: Final = (b"<!doctype html", b"<html", b"<head", b"<body")
+_INSTEAD: Final = "name the document itself, which such a page links to, often as /openapi.json"
 _RESOLVERS: Final = (  # tag, form and first characters of scalars that are not text (YAML 1.2, section 10.3.2)
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -96,6 +98,8 @@ def is_version_3_0(document: dict[str, Any]) -> bool:
 
 def _parse(data: bytes) -> Any:
     body = data.lstrip(_SPACES)
+    if body[: len(_PAGES[0])].lower().startswith(_PAGES):
+        raise DocumentRefused(f"the document is a web page: {_INSTEAD}")
     try:
         if body[:1] == b"{":
             return msgspec.json.decode(body)

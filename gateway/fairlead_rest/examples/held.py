@@ -26,6 +26,7 @@ HELD: Final[dict[str, Any]] = {
             }
         ],
         "approvals": [{"at": "2026-11-20T09:30:00+00:00", "by": "key:ann", "hash": _ONE, "definitions": 2}],
+        "pinned": True,
     }
 }
 APPROVE: Final[dict[str, Any]] = {"one definition": {"hash": _ONE}, "everything": {"hash": _ALL}}

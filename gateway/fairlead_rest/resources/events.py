@@ -6,14 +6,15 @@ and receives the events after the event with this id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.events import FAILED, KEPT, Event, EventLog, Missed
+from fairlead_gateway.events import FAILED, KEPT, SWAPPED, Event, EventLog, Missed
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
@@ -116,9 +117,10 @@ async def pieces(
     tail: int = 0,
 ) -> AsyncIterator[bytes]:
     """Yield the bytes of a stream. It continues after the event with the id `last`, or begins with the last `tail`
-    events. `filter_events` reduces events to those that the reader may see.
+    events; of those before the present one, a `catalog.swapped` that another one follows is left out, as it says
+    nothing more. `filter_events` reduces events to those that the reader may see.
     """
-    missed = False
+    missed, present = False, events.number
     try:
         number = events.before_last(tail) if last is None else events.number_of(last)
     except Missed:
@@ -134,8 +136,16 @@ async def pieces(
         if not new_events:
             yield b": heartbeat\n\n"
             continue
+        is_past = number < present
         number += len(new_events)
-        yield b"".join(_encode_event(event) for event in filter_events(new_events))
+        shown = filter_events(new_events)
+        yield b"".join(map(_encode_event, _without_repeated_swaps(shown) if is_past and last is None else shown))
+
+
+def _without_repeated_swaps(events: Sequence[Event]) -> Iterator[Event]:
+    for event, following in itertools.zip_longest(events, events[1:]):
+        if event.type != SWAPPED or following is None or following.type != SWAPPED:
+            yield event
 
 
 def _open_event(events: EventLog, number: int, *, missed: bool) -> bytes:

@@ -64,6 +64,8 @@ class HeldDocument(msgspec.Struct, frozen=True):
     """Definitions that are held back, from `offset` on."""
     approvals: list[PastApproval]
     """Last approvals, the newest first."""
+    pinned: bool = True
+    """Whether definitions of the server are pinned; false without `pin: true`, and until its first listing."""
 
 
 class ApproveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,6 +172,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
         None if hash_ is None else command_for(key, hash_),
         shown,
         [_past(change) for change in past],
+        pins is not None,
     )
 
 

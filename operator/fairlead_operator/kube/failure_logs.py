@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_kube.client import Kube
@@ -54,7 +53,7 @@ class FailureLogs:
             return ""
         written = {variable.name: variable.value for variable in server.spec.env if variable.value}
         masks = (
-            Mask(Credential(env={value: value for value in self._secrets(server)})),
+            Mask.of_values(self._secrets(server)),
             Mask.of_process(_arguments(server), written),
         )
         # masked before a line is chosen and cut, so that no part of a secret remains at its end

@@ -78,7 +78,7 @@ class ToolRecord:
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
         self.measured_at = published.measured_at if published else ""
-        """Time of the last call in the window, in RFC 3339; empty if unknown."""
+        """Time of the last successful call, in RFC 3339; empty if unknown."""
         health = published.health if published else Health()
         self.health = HealthScore(score=health.score, degraded=health.state == DEGRADED, now=now)
         self.bimodal = published.bimodal if published else False
@@ -132,7 +132,8 @@ class ToolRecord:
         unreadable = sample.outcome is AttemptOutcome.UNREADABLE
         late = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not unreadable]
         if late or sample.outcome is AttemptOutcome.OK:
-            entry = self._remember(entry, sample.duration_ms)
+            entry = self._remember(entry, sample.duration_ms, successful=sample.outcome is AttemptOutcome.OK)
+        if sample.outcome is AttemptOutcome.OK:
             self.measured_at = max(self.measured_at, rfc3339(sample.at))
         for score in late:
             if score.tier not in counted:
@@ -250,7 +251,8 @@ class ToolRecord:
         window, or else from the declaration, or else by the tier's `unmeasured`.
         """
         cause = cause_of(hidden[tier.name]) if tier.name in hidden else None
-        if tier.name in points and len(self.window) and cause not in ("declared", "unmeasured"):
+        is_measured = len(self.window) > 0 or cause in MEASURED  # by late calls of which none succeeded
+        if tier.name in points and is_measured and cause not in ("declared", "unmeasured"):
             score = TierScore(tier, points=points[tier.name], bimodal=self.bimodal)
             if cause is not None and cause in MEASURED:
                 score.begin_hidden(now, cause)
@@ -262,11 +264,11 @@ class ToolRecord:
             score.begin_hidden(now, "declared" if tier.excludes(self.declaration.estimated_ms) else "unmeasured")
         return score
 
-    def _remember(self, entry: int | None, duration_ms: float) -> int:
+    def _remember(self, entry: int | None, duration_ms: float, *, successful: bool) -> int:
         self._samples += 1
         if entry is None:
-            return self.window.add(duration_ms)
-        self.window.lengthen(entry, duration_ms)
+            return self.window.add(duration_ms, successful=successful)
+        self.window.lengthen(entry, duration_ms, successful=successful)
         return entry
 
     def _remember_running(self, attempt: str, entry: int, counted: set[str]) -> None:

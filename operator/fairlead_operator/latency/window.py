@@ -1,4 +1,6 @@
-"""The last 100 durations of one tool in one environment, and their quantiles.
+"""The last 100 durations of one tool in one environment, and the quantiles of those that succeeded.
+
+An attempt that runs or failed is in the window only if it is late, because decisions about tiers count late attempts.
 
 Pure; owned by `tool_record.ToolRecord`.
 """
@@ -20,33 +22,38 @@ class Window:
     megabytes.
     """
 
-    __slots__ = ("_dropped", "_durations", "_sorted")
+    __slots__ = ("_dropped", "_durations", "_sorted", "_unsuccessful")
 
     def __init__(self) -> None:
         self._durations = array("d")
         self._sorted = array("d")
+        self._unsuccessful = bytearray()
+        """1 for each duration of an attempt that has not succeeded, else 0."""
         self._dropped = 0
         """Number of dropped entries, which is the number of the oldest remaining entry."""
 
     def __len__(self) -> int:
         return len(self._sorted)
 
-    def add(self, duration_ms: float) -> int:
+    def add(self, duration_ms: float, *, successful: bool = True) -> int:
         """Append a duration, and drop the oldest if there are more than 100; return the number of the entry."""
         if len(self._durations) == WINDOW:
             self._sorted.remove(self._durations.pop(0))
+            del self._unsuccessful[0]
             self._dropped += 1
         self._durations.append(duration_ms)
+        self._unsuccessful.append(not successful)
         insort(self._sorted, duration_ms)
         return self._dropped + len(self._durations) - 1
 
-    def lengthen(self, entry: int, duration_ms: float) -> None:
-        """Update the duration of a running attempt; does nothing if its entry was dropped."""
+    def lengthen(self, entry: int, duration_ms: float, *, successful: bool = True) -> None:
+        """Update a running attempt; does nothing if its entry was dropped."""
         index = entry - self._dropped
         if index >= 0:
             self._sorted.remove(self._durations[index])
             insort(self._sorted, duration_ms)
             self._durations[index] = duration_ms
+            self._unsuccessful[index] = not successful
 
     def late(self, limit_ms: float) -> int:
         """Number of durations above the limit."""
@@ -56,19 +63,24 @@ class Window:
         """Keep only the last `samples` durations."""
         cut = max(0, len(self._durations) - samples)
         del self._durations[:cut]
+        del self._unsuccessful[:cut]
         self._dropped += cut
         self._sorted = array("d", sorted(self._durations))
 
     def quantile(self, share: float) -> float:
-        """Quantile by nearest rank, in milliseconds. The window must not be empty."""
-        return self._sorted[max(0, math.ceil(share * len(self._sorted) - 1e-9) - 1)]
+        """Quantile of all durations by nearest rank, in milliseconds. The window must not be empty."""
+        return _nearest_rank(self._sorted, share)
 
     def quantiles(self) -> Quantiles | None:
-        """Quantiles for publication; None for an empty window."""
-        if not self._sorted:
+        """Quantiles of the successful attempts, for publication; None without any."""
+        durations = self._sorted
+        if any(self._unsuccessful):
+            pairs = zip(self._durations, self._unsuccessful, strict=True)
+            durations = array("d", sorted(duration for duration, unsuccessful in pairs if not unsuccessful))
+        if not durations:
             return None
-        p50, p90, p95, p99 = (round(self.quantile(share), 1) for share in (0.5, 0.9, 0.95, 0.99))
-        return Quantiles(p50_ms=p50, p90_ms=p90, p95_ms=p95, p99_ms=p99, samples=len(self))
+        p50, p90, p95, p99 = (round(_nearest_rank(durations, share), 1) for share in (0.5, 0.9, 0.95, 0.99))
+        return Quantiles(p50_ms=p50, p90_ms=p90, p95_ms=p95, p99_ms=p99, samples=len(durations))
 
     def durations(self) -> tuple[float, ...]:
         """All durations in milliseconds, sorted."""
@@ -87,3 +99,8 @@ class Window:
         for rank in range(1, count + 1):
             window.add(next(value for share, value in steps if rank <= math.ceil(share * count - 1e-9)))
         return window
+
+
+def _nearest_rank(durations: array[float], share: float) -> float:
+    """Quantile of sorted durations, of which there is at least one."""
+    return durations[max(0, math.ceil(share * len(durations) - 1e-9) - 1)]

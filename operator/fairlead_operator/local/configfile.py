@@ -136,7 +136,8 @@ def _no_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | Non
     if maybe_manifests:
         return "", f"{NO_LIST}, and a manifest has apiVersion and kind"
     if "servers" in content:
-        return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}"
+        listed = ", or a list of servers that each have a name" if isinstance(content["servers"], list) else ""
+        return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}{listed}"
     meant = misspelt_list_key(content)
     if meant is not None:
         return meant, "unknown key: did you mean mcpServers?"
@@ -148,7 +149,7 @@ class _ConfigurationReader:
 
     def __init__(
         self,
-        content: Mapping[str, Any],
+        content: Mapping[str, Any] | Sequence[Any],
         document: AnyDocument,
         file: Path,
         environ: Mapping[str, str],
@@ -243,7 +244,8 @@ class _ConfigurationReader:
             yield self._remark(first, f"{servers} disabled: remove disabled: true, or enabled: false, from one")
         elif not self._result.servers and not self._result.problems and not self._result.remarks:
             yield self._remark(first, "the only server is this gateway itself: add another")
-        if LISTS[0] in self._content and isinstance(self._content.get(LISTS[1]), Mapping):
+        content = self._content if isinstance(self._content, Mapping) else {}
+        if LISTS[0] in content and isinstance(content.get(LISTS[1]), Mapping | list):
             yield self._remark((LISTS[1],), f"is ignored because the file has {LISTS[0]} as well: use only one of them")
         for twice in self._document.repeated if isinstance(self._document, JsonDocument) else ():
             path = ".".join(str(step) for step in twice.path if step != "\0")

@@ -8,8 +8,9 @@ server.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,9 +43,14 @@ def write_private(path: Path, content: bytes) -> None:
     except FileNotFoundError:
         pass
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb", opener=_owner_only) as file:
-        file.write(content)
-    temporary.replace(path)
+    try:
+        with open(temporary, "wb", opener=_owner_only) as file:
+            file.write(content)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()  # a part of a file would take up the last space of a full disk
+        raise
 
 
 def _owner_only(path: str, flags: int) -> int:
@@ -64,12 +70,57 @@ def file_troubles() -> Iterator[None]:
         raise DirectoryTrouble(f"{error.filename or 'the state directory'}: {error.strerror or error}") from error
 
 
+class UnwrittenFiles:
+    """Files whose last write failed. `on_change` receives a file and why it was not written; None as soon as no such
+    file is left. `clock` returns seconds.
+    """
+
+    def __init__(
+        self,
+        on_change: Callable[[tuple[Path, str] | None], None] = lambda failure: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_change = on_change
+        self._clock = clock
+        self._files: dict[Path, float] = {}
+        """Each file, with the time of its last failure."""
+
+    def __repr__(self) -> str:
+        return f"<UnwrittenFiles {len(self._files)}>"
+
+    @contextmanager
+    def writing(self, file: Path) -> Iterator[None]:
+        """Note whether a write or deletion of `file` fails. Raises DirectoryTrouble in place of OSError."""
+        try:
+            with file_troubles():
+                yield
+        except DirectoryTrouble as trouble:
+            self._files[file] = self._clock()
+            cause = trouble.__cause__
+            self._on_change((file, (isinstance(cause, OSError) and cause.strerror) or str(cause)))
+            raise
+        self._drop([file])
+
+    def forget_older(self, seconds: float) -> None:
+        """Drop files whose last failure was that long ago: they would have been retried if they were still wanted."""
+        latest = self._clock() - seconds
+        self._drop([file for file, failed_at in self._files.items() if failed_at < latest])
+
+    def _drop(self, files: Iterable[Path]) -> None:
+        dropped = [self._files.pop(file) for file in files if file in self._files]
+        if dropped and not self._files:
+            self._on_change(None)
+
+
 class DirectoryDocuments:
     """Documents as files of one directory. `written` is called after each change."""
 
-    def __init__(self, directory: Path, written: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, directory: Path, written: Callable[[], None] = lambda: None, unwritten: UnwrittenFiles | None = None
+    ) -> None:
         self._directory = private_directory(directory)
         self._written = written
+        self._unwritten = unwritten or UnwrittenFiles()
         self._labels = dict(_stored_labels(directory))
 
     def __repr__(self) -> str:
@@ -106,7 +157,7 @@ class DirectoryDocuments:
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
-            with file_troubles():
+            with self._unwritten.writing(self._file(name)):
                 write_private(self._file(name), document)
             self._labels[name] = blobs[-1].labels
         self._written()
@@ -114,7 +165,7 @@ class DirectoryDocuments:
     async def withdraw(self, name: str) -> None:
         """Delete a document; no error if it does not exist."""
         self._labels.pop(name, None)
-        with file_troubles():
+        with self._unwritten.writing(self._file(name)):
             self._file(name).unlink(missing_ok=True)
         self._written()
 
@@ -141,19 +192,26 @@ def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
 class DirectoryCredentialStore:
     """Credentials of servers: one file each, whose name is the reference in the catalog."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, unwritten: UnwrittenFiles | None = None) -> None:
         self._directory = private_directory(directory)
+        self._unwritten = unwritten or UnwrittenFiles()
 
     def store(self, key: ServerKey, credential: Credential) -> CredentialRef:
         """Store a server's credential for the gateway; return its reference."""
-        secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
+        file = self._file(key)
         value = msgspec.json.encode(credential, order="deterministic")
-        with file_troubles():
-            write_private(self._directory / f"{secret}{SUFFIX}", value)
-        return CredentialRef(secret=secret, key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16])
+        with self._unwritten.writing(file):
+            write_private(file, value)
+        return CredentialRef(
+            secret=file.name.removesuffix(SUFFIX), key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16]
+        )
 
     def drop(self, key: ServerKey) -> None:
         """Delete a server's credential; no error if there is none."""
+        file = self._file(key)
+        with self._unwritten.writing(file):
+            file.unlink(missing_ok=True)
+
+    def _file(self, key: ServerKey) -> Path:
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
-        with file_troubles():
-            (self._directory / f"{secret}{SUFFIX}").unlink(missing_ok=True)
+        return self._directory / f"{secret}{SUFFIX}"

@@ -21,7 +21,12 @@ from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import ControllerOptions, World
 from fairlead_operator.local import approvals
 from fairlead_operator.local.api_documents import LocalDocuments
-from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, private_directory
+from fairlead_operator.local.documents import (
+    DirectoryCredentialStore,
+    DirectoryDocuments,
+    UnwrittenFiles,
+    private_directory,
+)
 from fairlead_operator.local.installers import PackageVersion, Tools
 from fairlead_operator.local.inventory import Contents, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
@@ -34,6 +39,7 @@ from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.document_entries import entry_of_outdated, entry_of_refused
 from fairlead_operator.server.prefixes import default_prefix, requested_prefix
 from fairlead_operator.telemetry import Telemetry
+from fairlead_operator.workqueue import ItemBackoff
 
 SCAN_SECONDS: Final = 0.25
 """Seconds between two scans of the files; a change takes effect within twice this time."""
@@ -41,6 +47,10 @@ DOCUMENTS_SECONDS: Final = 2.0
 """Minimum seconds between two writes of measured latencies: these documents are files of this machine, and who has just
 called a tool wants to see how fast it was.
 """
+RETRY_SECONDS: Final = 4.0
+"""Longest pause between two attempts for a server whose files cannot be written: there is no API server to spare."""
+UNWANTED_SECONDS: Final = 15.0
+"""Time after which a file that could not be written, and was not tried again, is not wanted any more."""
 
 
 class Scanner(Protocol):
@@ -80,7 +90,7 @@ class LocalObserver:
 
     statuses: StatusObserver
     problems: Callable[[tuple[ManifestProblem, ...]], None]
-    """Receives all problems of the files whenever they change."""
+    """Receives all problems of the files, and of the folders of the documents, whenever they change."""
     written: Callable[[], None] = lambda: None
     """Called after each write of a document."""
 
@@ -121,12 +131,15 @@ class LocalOperator:
             private_directory(folders.packages), tools, self._runner, on_change=self._package_changed
         )
         self.inventory = Inventory()
-        self.documents = DirectoryDocuments(folders.documents, observer.written)
+        self._scan = Scan(self.inventory.contents, ())
+        self._storage: tuple[ManifestProblem, ...] = ()
+        self._unwritten = UnwrittenFiles(self._note_unwritten)
+        self.documents = DirectoryDocuments(folders.documents, observer.written, self._unwritten)
         self._platform = LocalPlatform(
             self.inventory,
             children,
             self._packages,
-            DirectoryCredentialStore(folders.credentials),
+            DirectoryCredentialStore(folders.credentials, self._unwritten),
             observer.statuses,
             environ=options.environ,
         )
@@ -136,7 +149,7 @@ class LocalOperator:
         world = World(self._platform, self.documents, connector, self.inventory, options.gateways, apis)
         installation_options = InstallationOptions(
             options.reconciler,
-            ControllerOptions(documents=DOCUMENTS_SECONDS),
+            ControllerOptions(documents=DOCUMENTS_SECONDS, backoff=ItemBackoff(limit=RETRY_SECONDS)),
             default_tier=options.default_tier,
             gateway_approvals=True,
         )
@@ -171,20 +184,33 @@ class LocalOperator:
     def look(self) -> None:
         """Scan files and approvals once, and enqueue the servers that changed. `run` does so periodically."""
         self._scan_approvals()
+        self._unwritten.forget_older(UNWANTED_SECONDS)
         for key in self._api_documents.changed():
             self.controller.queue.add(key)
         scan = self._scanner.scan()
         if scan is None:
             return
+        self._scan = scan
         difference = self.inventory.replace(scan.contents)
-        self._problems(scan.problems)
         for key in difference.servers:
             self.controller.queue.add(key)
-        files = [FileProblem(file=each.file, message=str(each)[:MESSAGE_CHARS]) for each in scan.of_files]
-        self.controller.entries.refuse({each.key: each for each in self._refused_entries()}, files)
+        self._show_problems()
         if difference.rules:
             self.controller.rules_wanted.set()
         self._packages.retain(self._platform.needed_packages())
+
+    def _note_unwritten(self, failure: tuple[Path, str] | None) -> None:
+        """Show why documents or credentials cannot be written, or that they were written after all."""
+        problems = () if failure is None else (_unwritten_problem(*failure),)
+        if problems != self._storage:
+            self._storage = problems
+            self._show_problems()
+
+    def _show_problems(self) -> None:
+        self._problems((*self._storage, *self._scan.problems))
+        of_files = (*self._storage, *self._scan.of_files)
+        files = [FileProblem(file=each.file, message=str(each)[:MESSAGE_CHARS]) for each in of_files]
+        self.controller.entries.refuse({each.key: each for each in self._refused_entries()}, files)
 
     def _refused_entries(self) -> Iterator[ServerEntry]:
         contents = self.inventory.contents
@@ -231,3 +257,9 @@ class LocalOperator:
     def _package_changed(self, package: PackageVersion) -> None:
         for key in self._platform.users_of(package):
             self.controller.queue.add(key)
+
+
+def _unwritten_problem(file: Path, why: str) -> ManifestProblem:
+    waiting = "servers neither start nor change until it can be, which is retried every few seconds"
+    advice = "free space there, or choose another folder with --state-dir"
+    return ManifestProblem(str(file.parent), 0, "", f"cannot be written: {why}; {waiting}: {advice}")

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from msgspec import structs
@@ -226,7 +227,9 @@ class LocalPlatform:
         if path is None and (problem := folder_problem(declared.cwd)):
             return ConditionVerdict(False, Cause.START_FAILED, f"{program} cannot be started: {problem}")
         if path is None:
-            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
+            folder = declared.cwd or Path.cwd()
+            where = f"in {folder}" if "/" in program and not Path(program).is_absolute() else "on this machine"
+            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} {where}")
         return Launch(path, tuple(arguments))
 
     def _start(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:

@@ -85,11 +85,10 @@ async def _get(target: Target, resolve: Resolve, etag: bytes, ssl: tls.SSLContex
 def _refusal(url: str, answer: Answer) -> HttpRefused:
     status = f"status {answer.status}"
     page = "a web page" if answer.status == _OK else f"{status} with a web page"
-    what = page if looks_like_html(answer) else status
+    what, linked = (page, "which such a page links to, and ") if looks_like_html(answer) else (status, "")
     error = HttpRefused(
-        f"{plain_address(url)} answered {what} instead of the OpenAPI document: set openapi.url to the address of the "
-        "document itself, which must not need a credential, or put the document into a ConfigMap "
-        "(openapi.configMapRef)",
+        f"{plain_address(url)} answered {what} instead of the OpenAPI document: what is wanted is the address of the "
+        f"document itself, {linked}which must not need a credential",
         status=answer.status,
     )
     if error.reason in _OF_MCP:

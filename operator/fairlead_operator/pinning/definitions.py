@@ -187,7 +187,7 @@ class PinnedDefinitions:
         await self._store_pins(server, decision, history)
         self._asked_approvals.forget(server.key)
         self._on_held_back(server.key, len(decision.held))
-        return decision, _announcements(pins, decision, by)
+        return decision, _announcements(server.key, pins, decision, by)
 
     async def _current_pins(self, server: McpServer) -> Pins | None:
         """Pins of the server with this UID, from memory if possible, otherwise from the stored document."""
@@ -226,7 +226,7 @@ def _sort(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     return tuple(sorted(some, key=lambda definition: definition.identity))
 
 
-def _announcements(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
+def _announcements(key: ServerKey, before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
     """One announcement per approval, and per change of the definitions that are held back."""
     if decision.newly_approved:
         whose = f" by {by}" if by else ""
@@ -234,4 +234,4 @@ def _announcements(before: Pins | None, decision: PinDecision, by: str) -> tuple
         return (Announcement("Normal", "ChangesApproved", note),)
     announced = before.held_hash if before is not None else ""
     is_new = bool(decision.held) and held_hash(decision.held) != announced
-    return (pin_decision.announcement(decision),) if is_new else ()
+    return (pin_decision.announcement(decision, key),) if is_new else ()

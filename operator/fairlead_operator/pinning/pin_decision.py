@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned, Sort, held_hash
+from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_mcp.server_listing import RawListing
@@ -104,14 +105,14 @@ def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
     if not decision.held:
         return ConditionVerdict(True, Cause.APPROVED, "all listed definitions are approved, or from the first listing")
     warning = f"; {suspicious} of them look{'s' if suspicious == 1 else ''} suspicious" if suspicious else ""
-    return ConditionVerdict(
-        False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_approval_advice(decision)}"
-    )
+    together = f"; the hash of all of them is {held_hash(decision.held)}"
+    return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}{together}")
 
 
-def announcement(decision: PinDecision) -> Announcement:
-    """Announcement about definitions that are held back."""
-    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {_approval_advice(decision)}")
+def announcement(decision: PinDecision, key: ServerKey) -> Announcement:
+    """Announcement about definitions of a server that are held back."""
+    how = f"fairlead diff {key} shows them, and fairlead approve {key} approves them"
+    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {how}")
 
 
 def summary(decision: PinDecision) -> str:
@@ -142,7 +143,3 @@ def _names(definitions: Iterable[Pinned]) -> str:
     names = [fit(definition.name) for definition in definitions if definition.name]
     more = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _approval_advice(decision: PinDecision) -> str:
-    return f"approve them with fairlead approve, or with spec.approval.hash: {held_hash(decision.held)}"

@@ -153,6 +153,14 @@ async def test_tiers_show_what_is_hidden_and_what_nearly_is(tmp_path: Path) -> N
     assert "p95 450 ms, 90 % of the limit" in text
 
 
+async def test_tiers_say_that_a_tool_over_the_limit_was_not_late_often_enough(tmp_path: Path) -> None:
+    late = State(servers=(ServerState(namespace="default", name="shop", tools=(measured("look", 40, 18_213),)),))
+    async with running(tmp_path, SHOP, TIERS, late) as gateway:
+        text = (await visited(gateway, "/console/tiers")).body.decode()
+
+    assert "p95 18.2 s, over the limit, but not late often enough to be hidden" in text
+
+
 async def test_scores_rank_tools_and_hold_declared_against_measured(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
         text = (await visited(gateway, "/console/scores?category=windows")).body.decode()

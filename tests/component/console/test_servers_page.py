@@ -77,6 +77,16 @@ async def test_problems_of_files_head_the_list_and_are_bounded(tmp_path: Path) -
     assert len(page) <= MOST_BYTES
 
 
+async def test_a_reason_that_is_cut_has_a_link_to_all_of_it(tmp_path: Path) -> None:
+    long = "npx printed a failure. " * 30
+    entries = Servers(servers=(failed("long", f"{long}Read: fairlead logs default/long"), failed("short", "No.")))
+    async with running(tmp_path, entries) as gateway:
+        page = (await visited(gateway, LIST)).body.decode()
+        whole = (await visited(gateway, f"{LIST}/default/long")).body.decode()
+    assert page.count("All of it") == page.count('<a href="/console/servers/default/long">All of it</a>') == 1
+    assert "fairlead logs" in whole
+
+
 async def test_a_server_whose_replicas_are_0_is_listed_as_stopped_and_needs_nobody(tmp_path: Path) -> None:
     stopped = msgspec.structs.replace(failed("off", ""), state="stopped", reason="Stopped", cause="Stopped")
     async with running(tmp_path, *shops(1), Servers(servers=(stopped,))) as gateway:

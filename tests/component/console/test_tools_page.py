@@ -256,6 +256,15 @@ def test_schemas_without_plain_fields_get_one_for_the_whole(schema: Any) -> None
         ("over_budget estimated=800ms tier=500ms by=declared back=trial-in-30s", "It is tried again in 30 s."),
         ("degraded score=0 failures=4/4 tier=standard back=5-good", "It returns after 5 calls without a failure."),
         ("fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30", "It will be hidden after 15 late calls."),
+        (
+            "fits p95=18213ms tier=500ms late=1/1 hides-at=5 points=18/30",
+            "Late, but not often enough to be hidden: its p95 is 18.2 s, and the tier allows 500 ms. 1 of its last 1",
+        ),
+        ("fits p95=90ms tier=500ms late=0/1 hides-at=5 points=0/30", "In time: its p95 is 90 ms"),
+        (
+            "over_budget tier=500ms late=4/4 by=recent back=5-in-time",
+            "Too slow: none of its calls succeeded in time, and the tier allows 500 ms (by its last calls). 4 of its",
+        ),
         ("fits no-limit", "The tier has no limit."),
         (
             "fits unmeasured tier=500ms",

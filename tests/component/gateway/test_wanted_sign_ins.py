@@ -48,7 +48,7 @@ async def test_a_logout_is_told_at_once(tmp_path: Path) -> None:
         _, listed, _ = await fairlead("servers", "--url", url)
     assert "  sign-in " in listed
     assert "SignInRequired" in listed
-    assert "you have not signed in at default/linear: fairlead login default/linear" in listed
+    assert f"you have not signed in at default/linear: fairlead login --url {url} default/linear" in listed
 
 
 async def test_a_grant_that_its_provider_has_ended_is_told_after_the_call_that_noticed(tmp_path: Path) -> None:

@@ -242,6 +242,22 @@ async def test_tls_with_a_server_that_speaks_none_is_told() -> None:
         await pool.aclose()
 
 
+async def test_plain_http_where_tls_is_expected_is_a_fault_of_the_url_and_not_of_a_certificate() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        pool = Pool("127.0.0.1", port, ssl=ssl.create_default_context())
+        with pytest.raises(ConnectFailed, match="does not speak TLS: use http:// instead of https://") as caught:
+            await pool.exchange(post(b"x"), deadline=soon())
+        assert caught.value.reason == "InvalidURL"
+        await pool.aclose()
+
+
 async def test_a_pool_that_closes_lets_a_running_exchange_end() -> None:
     release = asyncio.Event()
 

@@ -130,6 +130,28 @@ async def test_a_stream_begins_with_the_last_events_that_it_asks_for(tmp_path: P
         assert problem(await get(gateway, "/v1/events?tail=1025")) == (400, "INVALID_ARGUMENTS")
 
 
+def starting(name: str) -> ServerEntry:
+    return ServerEntry(namespace="default", name=name, state="waiting")
+
+
+async def test_past_swaps_that_changed_nothing_are_left_out_of_the_last_events(tmp_path: Path) -> None:
+    demo, documents = catalog("demo", URL, ["add"]), tmp_path / "documents"
+    async with running(tmp_path, demo) as gateway:
+        for number in range(5):
+            publish(documents, demo, Servers(servers=(starting(f"s{number}"),)))
+            await served(gateway, 2 + number)
+        publish(documents, offline(demo))
+        await served(gateway, 7)
+        async with following(gateway, query="?tail=2") as reader:
+            assert await reader.types(5) == [
+                "stream.opened",
+                "server.connected",
+                "catalog.swapped",
+                "server.disconnected",
+                "catalog.swapped",
+            ]
+
+
 async def test_problems_of_files_are_told_to_those_alone_who_may_read_what_servers_print(tmp_path: Path) -> None:
     broken = FileProblem(file="mcp.json", message="mcp.json:2: not valid JSON")
     mail = ServerEntry(namespace="default", name="mail", state="failed", cause="VariableNotSet", message="no TOKEN")

@@ -272,7 +272,7 @@ async def test_a_call_that_may_have_been_made_is_not_made_twice(tmp_path: Path) 
 
 async def test_an_endpoint_that_is_away_is_an_error_that_says_so() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
-    with refused(f"cannot reach {url}.*Is a gateway running there"):
+    with refused(f"cannot reach {url}: the connection was refused. Is a gateway running there"):
         async with Client(bridging(url, "--patience", "0"), mode="legacy"):
             pass
 

@@ -55,6 +55,15 @@ async def test_a_gateway_shows_and_approves_what_is_held_back(tmp_path: Path) ->
             assert (code, f"{state}/approvals/default.sums is written" in out, "are served." in out) == (0, True, True)
 
 
+async def test_approve_says_that_a_server_is_not_pinned(tmp_path: Path) -> None:
+    async with raw_server(Turncoat()) as server:
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"sums": {"url": server.url}}}))
+        async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
+            await up.ready("default/sums")
+            code, _, err = await fairlead("approve", "sums", "--url", up.url)
+            assert (code, "default/sums has no pinned definitions, so there is nothing to approve" in err) == (2, True)
+
+
 async def test_diff_names_the_gateways_that_it_may_mean(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
     env = {"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}

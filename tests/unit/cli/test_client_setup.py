@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead_api.client_files.edits import UnreadableFile, entry_of, with_entry
+from fairlead_api.client_files.edits import UnreadableFile, edit_of, entry_of, with_entry
 from fairlead_api.client_files.known_clients import CLIENTS
 from fairlead_cli.clients.options import ConfigScope, SetupOptions
 from fairlead_cli.clients.setup import own_program, print_clients, run_setup
@@ -209,6 +209,24 @@ JSONC = """// my settings
   // the end
 }
 """
+
+
+@pytest.mark.parametrize("comment", [" // mine", "  /* mine */", " /* mine */ // and mine"])
+@pytest.mark.parametrize("comma", ["", ","])
+def test_a_comment_behind_the_last_entry_stays_with_it_when_another_is_added(comment: str, comma: str) -> None:
+    line = f'    "a": {{"command": "x"}}{comma}{comment}'
+    text = f'{{\n  "mcpServers": {{\n{line}\n  }}\n}}\n'
+    edit = edit_of(text, "mcpServers", "b", {"url": URL}, "json")
+    after = edit.apply(text)
+    assert after.splitlines()[2] == f'    "a": {{"command": "x"}},{comment}'
+    assert after.splitlines()[3].startswith('    "b": {')
+
+
+def test_a_comment_over_several_lines_is_not_entered() -> None:
+    text = '{"mcpServers": {\n"a": {"command": "x"}, /* one\ntwo */\n}}\n'
+    after = with_entry(text, "mcpServers", "b", {"url": URL}, "json")
+    assert "/* one\ntwo */" in after
+    assert entry_of(after, "mcpServers", "b", "json") == {"url": URL}
 
 
 @pytest.mark.parametrize("client", [name for name, editor in CLIENTS.items() if editor.form == "json"])

@@ -137,7 +137,7 @@ def manifest(**spec: Any) -> dict[str, Any]:
         ),
         ({"mcpServers": {"s": {"command": "a", "env": {"T": "${NOT_SET}"}}}}, "s.env.T: environment variable NOT_SET"),
         ({"mcpServers": {"s": {}}}, "s: needs either command"),
-        ([{"command": "a"}], "is missing: it names the server"),
+        ([{"command": "a"}], "name: is missing: each server of a list has a name, or an id"),
         ([manifest(image={"name": "x/y:1"})], "m: a server with image runs only on a cluster"),
         (
             [manifest(url="http://x/mcp", auth={"bearer": {"secretRef": {"name": "n", "key": "k"}}})],

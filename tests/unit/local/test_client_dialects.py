@@ -123,6 +123,7 @@ def test_files_of_gemini_cli_name_variables_without_braces(text: str) -> None:
         ("YOUR_API_KEY", "looks like a placeholder"),
         ("Bearer your-token", "looks like a placeholder"),
         ("changeme", "looks like a placeholder"),
+        ("/path/to/your/gcp-oauth.keys.json", "looks like a placeholder"),
     ],
 )
 def test_a_value_that_somebody_had_still_to_fill_in_is_remarked_on_and_goes_out(value: str, message: str) -> None:
@@ -461,3 +462,45 @@ def test_an_input_of_vs_code_is_refused_with_what_vs_code_reads_too() -> None:
 @pytest.mark.parametrize("shell", ["cmd", "cmd.exe"])
 def test_the_shell_that_files_for_windows_put_in_front_of_a_program_is_left_out(shell: str) -> None:
     assert only({"command": shell, "args": ["/c", "npx", "-y", "a-server"]})[0] == ["npx", "-y", "a-server"]
+
+
+def test_servers_that_are_built_into_octomind_are_named_and_left_out() -> None:
+    text = '[mcp]\n[[mcp.servers]]\nname = "core"\ntype = "builtin"\n[[mcp.servers]]\nname = "a"\ncommand = "x"\n'
+    configuration = read(text, "/etc/config.toml")
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
+    (note,) = configuration.remarks
+    assert note.is_note
+    assert str(note).startswith("/etc/config.toml:2: mcp.servers.core: is built into Octomind; it is ignored")
+
+
+def test_faults_in_a_list_of_toml_tables_are_told_with_the_line_of_their_own_table() -> None:
+    text = """
+[[mcp.servers]]
+name = "a"
+command = "x"
+[mcp.servers.env]
+A = "1"
+[[mcp.servers]]
+name = "b"
+comand = "y"
+[mcp.servers.env]
+B = "${NOT_SET}"
+[[mcp.servers]]
+command = "z"
+env = { C = '''
+[é]''' }
+"""
+    configuration = read(text, "/etc/config.toml")
+    assert [str(problem).partition(": ")[0] for problem in configuration.problems] == [
+        "/etc/config.toml:9",
+        "/etc/config.toml:12",
+    ]
+    assert str(configuration.problems[1]).endswith(
+        "mcp.servers[2].name: is missing: each server of a list has a name, or an id"
+    )
+
+
+def test_an_openapi_document_with_servers_is_not_a_list_of_servers_of_mcp() -> None:
+    text = "openapi: 3.1.0\ninfo: {title: x}\nservers:\n  - url: https://a.example.com\n"
+    configuration = read_configuration(text, Path("/etc/api.yaml"), {}, lambda url: False)
+    assert configuration is None or configuration.servers == []

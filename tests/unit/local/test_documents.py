@@ -13,7 +13,12 @@ from fairlead_api.documents.catalog import CATALOG, Catalog, ChildEndpoint, Cred
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
-from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, DirectoryTrouble
+from fairlead_operator.local.documents import (
+    DirectoryCredentialStore,
+    DirectoryDocuments,
+    DirectoryTrouble,
+    UnwrittenFiles,
+)
 from fairlead_operator.publish.catalogs import labels_for
 
 KEY = ServerKey("default", "demo")
@@ -77,6 +82,40 @@ async def test_a_directory_that_cannot_be_written_is_trouble_and_no_crash(tmp_pa
     (tmp_path / "d").rmdir()
     with pytest.raises(DirectoryTrouble, match="No such file"):
         await documents.publish(pack("x", CATALOG, encode(catalog())))
+
+
+async def test_failed_writes_are_reported_until_every_file_is_written(tmp_path: Path) -> None:
+    reports: list[tuple[Path, str] | None] = []
+    documents = DirectoryDocuments(tmp_path / "d", unwritten=UnwrittenFiles(reports.append))
+    in_the_way = [tmp_path / "d" / f"{name}.json" for name in ("x", "y")]
+    for folder in in_the_way:
+        folder.mkdir()
+        with pytest.raises(DirectoryTrouble):
+            await documents.publish(pack(folder.stem, CATALOG, encode(catalog())))
+    assert [report and report[0] for report in reports] == in_the_way
+    assert reports[0] is not None
+    assert reports[0][1] == "Is a directory"
+    assert sorted((tmp_path / "d").iterdir()) == in_the_way, "a part of a file takes up the last space"
+    for folder in in_the_way:
+        assert reports[-1] is not None
+        folder.rmdir()
+        await documents.publish(pack(folder.stem, CATALOG, encode(catalog())))
+    assert reports[2:] == [None]
+
+
+def test_a_file_that_is_not_written_again_counts_as_unwanted(tmp_path: Path) -> None:
+    reports: list[tuple[Path, str] | None] = []
+    now = [0.0]
+    unwritten = UnwrittenFiles(reports.append, lambda: now[0])
+    with pytest.raises(DirectoryTrouble), unwritten.writing(tmp_path / "x"):
+        raise OSError(28, "No space left on device")
+    now[0] = 15.0
+    unwritten.forget_older(15.0)
+    assert reports == [(tmp_path / "x", "No space left on device")]
+    now[0] = 15.1
+    unwritten.forget_older(15.0)
+    unwritten.forget_older(15.0)
+    assert reports[1:] == [None]
 
 
 def test_credentials_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:

@@ -151,6 +151,16 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert workload.endpoint is None
 
 
+async def test_a_relative_path_of_a_program_that_is_not_there_is_named_with_its_folder(tmp_path: Path) -> None:
+    async with world(tmp_path) as bench:
+        bench.declare({"command": ["./nothere.sh"]}, cwd=str(tmp_path))
+        assert (await bench.ensured()).verdict.message == f"there is no program ./nothere.sh in {tmp_path}"
+        bench.declare({"command": ["./nothere.sh"]})
+        assert (await bench.ensured()).verdict.message == f"there is no program ./nothere.sh in {Path.cwd()}"
+        bench.declare({"command": ["/nothere.sh"]})
+        assert (await bench.ensured()).verdict.message == "there is no program /nothere.sh on this machine"
+
+
 async def test_a_folder_that_is_not_there_is_named_and_not_the_program(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": ["./run"]}, cwd="/no/such/folder")

@@ -51,3 +51,49 @@ def test_word_that_begins_like_a_secret_is_shown() -> None:
 def test_excerpt_in_an_error_is_masked_too() -> None:
     error = Mask(None).adding(f"Bearer {LONG}").error(NotMcp(f"got {LONG}", excerpt=f"got {LONG[:40]}…"))
     assert (str(error), error.excerpt) == ("got [credential]", "got [credential]…")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GOOGLE_OAUTH_CREDENTIALS", "/path/to/your/gcp-oauth.keys.json"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", r"C:\Users\Ada Lovelace\keys.json"),
+        ("PRIVATE_KEY_PATH", "~/.ssh/id_ed25519.pem"),
+        ("TOKEN_FILE", "/run/secrets/token"),
+        ("CREDENTIALS", "credentials.json"),
+        ("AUTH_ENABLED", "true"),
+        ("AUTH_MODE", "none"),
+        ("MAX_TOKENS", "4096"),
+        ("OAUTH_ISSUER", "https://login.example.com:8443/realms/boat/v2.0"),
+        ("MODE", "fast"),
+        ("TZ", "Europe/Berlin"),
+    ],
+)
+def test_values_that_are_not_secret_are_shown_whatever_their_name(name: str, value: str) -> None:
+    text = f"cannot use {value}: correct it"
+    assert Mask.of_process([], {name: value}).text(text) == text
+    assert Mask.of_process([f"--{name}={value}"], {}).text(text) == text
+    assert Mask(Credential(env={name: value})).text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("API_KEY", "/k3v+Ab9xQ/7dPz0aK2mN4=="),
+        ("API_KEY", "eyJhbGciOi.eyJzdWIiOiIx.c2lnbmF0dXJl"),
+        ("API_KEY", "hunter"),
+        ("PASSWORD", "/hunter2"),
+        ("PASSWORD", "482913"),
+        ("TOKEN", "123456789"),
+        ("AUTH_URL", "https://hooks.example.com/services/T012AB/x9Yz"),
+        ("AUTH_URL", "https://example.com/?key=s3cret"),
+        ("SENTRY_DSN", "https://abc123@sentry.example.com/7"),
+    ],
+)
+def test_secret_that_resembles_a_path_or_number_is_masked(name: str, value: str) -> None:
+    assert Mask.of_process([], {name: value}).text(f"got {value}") == "got [credential]"
+    assert Mask(Credential(env={name: value})).text(f"got {value}") == "got [credential]"
+
+
+def test_values_of_secrets_are_masked_whatever_they_look_like() -> None:
+    assert Mask.of_values(["/run/secrets/token", "fast"]).text("/run/secrets/token fast") == "[credential] [credential]"

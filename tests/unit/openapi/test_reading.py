@@ -104,7 +104,16 @@ def test_the_list_of_documents_of_an_api_server_is_refused_with_what_to_take() -
             b"a: b: c",
             "the document is not valid YAML: mapping values are not allowed in this context, line 1, column 5",
         ),
-        (b"<html></html>", "the document is not an object with `openapi`, `info` and `paths`"),
+        *(
+            (
+                page,
+                (
+                    "the document is a web page: name the document itself, which such a page links to, "
+                    "often as /openapi.json"
+                ),
+            )
+            for page in (b"<html></html>", b"\n<!DOCTYPE html>\n<html><head><title>Swagger UI: x</title></head></html>")
+        ),
     ],
 )
 def test_bytes_that_are_not_a_document_are_refused_with_a_sentence(data: bytes, message: str) -> None:

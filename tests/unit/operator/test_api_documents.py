@@ -125,7 +125,11 @@ async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> No
         fetched = await fetch_document(f"{url}/old", resolve_by_dns)
         assert fetched is not None
         assert json.loads(fetched.data) == DOCUMENT
-        for path, words in (("page", "a web page"), ("ring", "more than 3 redirects"), ("none", "status 401")):
+        for path, words in (
+            ("page", "document itself, which such a page links to, and which must not"),
+            ("ring", "more than 3 redirects"),
+            ("none", "status 401"),
+        ):
             with pytest.raises(HttpRefused, match=words):
                 await fetch_document(f"{url}/{path}", resolve_by_dns)
 

@@ -183,6 +183,44 @@ def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> N
     assert record.window.quantile(0.5) == 900.0
 
 
+@pytest.mark.parametrize("outcome", [AttemptOutcome.BAD, AttemptOutcome.NEUTRAL, AttemptOutcome.RUNNING])
+def test_a_late_call_without_success_counts_for_tiers_and_not_for_published_figures(outcome: AttemptOutcome) -> None:
+    record = ToolRecord([FAST, DEEP], Declaration(), now=0.0)
+    record.observe(Sample("late", 5.0, 18_213.0, outcome))
+    record.decide(5.0)
+    state = record.state("t", "local", 5.0)
+    assert (state.quantiles, state.measured_at) == (None, "")
+    assert state.fits["fast"] == "fits unmeasured tier=500ms points=18/30"
+    record.observe(Sample("good", 6.0, 90.0, AttemptOutcome.OK))
+    quantiles = record.state("t", "local", 6.0).quantiles
+    assert quantiles is not None
+    assert (quantiles.samples, quantiles.p50_ms, quantiles.p99_ms) == (1, 90.0, 90.0)
+
+
+def test_a_running_call_that_succeeds_counts_for_published_figures_when_it_ends() -> None:
+    record = ToolRecord([FAST, DEEP], Declaration(), now=0.0)
+    record.observe(Sample("a", 5.0, 700.0, AttemptOutcome.RUNNING))
+    assert record.window.quantiles() is None
+    record.observe(Sample("a", 6.0, 900.0, AttemptOutcome.OK))
+    quantiles = record.window.quantiles()
+    assert quantiles is not None
+    assert (quantiles.samples, quantiles.p50_ms) == (1, 900.0)
+
+
+def test_a_restarted_operator_hides_a_tool_whose_late_calls_all_failed() -> None:
+    record = ToolRecord([FAST, DEEP], Declaration(), now=0.0)
+    for number in range(4):
+        record.observe(Sample(f"late{number}", 0.0, 2000.0, AttemptOutcome.NEUTRAL))
+    assert record.decide(0.0) == ("deep",)
+    state = record.state("t", "local", 0.0)
+    assert state.hidden["fast"].startswith("over_budget tier=500ms late=4/4 by=recent back=")
+    again = ToolRecord([FAST, DEEP], Declaration(), now=100.0, published=state)
+    assert again.tiers == again.decide(100.0) == ("deep",)
+    assert again.state("t", "local", 100.0).hidden["fast"].startswith("over_budget tier=500ms late=0/0 by=recent")
+    assert again.decide(131.0) == ("fast", "deep")
+    assert "returned to the fast tier" in again.describe_move("t", ("deep",))
+
+
 def test_errors_within_the_limit_speak_of_health_and_not_of_speed() -> None:
     record = measured()
     for number in range(10):

@@ -28,11 +28,12 @@ async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while
         assert world.served() == {"add": "adds", "sub": "subtracts"}
         shown = world.condition("Approved")
         assert (shown.status, shown.reason) == ("False", "ChangesHeldBack")
-        how = f"approve them with fairlead approve, or with spec.approval.hash: {world.held_hash()}"
-        assert f"held back: 1 tool changed (add); {how}" in shown.message
+        summary = f"held back: 1 tool changed (add); the hash of all of them is {world.held_hash()}"
+        how = f"Look at them (fairlead diff {KEY}), then approve (fairlead approve {KEY}, or the hash in "
+        assert shown.message == f"{summary}. {how}spec.approval.hash) or have the server corrected."
         assert world.condition("Ready").status == "True"
         (event,) = [event for event in world.platform.announced if event.reason == "ChangesHeldBack"]
-        assert "add" in event.note
+        assert event.note.endswith(f"(add); fairlead diff {KEY} shows them, and fairlead approve {KEY} approves them")
         assert world.held == {KEY: 1}
 
 

@@ -1,0 +1,26 @@
+"""Commands in sentences, directed at the gateway that a command was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead_cli.tree import tree
+from fairlead_tools.commands import DEFAULT_URL, add_url
+
+URL = "http://127.0.0.1:8340/mcp"
+
+
+def asking_verbs() -> Iterator[str]:
+    """Commands of one word with the option `--url`."""
+    for words, command in tree().verbs():
+        if " " not in words and any("--url" in parameter.opts for parameter in command.params):
+            yield words
+
+
+@pytest.mark.parametrize("verb", sorted(asking_verbs()))
+def test_each_command_that_asks_a_gateway_gets_its_url(verb: str) -> None:
+    assert add_url(f"run fairlead {verb} tickets", URL) == f"run fairlead {verb} --url {URL} tickets"
+    assert add_url(f"run fairlead {verb} tickets", DEFAULT_URL) == f"run fairlead {verb} tickets"
+    assert add_url(f"run fairlead {verb} --url x tickets", URL) == f"run fairlead {verb} --url x tickets"
