@@ -24,6 +24,8 @@ from examples import NIGHTLY, examples
 from run_record import register
 from shards import BadShard, files_of_shard, recorded_seconds
 
+BUILDING_SECONDS = 1800
+"""Seconds that fixtures of end-to-end tests may take to build images, beside what a test may take."""
 SHARD = pytest.StashKey[frozenset[Path]]()
 
 
@@ -97,7 +99,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     marker = item.get_closest_marker("timeout")
     timeout_s = float(marker.args[0] if marker and marker.args else item.config.getini("timeout"))
     stderr = item.config.stash[fault_handler_stderr_fd_key]
-    faulthandler.dump_traceback_later(2 * timeout_s + 60, exit=True, file=stderr)
+    building_s = BUILDING_SECONDS if item.get_closest_marker("e2e") else 0
+    faulthandler.dump_traceback_later(2 * timeout_s + 60 + building_s, exit=True, file=stderr)
     try:
         return (yield)
     finally:
