@@ -191,7 +191,7 @@ async def test_a_pinned_tool_whose_request_changes_alone_is_held_back(world: Wor
         await world.until("held back", lambda: world.is_("pets", "Approved", "False", "ChangesHeldBack"))
         assert tools(world) == {"listPets": "/pets"}
         message = world.condition("pets", "Approved")["message"]
-        approved = message.partition("spec.approval.hash: ")[2].split()[0].rstrip(".")
+        approved = message.partition("the hash of all of them is ")[2].split()[0].rstrip(".")
         world.patch_server("pets", {"metadata": {"annotations": {ANNOTATION_APPROVE: approved}}})
         await world.until("approved", lambda: tools(world) == {"listPets": "/animals"})
 
