@@ -332,11 +332,6 @@ def _issuer(identity: IdentitySettings) -> str:
             "FAIRLEAD_PUBLIC_URL to it, such as https://tools.example.com"
         )
     parts = urlsplit(url)
-    if parts.path.endswith("/mcp"):
-        raise BadSetting(
-            f"FAIRLEAD_PUBLIC_URL is {url!r}, and clients would have to use {url}/mcp: omit /mcp, as it is the URL of "
-            "the gateway, not of its MCP endpoint"
-        )
     if parts.query or parts.fragment:
         raise BadSetting(
             f"FAIRLEAD_PUBLIC_URL is {url!r}, which is the issuer of authorizationServer: remove query and fragment"

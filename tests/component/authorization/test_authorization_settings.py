@@ -25,7 +25,7 @@ ISSUERS = [{"issuer": "https://login.example.com", "name": "corp"}]
         ({}, {"issuer": "http://login.example.com", "allowHttp": True}, {}, "except on this machine or cluster"),
         ({}, {}, {"clientSecretFile": "/nowhere/secret"}, "/nowhere/secret cannot be read"),
         ({}, {}, {"clientSecretFile": "/dev/null"}, "/dev/null is empty: write the secret"),
-        ({"public_url": "https://tools.example.com/mcp"}, {}, {}, "omit /mcp"),
+        ({"public_url": "https://tools.example.com/mcp"}, {}, {}, "and without /mcp"),
         ({}, {}, {"issuer": "partner"}, "add it there, or correct the name"),
     ],
 )
