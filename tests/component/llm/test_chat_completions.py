@@ -382,7 +382,7 @@ async def test_the_time_of_a_request_is_bounded_with_all_its_rounds(tmp_path: Pa
 async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
     never = ScriptedTurn("", hangs=True)
     stuck = ScriptedTurn(events=["{}"], lingers=True)
-    async with llm_world(tmp_path, never, stuck, provider={"idleSeconds": 0.3, "connectSeconds": 0.3}) as world:
+    async with llm_world(tmp_path, never, stuck, provider={"idleSeconds": 0.8}) as world:
         answer = await world.chat("Hi")
         streamed = await world.chat("Hi", stream=True)
     assert (answer.status, answer.message["error"]["code"]) == (502, "provider_unavailable")
@@ -390,7 +390,7 @@ async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
     error = chunks(streamed)[-1]["error"]
     assert (error["code"], error["message"]) == (
         "provider_unavailable",
-        "script0: the provider stopped sending during its answer: no byte for 0.3 s (idleSeconds)",
+        "script0: the provider stopped sending during its answer: no byte for 0.8 s (idleSeconds)",
     )
 
 
