@@ -16,8 +16,11 @@ async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: 
     If one of the works raises, the other works are canceled, and an ExceptionGroup is raised. If `run_all` is canceled,
     all works are canceled.
     """
-    if len(works) == 1:
-        return [await _run_single(works[0])]
+    if len(works) == 1:  # without a task, which would cost as much as everything else here
+        try:
+            return [await works[0]()]
+        except Exception as error:  # noqa: BLE001  # raised again, as a TaskGroup does
+            raise ExceptionGroup("a call of a batch failed", [error]) from None
     slots = None if at_once >= len(works) else asyncio.Semaphore(at_once)
 
     async def run_one(work: Callable[[], Awaitable[Result]]) -> Result:
@@ -29,20 +32,6 @@ async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run_one(work), name="call of a batch") for work in works]
     return [task.result() for task in tasks]
-
-
-async def _run_single(work: Callable[[], Awaitable[Result]]) -> Result:
-    """Run a work as `run_all` does, but without a task, which would cost as much as everything else."""
-    task = asyncio.current_task()
-    assert task is not None, "coroutines of a batch run in a task"
-    cancellations = task.cancelling()
-    try:
-        result = await work()
-    except Exception as error:  # noqa: BLE001  # raised again, as a TaskGroup does
-        raise ExceptionGroup("a call of a batch failed", [error]) from None
-    if task.cancelling() > cancellations:  # a canceled call ends with a refusal instead of an exception
-        raise asyncio.CancelledError
-    return result
 
 
 def makespan(durations: Sequence[float], at_once: int) -> float:

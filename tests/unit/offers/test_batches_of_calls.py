@@ -53,20 +53,3 @@ async def test_a_cancelled_batch_cancels_its_calls(number: int) -> None:
     with pytest.raises(asyncio.CancelledError):
         await batch
     assert ended == ["cancelled"] * number
-
-
-@pytest.mark.parametrize("number", [1, 2])
-async def test_a_cancelled_batch_is_cancelled_though_its_calls_answer_the_cancellation(number: int) -> None:
-    async def wait() -> str:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "refused"
-        return "done"
-
-    batch = asyncio.ensure_future(run_all([wait] * number, at_once=128))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    batch.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await batch

@@ -147,7 +147,7 @@ class ToolCall(ClientCall):
                     close_question(self)
                     self.refuse(declined)
                     return
-                self.continued = self.request.continued  # not if it only repeats a call
+                self.continued = True  # not if it only repeats a call
             for stage in stages:
                 refusal = stage(self)
                 if refusal is not None:

@@ -67,7 +67,7 @@ class _CapturingExchange(Exchange):
 
     @property
     def gone(self) -> bool:
-        """Always False: cancelling the asyncio task cancels the call, which still gets an answer."""
+        """Always False: who waits for the answer ends the call by cancelling its asyncio task."""
         return False
 
     @property

@@ -115,11 +115,7 @@ class Dispatcher:
         return call
 
     async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:
-        """Run a call until it is answered.
-
-        Cancelling the asyncio task cancels the call, which is then answered with a refusal; CancelledError is raised
-        only if the client is gone.
-        """
+        """Run a call until it is answered. Cancelling the asyncio task cancels the call too."""
         call = self.start(exchange, route, request)
         if call.done:
             return
@@ -128,5 +124,4 @@ class Dispatcher:
             await call.waiter
         except asyncio.CancelledError:
             call.cancel()
-            if exchange.gone:
-                raise
+            raise
