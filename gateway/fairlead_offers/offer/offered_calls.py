@@ -30,7 +30,14 @@ from fairlead_offers.catalogs.visible_tools import GATEWAY, READER, VisibleTools
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS
-from fairlead_offers.run.requested_calls import Planned, PlannedCalls, planned_calls, result_for, run_calls
+from fairlead_offers.run.requested_calls import (
+    Planned,
+    PlannedCalls,
+    can_match_at_once,
+    planned_calls,
+    result_for,
+    run_calls,
+)
 from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import SMALL
 
@@ -278,16 +285,14 @@ async def _plan(
 
 
 def _is_quick(offer: ToolOffer, visible: VisibleTools, calls: Sequence[ModelCall]) -> bool:
-    """Whether calls can be matched in the event loop: they have few arguments, and their tools are listed in the offer
-    and were called before. A search for a similar name, or the first decoding of a definition, may take milliseconds.
+    """Whether calls can be matched in the event loop: they are of tools that the offer lists, have short arguments, and
+    `can_match_at_once` allows it.
     """
-    size = 0
-    for call in calls:
-        entry = visible.by_name.get(visible.names.original(call.name) or call.name)
-        if entry is None or not entry.is_decoded or call.wire_name not in offer.names:
-            return False
-        size += 0 if isinstance(call.arguments, InvalidCall) else len(encode(call.arguments))
-    return size <= SMALL
+    tools = [visible.by_name.get(visible.names.original(call.name) or call.name) for call in calls]
+    if not can_match_at_once(tools) or any(call.wire_name not in offer.names for call in calls):
+        return False
+    arguments = (call.arguments for call in calls if not isinstance(call.arguments, InvalidCall))
+    return sum(len(encode(value)) for value in arguments) <= SMALL
 
 
 def _repeatable(plan: Planned) -> bool:

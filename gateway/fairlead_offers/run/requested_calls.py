@@ -152,8 +152,8 @@ def read_few_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]] | None:
     """Like `read_calls`, for the event loop. Returns None if the worker thread has to do it, because it may take long:
-    for a long body, many calls, a stream, tools of the caller, a name that is not that of a visible tool, or if the
-    tools of the view have not been compiled yet. Raises Problem.
+    for a long body, a stream, tools of the caller, if the tools of the view have not been compiled yet, or as
+    `can_match_at_once` says. Raises Problem.
     """
     if len(body) > SMALL:
         return None
@@ -162,9 +162,16 @@ def read_few_calls(
     if visible is None or request.message is None or request.stream is not None or request.tools is not None:
         return None
     calls = message_format(find_format(request.format).name).parse_calls(request.message)
-    if len(calls) > FEW or not all(visible.find(_name_of(request, visible, call)) for call in calls):
+    if not can_match_at_once([visible.find(_name_of(request, visible, call)) for call in calls]):
         return None
     return request, visible, [_plan(request, catalog, visible, call, None) for call in calls]
+
+
+def can_match_at_once(tools: Sequence[VisibleTool | None]) -> bool:
+    """Whether calls of these tools can be matched in the event loop: they are few, and each tool is visible and was
+    called before. A search for a similar name, or the first decoding of a definition, may take milliseconds.
+    """
+    return len(tools) <= FEW and all(tool is not None and tool.is_decoded for tool in tools)
 
 
 def plan_requested_calls(
