@@ -36,10 +36,12 @@ _COUNTS: Final = re.compile(r"limit|timeout|port|max|min|ttl|expir|size|count|bu
 _FILE: Final = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][^\\/\n]+)*[\\/][^\\/\n]*\.[a-z][a-z0-9]{1,6}"
     r"|[\w. -]+\.(?:json|ya?ml|toml|ini|conf|env|txt|pem|key|crt|cer|p8|p12|pfx|pub)"
-    r"|(?:~|\.{1,2})?(?:/[a-z_.-]+){2,}/?"
+    r"|(?:~|\.{1,2})?(?:/[a-z_.-]{1,24}){2,}/?"
 )
-"""Matches paths: with an extension, or of lower-case words. Base64, in which `/` occurs too, is neither."""
-_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/(?:[a-z_.-]+|v[0-9.]+))*/?")
+"""Matches paths: with an extension, or of lower-case words. Base64, in which `/` occurs too, is neither, and a longer
+word may be a token.
+"""
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/(?:[a-z_.-]{1,24}|v[0-9.]+))*/?")
 """Matches URLs without user, query and anything that could be random."""
 _WORDS: Final = re.compile(r"[A-Za-z]{1,15}(?:[/_-][A-Za-z]{1,15}){0,2}")
 

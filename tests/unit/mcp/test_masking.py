@@ -86,6 +86,7 @@ def test_values_that_are_not_secret_are_shown_whatever_their_name(name: str, val
         ("PASSWORD", "482913"),
         ("TOKEN", "123456789"),
         ("AUTH_URL", "https://hooks.example.com/services/T012AB/x9Yz"),
+        ("AUTH_URL", "https://hooks.example.com/qwkzrtbvnmxlpfhgdsjyacuoei"),
         ("AUTH_URL", "https://example.com/?key=s3cret"),
         ("SENTRY_DSN", "https://abc123@sentry.example.com/7"),
     ],
