@@ -14,13 +14,9 @@ part of the identity file. Settings that the chart sets by itself are left out.
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
 import json
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +32,7 @@ import fairlead_api.v1alpha1.mcpserver.podtemplate
 import fairlead_api.v1alpha1.names
 import fairlead_app.settings
 import fairlead_operator.settings
+from fairlead_api.attribute_docstrings import attribute_docstrings
 from fairlead_api.environment import EnvironmentSettings
 from fairlead_gateway.identity.authorization_server import AuthorizationServer
 from fairlead_models.cascaded_engines import CascadedProvider
@@ -333,11 +330,11 @@ def own_fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
     texts: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__.startswith("fairlead"):
-            texts |= _docstrings(base)
+            texts |= attribute_docstrings(base)
     for field in msgspec.structs.fields(struct):
         if not _is_group(field.type):
             name = field.encode_name if _is_group(struct) else field.name
-            yield name, schema_of(field.type), texts.get(field.name, "")
+            yield name, schema_of(field.type), " ".join(texts.get(field.name, "").split())
 
 
 def groups(settings: type[EnvironmentSettings]) -> Iterator[type[EnvironmentSettings]]:
@@ -350,19 +347,6 @@ def groups(settings: type[EnvironmentSettings]) -> Iterator[type[EnvironmentSett
 
 def _is_group(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, EnvironmentSettings)
-
-
-@functools.cache
-def _docstrings(struct: type) -> dict[str, str]:
-    """Docstrings under the fields of a class, each in one line."""
-    (made,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
-    assert isinstance(made, ast.ClassDef), struct
-    texts = {}
-    for field, after in zip(made.body, [*made.body[1:], None], strict=True):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
-            texts[field.target.id] = " ".join((text or "").split())
-    return texts
 
 
 def camel_case(name: str) -> str:

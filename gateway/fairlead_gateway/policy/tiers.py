@@ -7,7 +7,7 @@ formats and calls. A tool without a decision is shown or hidden by its declared 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import msgspec
@@ -16,8 +16,10 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_api.floors import Floor, Floors
 from fairlead_api.slices import SLICE
-from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Tool, ToolRef
+
+if TYPE_CHECKING:
+    from fairlead_gateway.catalog.model import Snapshot  # commands read notices of hidden tools, and need no catalog
 
 GRACE_SECONDS: Final = 60.0
 """Seconds for which a tool stays callable after it was hidden. This is longer than clients cache a list (`ttlMs`, 30

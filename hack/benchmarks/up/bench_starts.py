@@ -1,0 +1,218 @@
+"""Starts and memory at rest: commands, `fairlead up` to its first answer, a gateway with 1,000 servers' documents.
+
+All are new processes, with bytecode there. Commands ask a running `fairlead up`, which has one server of the standard
+library, so that no start of an SDK or a package counts.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.gateways import SERVERS, VERSIONS, catalog, contents, gateway_over, start_upstream, world, write_documents
+from gateway.heaps import footprint_of
+from ports import free_port
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, in_rounds
+from rig.processes import Stage, cpu_time, memory
+from upprocess import PLAIN
+
+PARTS: Final = ("commands", "up", "pod", "memory")
+TOOL: Final = "demo__echo"
+COMMANDS: Final = ("servers", "tools", "tiers", "scores", "search echo", f"explain {TOOL}", f"call {TOOL}", "version")
+POD_SERVERS: Final = 1_000
+FEW_SERVERS: Final = 3
+IDLE_CONNECTIONS: Final = 10_000
+WAIT_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.005
+
+
+def run(settings: Settings) -> Report:
+    """A row and a goal for each figure. Raises Unmeasurable."""
+    settings.check_parts(PARTS)
+    figures: dict[str, list[float]] = {}
+    report = Report("starts")
+    for _ in in_rounds(settings.rounds):
+        with Stage() as stage:
+            if settings.wants("commands") or settings.wants("up"):
+                add(figures, of_a_laptop(stage, commands=settings.wants("commands")))
+            if settings.wants("pod"):
+                add(figures, of_a_pod(stage))
+            if settings.wants("memory"):
+                add(figures, of_memory(stage, 1_000 if settings.quick else IDLE_CONNECTIONS))
+    bounds: dict[str, tuple[str, float]] = {
+        "fairlead --help": ("s", 0.15),
+        "up, first tool listed": ("s", 0.7),
+        "up, first call answered": ("s", 1.5),
+        f"gateway with {POD_SERVERS:,} servers, ready": ("s", 1.5),
+        f"MCP process with {FEW_SERVERS} servers": ("MB", 52),
+        "idle connection": ("kB", 6),
+    }
+    for name, values in figures.items():
+        unit, most = bounds.get(name, ("s", 0.35))
+        sample = Sample.of(values)
+        report.rows.append({"figure": name, "unit": unit, "measured": sample})
+        report.goals.append(Goal(name, sample.median, unit, at_most=most))
+    return report
+
+
+def add(figures: dict[str, list[float]], measured: dict[str, float]) -> None:
+    """Append one round's figures."""
+    for name, value in measured.items():
+        figures.setdefault(name, []).append(value)
+
+
+def of_a_laptop(stage: Stage, *, commands: bool) -> dict[str, float]:
+    """Seconds of `fairlead up` and of commands beside it. Raises Unmeasurable."""
+    port = free_port()
+    file = stage.folder / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"demo": {"command": PLAIN[0], "args": PLAIN[1:]}}}))
+    environment = {**os.environ, "FAIRLEAD_URL": f"http://127.0.0.1:{port}/mcp", "HOME": str(stage.folder)}
+    words: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        "up",
+        file,
+        "--port",
+        str(port),
+        "--metrics-port",
+        "0",
+    ]
+    begun = time.perf_counter()
+    up = stage.start("up", words, core=None, env=environment)
+    figures = {"up, first tool listed": until(begun, lambda: TOOL in named(ask(port, "tools/list", {})))}
+    answer = ask(port, "tools/call", {"name": TOOL, "arguments": {}})
+    if "content" not in answer:
+        raise Unmeasurable(f"the call was refused: {answer}")
+    figures["up, first call answered"] = time.perf_counter() - begun
+    figures["up, processor time until then"] = cpu_time(up.pid).total
+    if commands:
+        figures["fairlead --help"] = command("--help", environment)
+        figures |= {f"fairlead {words}": command(words, environment) for words in COMMANDS}
+    stage.end(up)
+    return figures
+
+
+def of_a_pod(stage: Stage) -> dict[str, float]:
+    """Seconds from the start of a gateway's process until it is ready. Raises Unmeasurable."""
+    documents = stage.folder / "documents"
+    catalogs = [
+        catalog("modern", 1, name=f"{each.name}-{number}", tools=each.tools[1:])
+        for number in range(POD_SERVERS // SERVERS)
+        for each in islice(world({"plain": 1}), SERVERS)
+    ]
+    write_documents(documents, contents(catalogs))
+    gateway_over(stage, documents, None, name="warm")  # makes its bytecode, as the image has it
+    begun = time.perf_counter()
+    gateway_over(stage, documents, None, name="pod")
+    return {f"gateway with {len(catalogs):,} servers, ready": time.perf_counter() - begun}
+
+
+def of_memory(stage: Stage, connections: int) -> dict[str, float]:
+    """RAM of a gateway's process with few servers, and of a connection that has made one call. Raises Unmeasurable."""
+    upstream = start_upstream(stage, "upstream", 0)
+    documents = stage.folder / "few"
+    write_documents(documents, contents([catalog("modern", upstream.port, name=f"s{n}") for n in range(FEW_SERVERS)]))
+    gateway = gateway_over(stage, documents, None, name="few", FAIRLEAD_CLIENT_CONNECTIONS=str(2 * IDLE_CONNECTIONS))
+    figures = {f"MCP process with {FEW_SERVERS} servers": footprint_of(gateway).serving / 1e6}
+    with ExitStack() as stack:
+        request = message("tools/call", {"name": "s0__echo", "arguments": {"text": "a"}})
+        opened = [stack.enter_context(called(gateway.port, request)) for _ in range(connections // 10)]
+        before = memory(gateway.pid).now  # a tenth are open: what the first calls load is not a connection's
+        opened += [stack.enter_context(called(gateway.port, request)) for _ in range(connections)]
+        figures["idle connection"] = (memory(gateway.pid).now - before) / connections / 1e3
+    return figures
+
+
+def called(port: int, request: bytes) -> socket.socket:
+    """A connection over which one request was answered. Raises Unmeasurable."""
+    connection = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
+    connection.sendall(request)
+    if not (answer := connection.recv(1 << 16)).startswith(b"HTTP/1.1 200"):
+        raise Unmeasurable(f"the call was refused: {answer[:200]!r}")
+    return connection
+
+
+def message(method: str, params: dict[str, Any]) -> bytes:
+    """A request of a client of the modern era, with its head."""
+    head, body = modern(method, params)
+    lines = [f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in head.items()]
+    return "\r\n".join((*lines, "\r\n")).encode() + body
+
+
+def modern(method: str, params: dict[str, Any]) -> tuple[dict[str, str], bytes]:
+    """Header and body of a request."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": VERSIONS["modern"],
+        "io.modelcontextprotocol/clientInfo": {"name": "starts", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    head = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": VERSIONS["modern"],
+        "Mcp-Method": method,
+    }
+    if "name" in params:
+        head["Mcp-Name"] = params["name"]
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    return head, json.dumps(body).encode()
+
+
+def ask(port: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The result of a request; empty while nobody listens, or if it was refused."""
+    head, body = modern(method, params)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
+    try:
+        connection.request("POST", "/mcp", body, head)
+        text = connection.getresponse().read()
+    except OSError:
+        return {}
+    finally:
+        connection.close()
+    return dict(json.loads(text).get("result", {}))
+
+
+def named(result: dict[str, Any]) -> set[str]:
+    """Names of listed tools."""
+    return {tool["name"] for tool in result.get("tools", ())}
+
+
+def until(begun: float, done: Callable[[], bool]) -> float:
+    """Seconds since `begun` when something is the case. Raises Unmeasurable if it is not in time."""
+    while not done():
+        if time.perf_counter() > begun + WAIT_SECONDS:
+            raise Unmeasurable(f"no tool is listed within {WAIT_SECONDS:g} s")
+        time.sleep(POLL_SECONDS)
+    return time.perf_counter() - begun
+
+
+def command(words: str, environment: dict[str, str]) -> float:
+    """Seconds of one command. Raises Unmeasurable if it fails."""
+    begun = time.perf_counter()
+    with tempfile.TemporaryFile() as output:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fairlead_cli", *words.split()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=WAIT_SECONDS,
+        )
+        seconds = time.perf_counter() - begun
+    if ended.returncode:
+        raise Unmeasurable(f"fairlead {words}: {ended.stderr.decode(errors='replace')[-300:]}")
+    return seconds
