@@ -94,6 +94,9 @@ def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) 
     report = Report("doors")
     report.rows = [row(outcomes, name, door) for name, door in DOORS.items() if outcomes[name][SATURATED]]
     report.goals = goals(outcomes, settings)
+    for name, door in DOORS.items():
+        if door.at_most is None and (ratio := cpu_ratio(outcomes, name, PLAIN)):
+            report.without_goal[f"CPU of {name}, of {PLAIN}"] = ratio.median
     report.failures = [f"{name}: {why}" for name, why in failures.items()]
     if settings.quick:
         report.notes.append("--quick: not for quoting")

@@ -141,6 +141,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     """Messages about failed measurements."""
+    without_goal: dict[str, float] = field(default_factory=dict)
+    """Ratios by name that have no goal and that a history keeps; lower is better."""
 
     @property
     def all_met(self) -> bool:

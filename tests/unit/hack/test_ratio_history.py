@@ -97,17 +97,19 @@ def test_noise_of_a_few_percent_never_fails(values: list[float]) -> None:
     assert all(trend.verdict in {"steady", "few nights"} for trend in trends(nights(*values)))
 
 
-def test_ratios_of_a_report_are_its_measured_goals_that_compare() -> None:
+def test_ratios_of_a_report_are_its_measured_goals_that_compare_and_those_without_a_goal() -> None:
     goals = [
         Goal("calls/s, plain", 0.8, "× nginx", at_least=0.7),
         Goal("CPU, plain", 1.2, "× nginx", at_most=1.35),
         Goal("p99, plain", None, "× nginx", at_most=1.75),
         Goal("memory", 80.0, "MB", at_most=100),
     ]
-    lines = lines_of(Report("gateway", goals=goals), date="2026-01-01", commit="abc", machine=MACHINE)
+    report = Report("gateway", goals=goals, without_goal={"CPU, search": 16.0})
+    lines = lines_of(report, date="2026-01-01", commit="abc", machine=MACHINE)
     assert [(line.ratio, line.value, line.better) for line in lines] == [
         ("gateway: calls/s, plain, × nginx", 0.8, "higher"),
         ("gateway: CPU, plain, × nginx", 1.2, "lower"),
+        ("gateway: CPU, search, ×", 16.0, "lower"),
     ]
     assert {line.machine for line in lines} == {"4 cores, EPYC, Python 3.13, path compiled"}
     assert decode(encode(lines)) == lines
