@@ -44,6 +44,7 @@ OTHERS: list[tuple[str, Any]] = [
     ("fullnameOverride", "Foo_Bar"),
     ("commonLabels", {"cost": 42}),
     ("image.repository", "busy box"),
+    ("servers.runnerImage.repository", "registry.example.com:5000/team/runner:1.2"),
     ("image.tag", "a/b"),
     ("image.digest", "latest"),
     ("environment", 123),
@@ -84,6 +85,7 @@ OTHERS: list[tuple[str, Any]] = [
     ("operator.replicas", -1),
     ("monitoring.podMonitor.interval", "often"),
     ("samples.namespace", "Team"),
+    ("servers.admissionPolicy.actions", ["Warn", "Audit", "Warn"]),
 ]
 
 
@@ -141,6 +143,12 @@ def test_a_text_of_another_form_is_refused_in_words_instead_of_its_pattern(
     message = refusal(helm, tmp_path, nested([(path, ["http://tools.example.com"])]))
     assert f"at '/{path.replace('.', '/')}/0': value must be '{expected}'" in message
     assert "pattern" not in message
+
+
+def test_an_image_with_its_tag_is_refused_with_the_value_that_takes_the_tag(helm: Helm, tmp_path: Path) -> None:
+    message = refusal(helm, tmp_path, {"image": {"repository": "registry.example.com:5000/team/fairlead:1.2"}})
+    assert "at '/image/repository': value must be 'an image without its tag, which goes into tag'" in message
+    helm.template("--set", "image.repository=registry.example.com:5000/team/fairlead")
 
 
 @pytest.mark.parametrize(("path", "value"), OTHERS, ids=[f"{path}={value}" for path, value in OTHERS])

@@ -99,6 +99,10 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         (["otel.headersSecret=a"], "otel.endpoint is empty: name the collector that the headers are for"),
         (["compressor.existingSecret=a"], "compressorUrl is empty: name the endpoint that the token is for"),
         (["embedder.existingSecret=a"], "embedderUrl is empty: name the endpoint that the token is for"),
+        (
+            ["gateway.settings.embedder=built-in", "image.tag=1.2"],
+            "the image has no encoder: set image.variant to search",
+        ),
         (["console.existingSecret=a"], "consoleClientId is empty: name the client that the secret is for"),
         (["gateway.settings.consoleClientId=a"], "name the provider that the client is registered with"),
         (

@@ -24,12 +24,14 @@ ADMIN = "oldest-admin"
 def oldest_admin(plane: ControlPlane) -> dict[str, Any]:
     """The ClusterRole `admin` as the oldest supported Kubernetes has it: without events of `events.k8s.io`."""
     rules = json.loads(plane.kubectl("get", "clusterrole", "admin", "-o", "json").stdout)["rules"]
-    kept = [{**rule, "apiGroups": [group for group in rule["apiGroups"] if group != "events.k8s.io"]} for rule in rules]
+    narrowed = [
+        {**rule, "apiGroups": [group for group in rule["apiGroups"] if group != "events.k8s.io"]} for rule in rules
+    ]
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": ADMIN},
-        "rules": [rule for rule in kept if rule["apiGroups"]],
+        "rules": [rule for rule in narrowed if rule["apiGroups"]],
     }
 
 
