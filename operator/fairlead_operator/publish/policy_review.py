@@ -167,10 +167,11 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, trusting: ToolIndex
             policy,
             selected,
             () if unlisted else unmatched,
+            _prefixed(policy, matched, [name for name in selected if name in space.listed]),
             () if unlisted else _idle_pins(policy, index, reach),
             _untrusted_hints(policy, index, trusting, reach),
             tiers,
-        ),  # what matches nothing is reported only after all servers have listed their tools
+        ),  # what matches nothing is reported only after all servers have listed; a prefix is wrong whatever they list
     )
 
 
@@ -178,6 +179,7 @@ def _partially_invalid(
     policy: Policy,
     selected: Sequence[str],
     unmatched: Sequence[str],
+    prefixed: Sequence[str],
     idle_pins: Sequence[str],
     untrusted_hints: Sequence[str],
     tiers: Mapping[str, float],
@@ -224,6 +226,7 @@ def _partially_invalid(
             f"rules[{name}]" if name.isdecimal() else name for name in unmatched
         )  # a bare "0" would read as "none"
         faults_by_cause.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
+    faults_by_cause += [(Cause.RULES_MATCH_NOTHING, sentence) for sentence in prefixed]
     if selected and idle_pins:
         faults_by_cause.append((Cause.PINS_MATCH_NOTHING, f"pinned names that match no tool: {', '.join(idle_pins)}"))
     return (
@@ -247,6 +250,22 @@ def _untrusted_hints(policy: Policy, index: ToolIndex, trusting: ToolIndex, reac
                 "count without trustAnnotations: true; MCP's defaults apply instead"
             )
     return tuple(sentences)
+
+
+def _prefixed(policy: Policy, matched: Sequence[int], listed: Sequence[str]) -> tuple[str, ...]:
+    """A sentence per pattern of a rule without tools that begins with the name of a server, as tools have it at the
+    gateway. `matched` are the tools of each rule, `listed` the selected servers that have listed tools.
+    """
+    sentences = []
+    for number, (rule, bits) in enumerate(zip(policy.rules, matched, strict=True)):
+        for pattern in () if bits else rule.tools:
+            server, _, own = pattern.partition("__")
+            if own and server in listed:
+                sentences.append(
+                    f"rules[{rule.label(number)}].tools: {pattern} matches no tool: rules name a tool as its server "
+                    f"does, without prefix: {own}"
+                )
+    return tuple(sentences[:_EXAMPLES])
 
 
 def _idle_pins(policy: Policy, index: ToolIndex, reach: int) -> tuple[str, ...]:

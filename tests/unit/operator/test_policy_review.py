@@ -70,6 +70,12 @@ def test_a_server_that_lists_nothing_is_named_beside_rules_that_match_no_listed_
     assert review_of_policy.warnings == (), "the rule may match a tool of that server: nobody is warned"
 
 
+def test_a_name_with_the_prefix_of_a_server_is_told_though_another_server_lists_nothing_yet() -> None:
+    (condition,) = look(policy("p", deny("web__get"), deny("file__off")), catalogs=CATALOGS[:1]).warnings
+    assert "rules[0].tools: web__get matches no tool" in condition.message
+    assert condition.message.endswith("without prefix: get")
+
+
 def test_a_server_that_is_not_selected_is_not_waited_for() -> None:
     review_of_policy = look(policy("p", allow("none"), servers=("web",)), catalogs=CATALOGS[:1])
     assert (review_of_policy.unmatched, review_of_policy.unlisted) == (("0",), ())
