@@ -164,6 +164,8 @@ class ManagementClient:
                 reason, advice = "the server does not use TLS", "Try http:// instead of https://."
             if "CERTIFICATE" in reason:
                 advice = "Set SSL_CERT_FILE to the certificate authority of the gateway."
+                if "mismatch" in reason:  # OpenSSL: "Hostname mismatch", "IP address mismatch"
+                    advice = "Use a host in --url that the certificate is for, such as a name of it in /etc/hosts."
             raise Failure(with_advice(f"cannot reach {self._base}: {reason}", advice)) from error
         except (httpx2.InvalidURL, ValueError) as error:  # a proxy in the environment is not a URL
             raise Failure(f"cannot reach {self._base}: {error}; check HTTP_PROXY and HTTPS_PROXY") from error

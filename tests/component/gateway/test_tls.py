@@ -56,6 +56,11 @@ async def test_calls_lists_and_streams_go_through_tls(tmp_path: Path) -> None:
             "tiers", "--url", f"https://127.0.0.1:{gateway.port}/mcp", SSL_CERT_FILE=str(ca)
         )
         assert code == 0, out + err
+        code, out, err = await fairlead(
+            "tiers", "--url", f"https://localhost:{gateway.port}/mcp", SSL_CERT_FILE=str(ca)
+        )
+        assert code == 1
+        assert "Use a host in --url that the certificate is for" in err, "the CA is right, the name is not"
 
 
 async def test_a_renewed_certificate_is_shown_to_the_next_connection(
