@@ -60,15 +60,15 @@ def lines_of(report: Report, *, date: str, commit: str, machine: dict[str, Any])
     python, _, form = str(machine["python"]).partition(", ")
     where = f"{machine['cores']} cores, {machine['processor']}, Python {'.'.join(python.split('.')[:2])}"
     where = f"{where}, {form}" if form else where
-    found: list[tuple[str, float, Better]] = [
+    values: list[tuple[str, float, Better]] = [
         (f"{goal.name}, {goal.unit}", goal.value, "higher" if goal.at_least is not None else "lower")
         for goal in report.goals
         if goal.value is not None and goal.unit.startswith("×")
     ]
-    found += [(f"{name}, ×", value, "lower") for name, value in report.without_goal.items()]
+    values += [(f"{name}, ×", value, "lower") for name, value in report.without_goal.items()]
     return [
         Line(date=date, commit=commit, machine=where, ratio=f"{report.name}: {name}", value=value, better=better)
-        for name, value, better in found
+        for name, value, better in values
     ]
 
 
