@@ -37,10 +37,7 @@ class Gated:
     @property
     def servers(self) -> list[int]:
         """Process ids of the servers that it has started and that live (the listener itself is not a server)."""
-        pids = []
-        for listener in children(self.process.pid):
-            pids += children(listener)
-        return pids
+        return [pid for child in children(self.process.pid) if _is_listener(child) for pid in children(child)]
 
 
 def write_token(folder: Path, token: str = TOKEN) -> None:
@@ -61,9 +58,22 @@ def children(pid: int) -> list[int]:
     return pids
 
 
+def _is_listener(pid: int) -> bool:
+    """Whether a process is the `nc` that listens, not the script beside it that watches."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1] == b"nc"
+    except OSError:
+        return False
+
+
 @contextlib.asynccontextmanager
 async def gated(
-    *command: str, token: str = TOKEN, most: int = 128, key_variable: str = "", program: str = ""
+    *command: str,
+    token: str = TOKEN,
+    most: int = 128,
+    key_variable: str = "",
+    program: str = "",
+    watch_seconds: int = stdio_gate.WATCH_SECONDS,
 ) -> AsyncIterator[Gated]:
     """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of users
     for a variable if it is named; `program` is the digest of the program.
@@ -71,8 +81,16 @@ async def gated(
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
     words = [sys.executable, *command] if command[0].endswith(".py") else list(command)
-    keys = {"key_variable": key_variable, "program_digest": program}
-    argv = stdio_gate.listen(port, stdio_gate.digest(token), words, most=most, **keys, busybox=busybox)
+    argv = stdio_gate.listen(
+        port,
+        stdio_gate.digest(token),
+        words,
+        most=most,
+        key_variable=key_variable,
+        program_digest=program,
+        busybox=busybox,
+        watch_seconds=watch_seconds,
+    )
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
         await _listening(port)

@@ -1,10 +1,10 @@
 """Listener and gate that make a stdio server reachable in a pod, both run by one static busybox. Pure.
 
-`busybox nc` starts one process per connection, with the socket as its standard input and output; when the process or
-the connection ends, so does the other. The gate starts the server only if the first line of a connection is the
-server's token, because the port is open to every pod unless the cluster enforces NetworkPolicies. The pod has a digest
-of the token instead of the token. No Secret is therefore needed in the server's namespace, and neither the server nor a
-user who may read its pods can connect to the server's other replicas.
+`busybox nc` starts one process per connection, with the socket as its standard input and output; when the process ends,
+so does the connection, and a process without its connection is ended. The gate starts the server only if the first line
+of a connection is the server's token, because the port is open to every pod unless the cluster enforces
+NetworkPolicies. The pod has a digest of the token instead of the token. No Secret is therefore needed in the server's
+namespace, and neither the server nor a user who may read its pods can connect to the server's other replicas.
 """
 
 from __future__ import annotations
@@ -16,13 +16,60 @@ from typing import Final
 FOLDER: Final = "/fairlead"
 BUSYBOX: Final = f"{FOLDER}/busybox"
 
+WATCH_SECONDS: Final = 10
+"""Seconds between two looks at the processes of connections, and at the memory of the container."""
+
 LISTEN: Final = """\
-trap 'kill -9 $! 2>/dev/null; exit 0' TERM INT
-"$@" &
-wait $!
+lost() {
+  {
+    $B cat /proc/net/tcp /proc/net/tcp6 /proc/net/unix
+    $B grep -s "^PPid:" /proc/[0-9]*/status
+    $B ls -l /proc/[0-9]*/fd/0
+  } 2>/dev/null | $B awk -v nc=$NC -v ended=" $ENDED " '
+    $2 ~ /:/ && $4 != "08" { open["socket:[" $10 "]"] }
+    $1 ~ /:$/ && $2 !~ /:/ { open["socket:[" $7 "]"] }
+    /PPid:/ { split($1, path, "/"); parent[path[3]] = $2 }
+    $10 == "->" && $11 ~ /^socket/ { split($9, path, "/"); socket[path[3]] = $11 }
+    END {
+      for (pid in socket) if (!(socket[pid] in open)) {
+        for (up = pid; up && up != nc; up = parent[up]);
+        if (up == nc || index(ended, " " pid " ")) print pid
+      }
+    }'
+}
+killed() { $B grep -hs "^oom_kill " /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; }
+watch() {
+  SEEN= ENDED= KILLED=`killed`
+  while $B sleep $1; do
+    NEXT= STOPPED=
+    for P in `lost`; do
+      case " $ENDED|$SEEN " in
+        *" $P "*"|"*) STOPPED="$STOPPED $P "; kill -9 $P ;;
+        *"|"*" $P "*)
+          STOPPED="$STOPPED $P "; kill $P
+          echo "fairlead-gate: process $P is ended: it has no client" >&2 ;;
+        *) NEXT="$NEXT $P " ;;
+      esac
+    done
+    SEEN=$NEXT ENDED=$STOPPED NOW=`killed`
+    [ "$NOW" = "$KILLED" ] || echo "fairlead-gate: a process was killed: resources.limits.memory is reached" >&2
+    KILLED=$NOW
+  done
+}
+trap 'kill -9 $NC 2>/dev/null; exit 0' TERM INT
+(shift; exec "$@") &
+NC=$! B=$2
+watch $1 &
+wait $NC
 """
-"""Script of PID 1 in the container. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends all
-other processes of the container.
+"""Script of PID 1 in the container, with seconds and the words of `nc`, which is started before the script has
+variables, as servers would inherit them. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends
+all other processes of the container.
+
+A program that does not read its input does not see that its client has gone. So processes below `nc` whose socket is
+closed by the other side (state 08), or known to the kernel no more, are looked for: seen twice, they get SIGTERM, and
+after that SIGKILL. A Unix socket as standard input is a process's own matter. Where cgroups end one process for its
+memory rather than the container, nothing else would say so.
 """
 
 GATE: Final = """\
@@ -78,14 +125,17 @@ def listen(
     key_variable: str = "",
     program_digest: str = "",
     busybox: str = BUSYBOX,
+    watch_seconds: int = WATCH_SECONDS,
 ) -> list[str]:
     """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time.
+    Processes that have lost their client are looked for every `watch_seconds`.
 
     With `key_variable`, clients send a second line: `program_digest` and a person's key, which the process has under
     that name.
     """
     gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), key_variable, program_digest, *command]
-    return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
+    script = [busybox, "sh", "-c", LISTEN, "listen", str(watch_seconds)]
+    return [*script, busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 
 def readiness(port: int) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stream_client import NEVER, ClientSide, StreamClient, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
-from gated_stdio_server import TOKEN, Gated, gated
+from gated_stdio_server import TOKEN, Gated, children, gated
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from serverprocesses import sse_server
@@ -130,6 +131,28 @@ async def test_the_listener_ends_at_sigterm_and_takes_its_servers_along() -> Non
         server.process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(server.process.wait(), 5) == 0
         await link.aclose()
+
+
+@pytest.mark.parametrize("unread", [b"", b"x" * 4096], ids=["closed", "reset"])
+async def test_a_program_that_never_reads_is_ended_after_its_client_has_gone(unread: bytes) -> None:
+    """With unread data at the client's side, the kernel resets the connection and forgets the socket."""
+    words = f"trap '' TERM; printf %s '{unread.decode()}'; sleep 900; sleep 900"
+    async with (
+        gated("sh", "-c", words, watch_seconds=1) as server,
+        gated(SDK_STDIO, watch_seconds=1) as other,
+        McpSession.over_link(link_to(other)) as session,
+    ):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"{TOKEN}\n".encode())
+        await becomes("the program runs", lambda: len(server.servers) == 1)
+        (program,) = server.servers
+        await becomes("its child runs", lambda: len(children(program)) == 1)
+        (sleeping,) = children(program)
+        writer.close()
+        await becomes("the program has ended", lambda: server.servers == [])
+        await becomes("its child too", lambda: not Path(f"/proc/{sleeping}").exists())
+        assert await names_of(session) == list(SDK_TOOLS), "a client that stays keeps its process"
+        assert len(other.servers) == 1
 
 
 async def test_no_listener_is_a_refused_connection() -> None:
