@@ -19,7 +19,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",

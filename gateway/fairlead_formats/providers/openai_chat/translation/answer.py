@@ -25,7 +25,7 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
 )
 from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Members in which compatible servers send reasoning. All are read; the first is written."""

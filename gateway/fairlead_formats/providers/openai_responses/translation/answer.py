@@ -33,7 +33,7 @@ from fairlead_formats.providers.openai_responses.items import (
     nonce_of,
 )
 from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
