@@ -261,7 +261,7 @@ BOMBS = (
     ),
     Guard(
         "a schema that doubles",
-        "fairlead_tools.validation.intricacy",
+        "fairlead_tools.validation.schema_compiler",
         (("MAX_WEIGHT: Final = 2_000", "MAX_WEIGHT: Final = 1 << 60"),),
         "tests/unit/gateway/test_validation.py",
         "assert",
