@@ -54,7 +54,6 @@ MODULES: Final = (
     "fairlead_gateway/calls/path/outgoing.py",
     "fairlead_gateway/calls/path/record.py",
     "fairlead_gateway/calls/sealed/sessions.py",
-    "fairlead_gateway/calls/path/stages.py",
     "fairlead_gateway/calls/routes/targets.py",
     "fairlead_gateway/calls/translation/translate.py",
     "fairlead_gateway/calls/path/watched_calls.py",

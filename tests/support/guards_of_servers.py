@@ -55,7 +55,7 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another client of a server that tells clients apart",
-        f"{GATEWAY}.calls.path.stages",
+        f"{GATEWAY}.calls.path.client_call",
         (("    if route.per_client:\n", "    if False:\n"),),
         f"{AT}/test_per_client.py::test_cached_results_are_of_one_client",
         "assert",
