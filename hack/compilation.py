@@ -51,7 +51,6 @@ MODULES: Final = (
     "fairlead_gateway/calls/path/context.py",
     "fairlead_gateway/core/request.py",
     "fairlead_gateway/calls/questions/message_relay.py",
-    "fairlead_gateway/calls/path/outgoing.py",
     "fairlead_gateway/calls/path/record.py",
     "fairlead_gateway/calls/sealed/sessions.py",
     "fairlead_gateway/calls/routes/targets.py",

@@ -15,9 +15,8 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
-from fairlead_gateway.calls.path.client_call import CallControl
+from fairlead_gateway.calls.path.client_call import CallControl, upstream_request
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, supports_request
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS

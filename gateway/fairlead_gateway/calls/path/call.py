@@ -17,9 +17,8 @@ from msgspec import Raw
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
-from fairlead_gateway.calls.path.client_call import ClientCall
+from fairlead_gateway.calls.path.client_call import ClientCall, upstream_request
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.path.page_answers import take_repeat
 from fairlead_gateway.calls.path.record import Body, log_defect, record
 from fairlead_gateway.calls.path.reshaped_results import reshape

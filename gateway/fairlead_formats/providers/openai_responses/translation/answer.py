@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL
-from fairlead_formats.messages.call import InvalidCall, ModelCall, items, member, text_of
-from fairlead_formats.messages.stop_reasons import is_truncated
+from fairlead_formats.messages.call import InvalidCall, ModelCall, is_truncated, items, member, text_of
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
