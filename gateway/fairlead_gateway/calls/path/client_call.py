@@ -175,7 +175,7 @@ class ClientCall:
 
 
 class CallControl(Protocol):
-    """What the steps that interrupt a call can do with it: ask its user, select a part of its result, answer it.
+    """Operations of a call for the steps that interrupt it: to ask its user, to select a part of its result, to answer.
 
     `ToolCall` executes it. Calls without such a step never go through this Protocol, which is slow in compiled code.
     """
