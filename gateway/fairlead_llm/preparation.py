@@ -16,8 +16,7 @@ from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.routes import ModelRoute, PlanLimits, RouteModel
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.stored_turns import TurnKeeping, TurnStore
 from fairlead_mcp.read_bounds import is_long

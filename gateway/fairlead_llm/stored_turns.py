@@ -26,8 +26,14 @@ from msgspec import Raw
 from fairlead_formats.pairs.turn_translation import translate_turn
 from fairlead_formats.wire.call_ids import is_made_here, may_keep_turn
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import REASONING_KEYS, AnswerRange, CallKey, StoredTurn, WireFormat
+from fairlead_formats.wire.protocol import (
+    REASONING_KEYS,
+    AnswerRange,
+    CallKey,
+    StoredTurn,
+    TranslationLosses,
+    WireFormat,
+)
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.result_stores.store import ContextUnavailable

@@ -1,6 +1,11 @@
 """Requests to providers of models over HTTP and WebSocket, with limits for time and size of answers.
 
 This module does not retry: clients' SDKs do, and a route continues with its next model.
+
+Connections read small pieces, so that the gateway buffers little of an answer for a slow client. By default, a
+transport of asyncio passes up to 256 KiB at once to an `asyncio.Protocol`, and aiohttp pauses reading only afterwards,
+if more than twice `READ_BUFFER` is buffered. With small pieces, reading pauses as soon as the client does not read, and
+TCP flow control makes the provider wait.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import msgspec
@@ -23,18 +28,25 @@ from yarl import URL
 from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
 from fairlead_models.aws_signatures import RequestSigner, SigningFailed, SigningScope
-from fairlead_models.provider_connections import READ_BUFFER, PieceConnector
 from fairlead_models.providers import Provider
 
+if TYPE_CHECKING:
+    from aiohttp.client import ClientTimeout
+    from aiohttp.client_reqrep import ClientRequest
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
+
+PIECE: Final = 2 << 10
+"""Maximum number of bytes of one read."""
+READ_BUFFER: Final = 512
+"""Number of buffered bytes of an answer below which aiohttp resumes reading. It pauses above twice this number."""
 MAX_DIGITS: Final = 10
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a provider has to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
 """Maximum number of bytes of an answer that is read as a whole, not as a stream."""
-
 MAX_REFUSAL: Final = 256 << 10
 """Maximum number of bytes of a provider's error response. The body of a longer response is ignored."""
-
 _OK: Final = 200
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """No timeout of aiohttp: `_BeginLimit` and `_SilenceTimer` limit the time instead."""
@@ -42,16 +54,59 @@ _MAX_BYTES_BODY: Final = 1 << 20
 """Largest request body in bytes that is passed to aiohttp as `bytes`. aiohttp writes `bytes` in one piece without a
 pause, so a larger body is passed as a stream.
 """
-
 HIDDEN: Final = b"[key]"
 """Replacement for the API key in a provider's error response."""
+ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
+
+
+class PieceReader(asyncio.BufferedProtocol):
+    """Passes the data that arrive on a connection to the protocol of aiohttp, in pieces of at most the size of
+    `buffer`.
+
+    All connections can share one buffer, because each piece is passed on before the next piece is read.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol, buffer: bytearray) -> None:
+        self._protocol = protocol
+        self._buffer = buffer
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._protocol.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._protocol.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+
+class PieceConnector(aiohttp.TCPConnector):
+    """Connector of aiohttp whose connections are read by a `PieceReader`."""
+
+    def __init__(self, *, keepalive_timeout: float) -> None:
+        """`keepalive_timeout`: seconds that an idle connection stays open."""
+        super().__init__(limit=0, keepalive_timeout=keepalive_timeout)
+        self._pieces = bytearray(PIECE)
+
+    async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        transport, protocol = connection.transport, connection.protocol
+        if transport is not None and protocol is not None and transport.get_protocol() is protocol:
+            transport.set_protocol(PieceReader(protocol, self._pieces))
+        return connection
 
 
 class ProviderUnavailable(Exception):
     """The provider did not answer, or its answer ended early. The message has the reason, without address or key."""
-
-
-ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
 
 
 class ProviderRefused(Exception):

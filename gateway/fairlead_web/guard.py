@@ -24,9 +24,8 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import ANONYMOUS, BY_OWNER, IDENTITY, LOCAL, Identity
 from fairlead_gateway.core.request import agent_in, agent_name, by_name, is_forwarded
 from fairlead_gateway.identity.refusal import CredentialRefusal
-from fairlead_gateway.identity.request_authentication import Identities
+from fairlead_gateway.identity.request_authentication import Identities, refuse_elsewhere
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
-from fairlead_gateway.identity.token_resource import refuse_elsewhere
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.limits.fair_rotation import WORKS_FOR
 from fairlead_mcp.addresses import AllowList

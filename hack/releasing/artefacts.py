@@ -13,7 +13,7 @@ from releasing.faults import Fault
 
 NOT_IN_WHEELS: Final = (".md", ".svg", ".rst", ".pyx", ".c")
 """Suffixes of files that do not belong into a wheel, except in `static` and among the servers' data."""
-IMAGE_BOUND: Final = 60_000_000
+IMAGE_BOUND: Final = 63_000_000
 """Maximum size in bytes of the compressed layers of the image `fairlead`."""
 USER: Final = "65532:65532"
 SHELLS: Final = frozenset({"sh", "bash", "dash", "busybox", "ash", "zsh"})

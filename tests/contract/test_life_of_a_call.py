@@ -12,7 +12,7 @@ import pytest
 from askers import PICKED, LegacyAsker, conversation, session_of
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.path.call import ToolCall
-from fairlead_gateway.calls.path.stages import STAGES
+from fairlead_gateway.calls.path.client_call import STAGES
 from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running
 from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
 from petapi import PET, api_catalog, pet_api
@@ -36,8 +36,8 @@ def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None
 
 
 def test_the_page_names_every_stage_in_its_order() -> None:
-    text = part("One call, stop by stop")
-    assert [stage.__name__ for stage in STAGES] == re.findall(r"\[`(\w+)`\]\(\S+/calls/path/stages\.py\)", text)
+    checks = part("One call, stop by stop").partition("**Checks.**")[2].partition("**Upstream.**")[0]
+    assert [stage.__name__ for stage in STAGES] == re.findall(r"\[`(\w+)`\]\(\S+/calls/path/client_call\.py\)", checks)
 
 
 async def answering(request: Request, reply: Reply) -> None:

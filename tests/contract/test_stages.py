@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fairlead_gateway.calls.path.stages import STAGES
+from fairlead_gateway.calls.path.client_call import STAGES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "calls.md"
 

@@ -19,7 +19,7 @@ from fairlead_formats.providers.bedrock.event_stream import EventStreamParser
 from fairlead_formats.providers.bedrock.tools import BEDROCK
 from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 from gatewayworld import Answer
 from llmworld import LlmWorld, theirs
 from restworld import post

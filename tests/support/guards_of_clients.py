@@ -247,7 +247,7 @@ DOORS = (
     ),
     Guard(
         "a crowd of connections",
-        f"{GATEWAY}.endpoint.connection_limiter",
+        f"{GATEWAY}.limits.shares",
         (('Shares("connections", most or sys.maxsize,', 'Shares("connections", sys.maxsize,'),),
         f"{AT}/test_crowd.py::test_a_connection_too_many_is_told_why_and_those_inside_go_on",
         "Error",

@@ -28,14 +28,14 @@ OWN_TOKENS = (
     ),
     Guard(
         "a token for one server at a server whose name begins alike",
-        f"{GATEWAY}.identity.token_resource",
+        f"{GATEWAY}.identity.request_authentication",
         (("if is_at(path, identity.resource)", "if path.startswith(identity.resource)"),),
         _PATHS,
         "assert None is not None",
     ),
     Guard(
         "a token for one server at a path that leads elsewhere",
-        f"{GATEWAY}.identity.token_resource",
+        f"{GATEWAY}.identity.request_authentication",
         ((" and _NO_NAMES.isdisjoint(segments)", ""),),
         _PATHS,
         "assert None is not None",

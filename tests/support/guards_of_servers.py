@@ -55,7 +55,7 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another client of a server that tells clients apart",
-        f"{GATEWAY}.calls.path.stages",
+        f"{GATEWAY}.calls.path.client_call",
         (("    if route.per_client:\n", "    if False:\n"),),
         f"{AT}/test_per_client.py::test_cached_results_are_of_one_client",
         "assert",
@@ -261,7 +261,7 @@ BOMBS = (
     ),
     Guard(
         "a schema that doubles",
-        "fairlead_tools.validation.intricacy",
+        "fairlead_tools.validation.schema_compiler",
         (("MAX_WEIGHT: Final = 2_000", "MAX_WEIGHT: Final = 1 << 60"),),
         "tests/unit/gateway/test_validation.py",
         "assert",

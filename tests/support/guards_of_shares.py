@@ -36,7 +36,7 @@ SHARES = (
     ),
     Guard(
         "an address with every connection",
-        f"{GATEWAY}.endpoint.connection_limiter",
+        f"{GATEWAY}.limits.shares",
         (("most_each or -(-most * 3 // 4) or sys.maxsize", "most_each or sys.maxsize"),),
         "tests/component/gateway/test_crowd.py::"
         "test_connections_of_one_address_take_three_quarters_and_others_get_the_rest",

@@ -21,7 +21,7 @@ from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.search_counts import SearchCounts
-from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
+from fairlead_gateway.limits.shares import ConnectionLimiter
 from fairlead_gateway.telemetry import BOUNDS, Histogram, MetricsRegistry
 from fairlead_tools.version import COMPILED, VERSION
 

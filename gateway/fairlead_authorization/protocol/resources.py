@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from fairlead_gateway.identity.token_resource import PLAIN_PATH
+from fairlead_gateway.identity.request_authentication import PLAIN_PATH
 
 MAX_RESOURCE: Final = 1_024
 _PORTS: Final = {"https": 443, "http": 80}

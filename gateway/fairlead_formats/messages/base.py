@@ -21,11 +21,12 @@ from fairlead_formats.messages.call import (
     ResultLoss,
     ToolResult,
     Written,
+    cut_off,
     finish,
     invalid_result,
+    is_truncated,
 )
 from fairlead_formats.messages.content import Accept, Body, LossReport, body_of
-from fairlead_formats.messages.stop_reasons import cut_off, is_truncated
 from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
 from fairlead_formats.tool_format import JsonObject

@@ -2,6 +2,10 @@
 
 Pure module. A format reads unchecked calls from a message, as `Draft`s. `finish` turns drafts into calls whose ids,
 names and arguments are within limits, in the same way for all formats.
+
+The last call of a message that is truncated may lack a part of its arguments. If all its arguments are missing, it
+looks like a call without arguments. The gateway therefore runs no call of a truncated message, whole or streamed: stop
+reasons after which a message may be truncated are here, in the words of all providers.
 """
 
 from __future__ import annotations
@@ -27,15 +31,11 @@ MAX_NODES: Final = 100_000
 """Maximum number of values in the arguments of one call."""
 MAX_NAME: Final = 256
 """Maximum number of characters of a name or an id; providers allow fewer."""
-
 META_ERROR: Final = "fairlead.dev/error"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 """Error code of the gateway for a call that cannot be run as the model wrote it."""
-
 McpResult: TypeAlias = Mapping[str, Any]
 """An untrusted `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Never modified."""
-
-
 FUNCTION_CALL: Final = "function_call"
 """Kind of OpenAI's legacy calls, which `tool_calls` replaced. The message member that holds such a call has the same
 name.
@@ -44,6 +44,53 @@ CUSTOM: Final = "custom"
 """Kind of OpenAI's custom tool calls, whose input is text. Only tools of clients are custom tools."""
 INPUT: Final = "input"
 """Name of the single argument that holds the text of a custom tool call."""
+_decode = msgspec.json.Decoder().decode
+_KINDS: Final[dict[type[Any], str]] = {
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    type(None): "null",
+}
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+CUT_OFF: Final = "the message ended before the arguments did"
+"""Reason for an invalid call whose arguments lack their end."""
+_TRUNCATING: Final = frozenset(
+    {
+        # Chat Completions; Mistral; DeepSeek; vLLM and SGLang; OpenRouter
+        "length",
+        "content_filter",
+        "model_length",
+        "insufficient_system_resource",
+        "abort",
+        "error",
+        # Responses: three values of its status, and a reason of the status `incomplete`
+        "incomplete",
+        "failed",
+        "cancelled",
+        "max_output_tokens",
+        # Anthropic Messages
+        "max_tokens",
+        "model_context_window_exceeded",
+        "refusal",
+        # Bedrock Converse
+        "content_filtered",
+        "guardrail_intervened",
+        "malformed_model_output",
+        "malformed_tool_use",
+        # Gemini
+        "safety",
+        "recitation",
+        "language",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "model_armor",
+        "image_safety",
+    }
+)
+_REASONS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason")
 
 
 class InvalidCall(msgspec.Struct, frozen=True):
@@ -173,17 +220,6 @@ def name_for(call: ModelCall, names: Names | None) -> str:
     """The name of a call's tool in messages: its safe name in `names`, or else the name that the model wrote."""
     safe = names.forward.get(call.name) if names is not None else None
     return safe if safe is not None else call.wire_name
-
-
-_decode = msgspec.json.Decoder().decode
-_KINDS: Final[dict[type[Any], str]] = {
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    type(None): "null",
-}
 
 
 def read_arguments(value: object) -> JsonObject | InvalidCall:
@@ -366,9 +402,6 @@ def make_id(position: int, name: str, arguments: object) -> str:
     return f"call_{digest.hexdigest()[:24]}"
 
 
-_canonical = msgspec.json.Encoder(order="deterministic").encode
-
-
 def text_of(value: object) -> str:
     """The value if it is a string that can be encoded as UTF-8; empty for anything else."""
     return value if isinstance(value, str) and well_formed(value) else ""
@@ -399,3 +432,19 @@ def member(value: object, *keys: str) -> Any:
 def items(value: object) -> list[Any]:
     """The value if it is a list; an empty list for anything else."""
     return value if isinstance(value, list) else []
+
+
+def truncates(reason: object) -> bool:
+    """Whether a stop reason, in any letter case, says that the message may lack its end."""
+    return isinstance(reason, str) and reason.lower() in _TRUNCATING
+
+
+def is_truncated(answer: object) -> bool:
+    """Whether a whole answer, or its first choice or candidate, ended by a reason that truncates."""
+    choice = next(iter([*items(member(answer, "choices")), *items(member(answer, "candidates"))]), None)
+    return truncates(member(choice, *_REASONS)) or truncates(member(answer, *_REASONS, "status"))
+
+
+def cut_off(draft: Draft) -> Draft:
+    """The draft of a truncated message's last call, made invalid if it has no arguments: they may have been cut off."""
+    return draft if draft.arguments or draft.problem is not None else msgspec.structs.replace(draft, problem=CUT_OFF)

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_formats.messages.call import (
     CUSTOM,
+    CUT_OFF,
     MAX_ARGUMENT_BYTES,
     MAX_CALLS,
     Draft,
@@ -22,7 +23,6 @@ from fairlead_formats.messages.call import (
     finish,
     freeform,
 )
-from fairlead_formats.messages.stop_reasons import CUT_OFF
 from fairlead_formats.names import Names
 
 _decode = msgspec.json.Decoder().decode

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead_formats.neutral.conversation import NeutralRequest, ResultPart, ToolChoice, budget_of, effort_of
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 LEAST_BUDGET: Final = 1024
 """Minimum token budget for thinking that the API accepts."""

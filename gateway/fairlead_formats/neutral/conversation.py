@@ -17,7 +17,7 @@ import msgspec
 from fairlead_formats.messages.call import CUSTOM, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.schema.property_names import restore_names
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from fairlead_formats.messages.content import PDF
 from fairlead_formats.messages.repeated_content import canonical_base64
 from fairlead_formats.neutral.conversation import MediaPart, TextPart
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 
 def media_of_url(

@@ -8,8 +8,7 @@ import msgspec
 
 from fairlead_formats.messages.call import member
 from fairlead_formats.wire.family_format import reading_body
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses
 
 MAX_ENTRIES: Final = 20_000
 """Maximum number of messages or items in a request that is translated."""

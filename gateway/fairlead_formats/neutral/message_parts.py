@@ -11,7 +11,7 @@ from typing import Any, Final
 from fairlead_formats.messages.base import SERVER_TOOL, THINKING, MessageFormat
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.neutral.conversation import CallPart, Part, ResultPart, TextPart, call_of, valid_call
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _SIGNATURES: Final = frozenset({"thoughtSignature", "thought_signature"})
 

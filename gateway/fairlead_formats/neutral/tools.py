@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fairlead_formats.neutral.conversation import ToolChoice
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 
 class TranslatedTools(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from fairlead_formats.neutral.answers import EventReader, EventWriter, ReportedU
 from fairlead_formats.neutral.conversation import MessageTurn, NeutralRequest, ToolChoice, WrittenTurns
 from fairlead_formats.neutral.provider_errors import ProviderRefusal
 from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 
 class RequestTranslation(Protocol):

@@ -25,7 +25,6 @@ from fairlead_formats.providers.openai_chat.functions.format import FunctionsFor
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER
-from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     JSON,
     AnswerRange,
@@ -34,6 +33,7 @@ from fairlead_formats.wire.protocol import (
     ModelRound,
     ProviderEventParser,
     StoredTurn,
+    TranslationLosses,
     WireFormat,
     WireRequest,
 )

@@ -29,7 +29,6 @@ from fairlead_formats.pairs.tools_for import custom_call, custom_input
 from fairlead_formats.schema.property_names import restore_text
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER
-from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     BadStream,
     CallKey,
@@ -38,6 +37,7 @@ from fairlead_formats.wire.protocol import (
     LoopResult,
     ProviderEventParser,
     RunningCall,
+    TranslationLosses,
     WireAnswer,
     WireStream,
 )

@@ -18,7 +18,7 @@ from fairlead_formats.providers.openai_chat.translation.members_of_both_apis imp
 from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES, find
 from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _QUIET = frozenset({"title", "$schema", "examples", "default"})
 """Keywords that do not affect calls, so their loss is not reported."""

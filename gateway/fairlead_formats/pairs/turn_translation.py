@@ -11,8 +11,7 @@ import msgspec
 
 from fairlead_formats.neutral.conversation import match_results
 from fairlead_formats.pairs.families import FAMILIES
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import StoredTurn
+from fairlead_formats.wire.protocol import StoredTurn, TranslationLosses
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode

@@ -1,8 +1,8 @@
-"""One rule of a provider's API, and a request that breaks it. Pure module."""
+"""Rules of a provider's API, and a request that breaks one. Pure module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -66,6 +66,19 @@ class BrokenRule(msgspec.Struct, frozen=True):
         """The rule, with `values` in its message and param."""
         param = None if rule.param is None else _shorten(rule.param.format(**values))
         return cls(rule, _shorten(rule.message.format(**values)), param)
+
+
+class ApiRules:
+    """Rules of one API. `prefix`: first word of the rules' names."""
+
+    def __init__(self, prefix: str, rules: Iterable[RequestRule]) -> None:
+        self.prefix: Final = prefix
+        self.by_name: Final = {rule.name: rule for rule in rules}
+        """Rules by name, in the order of the documentation."""
+
+    def broken(self, name: str, /, **values: object) -> BrokenRule:
+        """The rule with this name, as a request breaks it. `values`: values for the rule's templates."""
+        return BrokenRule.of(self.by_name[name], **values)
 
 
 def _shorten(text: str) -> str:

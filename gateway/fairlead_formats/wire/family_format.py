@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError, hide_key
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, ProviderEventParser, WireFormat
+from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, ProviderEventParser, TranslationLosses, WireFormat
 from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
 from fairlead_mcp.sse import EventParser
 

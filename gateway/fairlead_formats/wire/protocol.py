@@ -10,17 +10,55 @@ one answer for all rounds. `execute_tool` is the gateway's tool that runs anothe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.losses import TranslationLosses
 
+MAX_CODES: Final = 24
+"""Maximum number of codes that are reported by name; further codes are only counted."""
+MAX_CODE: Final = 40
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
+SIGNED_REASONING: Final = "thinking"
+REASONING_ITEM: Final = "reasoning"
+REASONING_KEYS: Final = (SIGNED_REASONING, REASONING_ITEM)
+"""Values of `CallKey.name` for a turn without calls. The key of such a turn is taken from its reasoning."""
+
+
+class TranslationLosses:
+    """Short codes for what a translation lost because the other wire format lacks it: distinct, in the order in which
+    they were added.
+    """
+
+    def __init__(self, codes: Iterable[str] = ()) -> None:
+        self._codes = dict.fromkeys(codes)
+        self._further = 0
+
+    def add(self, code: str) -> None:
+        """Add a code, such as the name of a member. It is truncated to `MAX_CODE` and made safe for a header."""
+        fit = _UNFIT.sub("_", code)[:MAX_CODE] or "_"
+        if fit in self._codes:
+            return
+        if len(self._codes) >= MAX_CODES:
+            self._further += 1
+        else:
+            self._codes[fit] = None
+
+    def update(self, codes: Iterable[str]) -> None:
+        """Add all of these codes."""
+        for code in codes:
+            self.add(code)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._codes
+        if self._further:
+            yield f"and_{self._further}_more"
 
 
 class BadRequest(ValueError):
@@ -48,12 +86,6 @@ class BadStream(ValueError):
     def __init__(self, message: str, error: bytes | None = None) -> None:
         super().__init__(message)
         self.error = error
-
-
-SIGNED_REASONING: Final = "thinking"
-REASONING_ITEM: Final = "reasoning"
-REASONING_KEYS: Final = (SIGNED_REASONING, REASONING_ITEM)
-"""Values of `CallKey.name` for a turn without calls. The key of such a turn is taken from its reasoning."""
 
 
 class CallKey(msgspec.Struct, frozen=True):

@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import CallKey, InnerCall, WireAnswer, WireRequest, WireStream
+from fairlead_formats.wire.protocol import CallKey, InnerCall, TranslationLosses, WireAnswer, WireRequest, WireStream
 
 Inner = TypeVar("Inner", bound=WireAnswer | WireStream)
 

@@ -16,15 +16,14 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import agent_in, agent_of
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
-from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, RequestServer
 from fairlead_gateway.endpoint.head_cache import CachedHead
 from fairlead_gateway.endpoint.http_service import HttpService
-from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
-from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
+from fairlead_gateway.endpoint.reader import SLICE, ReadBuffer, RequestReader, RequestSink
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade, UpgradeRequest
 from fairlead_gateway.limits.buffers import UNREAD
+from fairlead_gateway.limits.shares import CLOSED, Admission
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.addresses import unmapped
 

@@ -1,15 +1,18 @@
-"""Checks of HTTP/1.1 message framing, against request smuggling (RFC 9112 sections 2.3, 3.2, 6.1).
+"""Checks of HTTP/1.1 message framing and request targets, against request smuggling (RFC 9112 sections 2.3, 3.2, 6.1).
 
 Pure module. The parser (httptools) rejects malformed requests. These checks reject requests that the parser accepts but
-that a proxy in front of the gateway might parse differently.
+that a proxy in front of the gateway might parse differently. Plain paths of MCP endpoints are found by a look-up in
+`HttpService.targets`; `parse_target` handles all other targets: with a query, a trailing slash or percent-encoding, in
+absolute form, or of unknown endpoints.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fairlead_gateway.endpoint import request_target
+import msgspec
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CHUNKED: Final = b"chunked"
@@ -19,6 +22,13 @@ _LENGTH: Final = b"content-length"
 _HOP_BY_HOP: Final = frozenset({b"connection", b"upgrade", b"http2-settings", b"keep-alive", _CODING})
 Field = tuple[bytes, bytes]
 """Header field: its name in lower case, and its value."""
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
+_SHAPE: Final = re.compile(rb"(?:/router|/servers/[^/]+(?:/[^/]+)?)?/mcp(?:/[^/]+)?")
+"""Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace: clients can read the answer to that path
+only as an MCP error.
+"""
+_ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 class FramingError(Exception):
@@ -66,10 +76,10 @@ def check_fields(version: str, fields: Sequence[Field], target: bytes) -> list[F
     check(version, _field_value(fields, _HOST), _field_value(fields, _CODING))
     if target[:1] == b"/":
         return [*fields]
-    authority = request_target.authority(target)
-    if authority is None:
+    host = authority_of(target)
+    if host is None:
         raise FramingError(400, "the request target must be a path, or an http or https URL")
-    return [*(field for field in fields if field[0] != _HOST), (_HOST, authority)]
+    return [*(field for field in fields if field[0] != _HOST), (_HOST, host)]
 
 
 def serialize_head(method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> tuple[bytes, bool]:
@@ -109,3 +119,39 @@ def serialize_without_upgrade(method: bytes, target: bytes, headers: Mapping[byt
 def _field_value(fields: Sequence[Field], protocol: bytes) -> bytes | None:
     values = [value for name, value in fields if name == protocol]
     return b", ".join(values) if values else None
+
+
+class RequestTarget(msgspec.Struct, frozen=True):
+    """Target with the form of an MCP endpoint: its normalized path, and the authority of an absolute target."""
+
+    path: bytes
+    authority: bytes | None = None
+
+
+def parse_target(target: bytes) -> RequestTarget | None:
+    """Parse a target. The endpoint may be unknown; None if the path does not have the form of an MCP endpoint."""
+    authority = None
+    absolute = _ABSOLUTE.fullmatch(target)
+    if absolute is not None:
+        authority, target = absolute.group(1), absolute.group(2) or b"/"
+    path = target.partition(b"?")[0]
+    if b"%" in path:
+        path = _ESCAPED.sub(_unescape, path)
+    if len(path) > 1 and path.endswith(b"/"):
+        path = path[:-1]
+    if _SHAPE.fullmatch(path) is None:
+        return None
+    return RequestTarget(path, authority)
+
+
+def authority_of(target: bytes) -> bytes | None:
+    """Host and optional port of a target in absolute form (RFC 9112 section 3.2.2); None for other forms."""
+    absolute = _ABSOLUTE.fullmatch(target)
+    return None if absolute is None else absolute.group(1)
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    """Decode a percent-encoded unreserved character (RFC 3986 section 2.3); leave other characters encoded, in upper
+    case."""
+    code = int(match.group(1), 16)
+    return bytes((code,)) if code in _UNRESERVED else match.group(0).upper()

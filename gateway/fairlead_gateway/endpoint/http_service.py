@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.client_limits import ClientLimits
-from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import Cancellable
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.head_cache import HeadCache
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.limits.shares import ConnectionLimiter
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 

@@ -36,9 +36,8 @@ from fairlead_gateway.endpoint.page_access import page_lines, preflight_lines
 from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.identity.refusal import CredentialRefusal
-from fairlead_gateway.identity.request_authentication import Identities
+from fairlead_gateway.identity.request_authentication import Identities, refuse_elsewhere
 from fairlead_gateway.identity.resource import ProtectedResource
-from fairlead_gateway.identity.token_resource import refuse_elsewhere
 from fairlead_gateway.policy.decision import denial
 from fairlead_gateway.policy.selection import Selection, ServedSelection
 from fairlead_gateway.policy.unknown_endpoints import why_unknown

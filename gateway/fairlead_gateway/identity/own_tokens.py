@@ -35,13 +35,13 @@ from fairlead_gateway.identity.jwt_authenticator import (
 )
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.request_authentication import PLAIN_PATH
 from fairlead_gateway.identity.token_identity import (
     lacks_scopes,
     service_account_identity,
     token_identity,
     words_of,
 )
-from fairlead_gateway.identity.token_resource import PLAIN_PATH
 
 ALGORITHM: Final = "ES256"
 JWT_TYPE: Final = "at+jwt"

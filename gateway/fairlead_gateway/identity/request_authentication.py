@@ -2,7 +2,7 @@
 
 Verdicts are cached by the whole `Authorization` header, until the credential expires or is revoked, and at most for the
 time that its authenticator allows (`keeps`). A request with an invalid credential is rejected and never treated as
-anonymous.
+anonymous. A token may be valid only at and below one path of the gateway, its resource (RFC 8707; `refuse_elsewhere`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Final
 import msgspec
 
 from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity, SubjectToken
+from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
 from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
 
 log = logging.getLogger(__name__)
-
 KEPT: Final = 8192
 """Credentials per generation of the cache. There are two generations, so between one and two times as many are
 cached."""
@@ -43,9 +43,14 @@ MAX_TOKEN: Final = 16 << 10
 """Characters; longer credentials are rejected without decoding."""
 _BEARER: Final = re.compile(rb"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
 """A bearer token in the `Authorization` header (RFC 6750 section 2.1)."""
-
 _Entry = tuple[Identity, float]
 """An identity with the expiry of its cache entry in seconds since the epoch."""
+PLAIN_PATH: Final = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*")
+"""Path of a resource that a token may be for: without percent-encoding, which proxies and servers read in more than one
+way.
+"""
+_NO_NAMES: Final = frozenset({"", ".", ".."})
+"""Segments by which another reader of the same path might find another resource (RFC 3986 section 5.2.4)."""
 
 
 class Identities:
@@ -260,3 +265,14 @@ def _digest(authorization: bytes) -> bytes:
 
 def _nothing() -> None:
     pass
+
+
+def refuse_elsewhere(identity: Identity, path: str) -> CredentialRefusal | None:
+    """Rejection of a request for a path at which the identity's credential is not valid; None if it is valid there."""
+    if not identity.resource or path == identity.resource:
+        return None
+    segments = path.removesuffix("/").split("/")[1:]
+    if is_at(path, identity.resource) and _NO_NAMES.isdisjoint(segments):
+        return None
+    message = f"the token is for {identity.resource} of this gateway and what is below it: get a token for this path"
+    return CredentialRefusal(401, message, "invalid_token")

@@ -6,24 +6,28 @@ once: `take_back` when it is ready for the next call, `forget` when it is closed
 States: *idle* (no call), *busy* (a call), *draining* (the call has been answered from an event stream that has not
 ended yet). Bytes in the idle state, bytes after a complete answer, and bytes that are not HTTP close the connection,
 as they could be taken for the answer to the next request.
+
+Pieces of a body are collected in a list, with little overhead for small pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import httptools
 from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
-from fairlead_mcp.http import pieces
 from fairlead_mcp.http.answer import WANTED, Answer, Cursor
 from fairlead_mcp.http.exchange import SMALL, Arrival, Call
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, keep_alive_seconds
 from fairlead_mcp.sse import EventParser, only_answer
 
+SMALL_PIECE: Final = 1024
+"""Bytes below which data is appended to the last piece, as each separate piece takes 40 bytes more."""
+Pieces: TypeAlias = list[bytes | bytearray]
 MAX_HEADERS: Final = 128
 MAX_HEAD_BYTES: Final = 64 << 10
 """Limit for the bytes of one answer outside of its body: headers, interim answers, chunk extensions and trailers."""
@@ -33,10 +37,8 @@ DRAIN_SECONDS: Final = 1.0
 """Time for an event stream to end after its answer; a connection whose stream continues is closed."""
 MAX_DRAIN_BYTES: Final = 256 << 10
 """Limit for the bytes of an event stream after its answer."""
-
 _HEADS: Final = CacheBudget(2_048, 512 << 10)
 """Cache of response heads, shared by all connections of the process because servers repeat their heads."""
-
 _LENGTH: Final = b"content-length"
 _TYPE: Final = b"content-type"
 _CODING: Final = b"transfer-encoding"
@@ -45,6 +47,27 @@ _KEEP_ALIVE: Final = b"keep-alive"
 _CHALLENGE: Final = b"www-authenticate"
 _SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED}
 _LENGTHS: Final = frozenset(len(name) for name in WANTED)
+
+
+def add_piece(pieces: Pieces, data: bytes) -> None:
+    """Add data to the body: as a new piece, or at the end of the last piece if the data is small."""
+    if len(data) >= SMALL_PIECE or not pieces:
+        pieces.append(data)
+        return
+    last = pieces[-1]
+    if isinstance(last, bytearray):
+        last += data
+    else:
+        pieces.append(bytearray(data))
+
+
+def join_pieces(pieces: Pieces) -> bytes:
+    """Return the whole body and clear the pieces, which an idle connection would keep until its next answer."""
+    if len(pieces) == 1:
+        return bytes(pieces[0])
+    whole = b"".join(pieces)
+    pieces.clear()
+    return whole
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -110,7 +133,7 @@ class Connection(asyncio.Protocol):
         "served",
     )
 
-    _body: pieces.Pieces
+    _body: Pieces
     _events: EventParser | None
     _fields: dict[bytes, bytes]
 
@@ -318,7 +341,7 @@ class Connection(asyncio.Protocol):
         self._size += len(data)
         if self.call is not None and self._size > self.call.max_bytes:
             raise TooLarge(f"the answer exceeds {self.call.max_bytes} bytes")
-        pieces.add(self._body, data)
+        add_piece(self._body, data)
         if self._size > SMALL:
             self._count(self._size)
 
@@ -430,7 +453,7 @@ class Connection(asyncio.Protocol):
         self.close(cause)
 
     def _join_body(self) -> bytes:
-        return b"" if self._events is not None else pieces.join(self._body)
+        return b"" if self._events is not None else join_pieces(self._body)
 
     def _answer(self, body: bytes, sent_at: float, now: float, *, reused: bool) -> Answer:
         fields, streamed = self._fields, self._events is not None

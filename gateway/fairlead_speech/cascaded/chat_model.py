@@ -13,7 +13,7 @@ import msgspec
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_speech.cascaded.backends import BackendFailed
-from fairlead_speech.tool_calls import MAX_IDS
+from fairlead_speech.tools import MAX_IDS
 
 MAX_TEXT: Final = 64 << 10
 """Maximum number of characters of text in one answer."""

@@ -1,6 +1,6 @@
 """Scripted Gemini Live server over WebSockets, for tests.
 
-The server refuses what the real one refuses (`fairlead_formats.request_rules.speech`):
+The server refuses what the real one refuses (`fairlead_formats.providers.gemini.live_rules`):
 
 - The first message is a setup.
 - One invalid tool makes the server refuse the whole list.
@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import WSMsgType, web
 
-from fairlead_formats.request_rules.table import broken
+from fairlead_formats.providers.gemini.live_rules import LIVE_RULES
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenReply, audio_of
 
 BLOCKING, NON_BLOCKING = "BLOCKING", "NON_BLOCKING"
@@ -41,7 +41,7 @@ class RefusedByScript(Exception):
 
     def __init__(self, rule: str, /, **values: object) -> None:
         """`rule`: name of the broken rule without `live-`; `values`: for the placeholders in the rule's text."""
-        rejected = broken(f"live-{rule}", **values)
+        rejected = LIVE_RULES.broken(f"live-{rule}", **values)
         super().__init__(rejected.message)
         self.code = rejected.rule.status
 

@@ -37,8 +37,7 @@ from fairlead_speech.messages import MessageReader, TooLargeMessage, UnreadableM
 from fairlead_speech.session import OVER_BUDGET, SessionEnd, close_over_budget
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing, SessionSide
 from fairlead_speech.tiers import UnknownTier, UserText
-from fairlead_speech.tool_calls import ToolCallHandler, media_parts
-from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
+from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate, ToolCallHandler, media_parts
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20

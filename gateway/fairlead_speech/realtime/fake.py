@@ -1,6 +1,6 @@
 """Scripted OpenAI Realtime server (general availability) over WebSockets, for tests.
 
-The server refuses what the real one refuses (`fairlead_formats.request_rules.speech`):
+The server refuses what the real one refuses (`fairlead_formats.providers.openai_responses.realtime_rules`):
 
 - One response runs at a time.
 - One invalid member makes the server refuse the whole `session.update`.
@@ -24,8 +24,8 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from fairlead_formats.providers.openai_responses.definition_rules import realtime_function_faults
+from fairlead_formats.providers.openai_responses.realtime_rules import REALTIME_RULES
 from fairlead_formats.request_rules.rule import BrokenRule
-from fairlead_formats.request_rules.table import broken
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenCall, SpokenReply, audio_of
 
 _PROVIDER_TOOLS: Final = frozenset({"mcp"})
@@ -40,7 +40,7 @@ class RefusedEvent(Exception):
 
     def __init__(self, rule: str | BrokenRule, /, **values: object) -> None:
         """`rule`: the broken rule, or its name without `realtime-` with `values` for the placeholders in its text."""
-        self.broken = rule if isinstance(rule, BrokenRule) else broken(f"realtime-{rule}", **values)
+        self.broken = rule if isinstance(rule, BrokenRule) else REALTIME_RULES.broken(f"realtime-{rule}", **values)
         super().__init__(self.broken.message)
 
 

@@ -29,8 +29,7 @@ from fairlead_speech.realtime.events import CLIENT_MESSAGES, PROVIDER_MESSAGES, 
 from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
 from fairlead_speech.session import OVER_BUDGET, MessageSink, SessionEnd, close_over_budget
 from fairlead_speech.tiers import UnknownTier, UserText
-from fairlead_speech.tool_calls import ToolCallHandler, media_parts
-from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
+from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate, ToolCallHandler, media_parts
 
 ENGINE: Final = "openai-realtime"
 SESSION_UPDATE: Final = "fairlead.session.update"

@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead_mcp.schemas import REFERENCES, References, Schema, UnresolvedReference, all_schemas, anchors
 from fairlead_tools.definitions.schema_mending import LATEST, TUPLES, draft_of, is_schema
-from fairlead_tools.validation.intricacy import TooIntricate, Weights
+from fairlead_tools.validation.schema_compiler import TooIntricate, Weights
 
 MAX_BYTES: Final = 64 << 10
 """Maximum number of bytes of an output schema. The check of a larger schema would block the event loop for too long."""

@@ -18,7 +18,7 @@ from fairlead_tools.validation.wording import sentence, sentences
 MAX_VALUE_BYTES: Final = 512 << 10
 """Maximum number of bytes of a value that is checked; decoding a larger value takes more than 5 ms."""
 MAX_WORK: Final = 8_000_000
-"""Maximum product of the size of a value in bytes and the weight of the schema (see `intricacy`)."""
+"""Maximum product of the size of a value in bytes and the weight of the schema (see `schema_compiler`)."""
 MAX_EXPLAINED: Final = 40_000
 """Maximum product of size and weight (as in MAX_WORK) for which all errors of a value are reported, not only the first
 error."""
@@ -55,8 +55,8 @@ class Checker:
     def __init__(
         self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
     ) -> None:
-        """`heights` has the weights of the schema (see `intricacy`), by the nesting depth of a value. `states` is the
-        approximate number of states of all patterns' automata. `without_patterns` makes the validator for values in
+        """`heights` has the weights of the schema (see `schema_compiler`), by the nesting depth of a value. `states` is
+        the approximate number of states of all patterns' automata. `without_patterns` makes the validator for values in
         which patterns are not checked.
         """
         self._fast = fast

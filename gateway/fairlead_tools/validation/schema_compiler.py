@@ -3,6 +3,11 @@
 `compile_schema` never raises. Parts of a schema that cannot be used, or the whole schema, are left out and reported
 with the reason. Patterns run on an engine without backtracking, in time linear in the text. That engine does not
 support look-around and back-references, so patterns with these are left out.
+
+The work of validating a value is bounded from the schema alone. Nested alternatives (`anyOf`) can double the work with
+each level: a schema of thirty definitions of two lines can need a billion comparisons for the value `{}`. The *weight*
+of a schema at a height is the maximum number of subschemas that may be tried along a path into a value whose length is
+that height. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -17,27 +22,100 @@ import msgspec
 from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind
 from msgspec import Raw
 
-from fairlead_mcp.schemas import Schema, UnresolvedReference, all_schemas
+from fairlead_mcp.schemas import BELOW, HERE, References, Schema, UnresolvedReference, all_schemas, parts
 from fairlead_tools.validation.checker import PATTERN_WORK, Checker
-from fairlead_tools.validation.intricacy import TooIntricate, Weights
 from fairlead_tools.validation.wording import sentence
 
+MAX_WEIGHT: Final = 2_000
+"""Maximum weight of a schema. A schema with a greater weight is not used."""
+REPEATED: Final = 4
+"""Maximum number of evaluations of the subschemas beside an `unevaluated…` keyword. They show which members those
+subschemas leave unevaluated."""
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+MAX_HEIGHT: Final = 64
+"""Maximum height (nesting depth) of a value for which the weight of a recursive schema is computed; higher values are
+not checked."""
 MAX_SCHEMA_BYTES: Final = 128 << 10
 """Maximum number of bytes of a schema; compiling a larger schema takes more than 5 ms."""
 MAX_PATTERNS: Final = 64
 """Maximum number of patterns in a schema. If there are more, no pattern is checked."""
 _PATTERNS: Final = RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)
 """Limits for one compiled pattern, in bytes."""
-
 _COUNTED: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
-
 TOO_LARGE: Final = "too_large"
 NOT_A_SCHEMA: Final = "not_a_schema"
 REMOTE_REFERENCE: Final = "remote_reference"
 TOO_INTRICATE: Final = "too_intricate"
 PATTERN: Final = "pattern"
-
 _decode = msgspec.json.Decoder().decode
+
+
+class TooIntricate(Exception):
+    """The weight of a schema exceeds MAX_WEIGHT, or the schema refers to itself without descending into the value."""
+
+
+class Weights:
+    """Weights of one schema by height. The constructor raises TooIntricate, and UnresolvedReference for an external
+    reference."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._references = References(root)
+        self._weights: dict[tuple[int, int], int] = {}
+        """Computed weights by id of the schema and height."""
+        self._open: set[tuple[int, int]] = set()
+        """Ids and heights of the schemas whose weights are being computed. If a schema occurs in it again, the schema
+        is recursive."""
+        self.recursive = False
+        """Whether the schema refers to itself."""
+        flat = self._weight(root, -1)
+        self.by_height: tuple[int, ...] = (flat,)
+        """Weights by the height of a value. A schema that is not recursive has a single weight, for all heights."""
+        if self.recursive:
+            self.by_height = tuple(self._heights())
+
+    def _heights(self) -> list[int]:
+        heights: list[int] = []
+        self._weights.clear()
+        self._open.clear()
+        for height in range(MAX_HEIGHT + 1):
+            try:
+                heights.append(self._weight(self._root, height))
+            except TooIntricate:
+                if height <= 2:
+                    raise
+                break
+        return heights
+
+    def _weight(self, schema: Schema, height: int) -> int:
+        """Compute the weight of a schema at a height. The height -1 stands for any height: a recursive reference then
+        sets `recursive`, and is not followed.
+        """
+        key = (id(schema), height)
+        stored = self._weights.get(key)
+        if stored is not None:
+            return stored
+        if key in self._open:
+            if height >= 0:
+                raise TooIntricate("the schema refers to itself without descending into the value")
+            self.recursive = True
+            return 1
+        self._open.add(key)
+        here = sum(self._weight(part, height) for part in self._references.of(schema))
+        here += sum(self._weight(part, height) for _, part in parts(schema, HERE))
+        weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
+        if height != 0:
+            weight += self._below(schema, height if height < 0 else height - 1)
+        self._open.discard(key)
+        if weight > MAX_WEIGHT and not (height < 0 and self.recursive):
+            raise TooIntricate(f"a value may have to be compared with more than {MAX_WEIGHT} schemas")
+        self._weights[key] = weight
+        return weight
+
+    def _below(self, schema: Schema, height: int) -> int:
+        everywhere = sum(self._weight(part, height) for _, part in parts(schema, BELOW))
+        single = max((self._weight(part, height) for _, part in parts(schema, ("properties",))), default=0)
+        return everywhere + single
 
 
 class LeftOut(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fairlead_app.gateway import Gateway
-from fairlead_gateway.endpoint.connection_limiter import MAX_ANSWERED, ConnectionLimiter
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
+from fairlead_gateway.limits.shares import MAX_ANSWERED, ConnectionLimiter
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from rawserver import RawServer
 from toolservers import modern_server, tool

@@ -12,7 +12,7 @@ from fairlead_formats.neutral.conversation import CallPart, MediaPart, MessageTu
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.registry import find
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 from oddproperties import ARGUMENTS, SCHEMA, TOOL, under_other_names
 
 for client in ("openai", "anthropic", "google.genai"):

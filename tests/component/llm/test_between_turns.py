@@ -16,7 +16,7 @@ from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultP
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.providers.bedrock.tools import BEDROCK
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 from familytalks import PROVIDERS, answered, post_request, with_results
 from llmworld import llm_world
 from restworld import post

@@ -13,7 +13,7 @@ from redis.asyncio import from_url
 from fairlead_formats.neutral.conversation import MessageTurn, TextPart
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 from familytalks import PROVIDERS, answered, post_request, with_results
 from llmworld import LlmWorld, llm_world, policy
 from redisserver import redis_server

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from fairlead_formats.rejected_requests import RULES
 from fairlead_formats.request_rules.rule import ApiFamily
-from fairlead_formats.request_rules.table import RULES
 from fairlead_speech.gemini.fake import ScriptedLive
 from fairlead_speech.realtime.fake import ScriptedRealtime
 from fairlead_speech.scripted import SpeechScript, SpokenCall, SpokenReply

@@ -20,8 +20,8 @@ from fairlead_formats.providers.gemini.fake import GeminiApi
 from fairlead_formats.providers.gemini.fake_rules import signature
 from fairlead_formats.providers.openai_chat.fake import ChatApi
 from fairlead_formats.providers.openai_responses.fake import ResponsesApi
+from fairlead_formats.rejected_requests import RULES
 from fairlead_formats.request_rules.rule import ApiFamily, RequestRule
-from fairlead_formats.request_rules.table import RULES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import ScriptedApi
 from fairlead_tools.validation.schema_draft import draft_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead_models.provider_connections import PIECE, PieceReader
+from fairlead_models.provider_requests import PIECE, PieceReader
 from waiting import eventually
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from fairlead_gateway.endpoint.read_buffer import PORTION, SLICE, ReadBuffer
+from fairlead_gateway.endpoint.reader import PORTION, SLICE, ReadBuffer
 from waiting import eventually
 
 SENT = bytes(range(256)) * 4096

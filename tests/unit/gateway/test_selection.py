@@ -11,7 +11,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.meta_tools import NAMES
-from fairlead_gateway.endpoint.request_target import parse
+from fairlead_gateway.endpoint.framing import parse_target
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tool_list import PIECE
 from fairlead_gateway.upstream.upstream_factory import Unreachable
@@ -111,7 +111,7 @@ def test_routes_follow_when_the_upstream_of_a_server_is_replaced() -> None:
     ],
 )
 def test_an_endpoint_is_found_in_every_form_of_its_target(target: bytes, endpoint: bytes) -> None:
-    parsed = parse(target)
+    parsed = parse_target(target)
     assert parsed is not None
     assert parsed.path == endpoint
 
@@ -120,17 +120,17 @@ def test_an_endpoint_is_found_in_every_form_of_its_target(target: bytes, endpoin
     "target", [b"/mcp/nope", b"/servers/a/b/mcp", b"/servers/default/a%2Fb/mcp", b"/servers/a/mcp"]
 )
 def test_an_endpoint_that_does_not_exist_is_still_one(target: bytes) -> None:
-    parsed = parse(target)
+    parsed = parse_target(target)
     assert parsed is not None
     assert parsed.path not in select(build({"1": catalog("a", "http://a", ["x"])})).targets
 
 
 @pytest.mark.parametrize("target", [b"/", b"/mcpx", b"/healthz", b"/mcp/a/b", b"*", b"", b"http://h", b"/servers/a/b"])
 def test_other_paths_are_not_endpoints(target: bytes) -> None:
-    assert parse(target) is None
+    assert parse_target(target) is None
 
 
 def test_the_authority_of_an_absolute_target_is_told() -> None:
-    parsed = parse(b"http://evil.example/mcp")
+    parsed = parse_target(b"http://evil.example/mcp")
     assert parsed is not None
     assert parsed.authority == b"evil.example"

@@ -9,8 +9,7 @@ from collections import Counter
 
 import pytest
 
-from fairlead_mcp.http.dial import name_by_dns, resolve_by_dns
-from fairlead_mcp.http.lookups import AddressInfo, Lookups, system_name
+from fairlead_mcp.http.dial import AddressInfo, Lookups, name_by_dns, resolve_by_dns, system_name
 from waiting import eventually
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import truncates
 from fairlead_formats.providers.anthropic.blocks import (
     TOOL_USE,
     Block,

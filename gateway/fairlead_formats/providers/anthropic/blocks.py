@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import truncates
 from fairlead_formats.wire.protocol import SIGNED_REASONING, CallKey, InnerCall
 
 TOOL_USE: Final = "tool_use"

@@ -1,6 +1,6 @@
 """Definitions of tools that Anthropic's Messages API rejects.
 
-Pure module; the rules and their sources are in `request_rules.messages`.
+Pure module; the rules and their sources are in `request_rules`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from fairlead_formats.providers.anthropic.request_rules import MESSAGES_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 from fairlead_formats.request_rules.schemas import subschemas
-from fairlead_formats.request_rules.table import broken
 
 _PROPERTY_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINATORS: Final = ("oneOf", "allOf", "anyOf")
@@ -23,16 +23,16 @@ def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck, index:
     kind = schema.get("type") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or kind != "object":
         why = "Field required" if kind is None else "Input should be 'object'"
-        yield broken("messages-schema-type", index=index, why=why)
+        yield MESSAGES_RULES.broken("messages-schema-type", index=index, why=why)
         return
     wrong = check_schema(schema)
     if wrong is not None:
-        yield broken("messages-schema-valid", index=index, why=wrong)
+        yield MESSAGES_RULES.broken("messages-schema-valid", index=index, why=wrong)
         return
     for keyword in _COMBINATORS:
         if keyword in schema:
-            yield broken("messages-schema-root", index=index, keyword=keyword)
+            yield MESSAGES_RULES.broken("messages-schema-root", index=index, keyword=keyword)
     for _, part in subschemas(schema):
         for name in part.get("properties") or ():
             if not _PROPERTY_NAME.fullmatch(name):
-                yield broken("messages-property-name", index=index)
+                yield MESSAGES_RULES.broken("messages-property-name", index=index)

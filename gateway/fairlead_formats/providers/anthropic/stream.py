@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import truncates
 from fairlead_formats.providers.anthropic.assembly import StreamedBlock
 from fairlead_formats.providers.anthropic.blocks import (
     SIGNED,

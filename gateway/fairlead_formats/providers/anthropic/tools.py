@@ -36,6 +36,7 @@ from fairlead_formats.messages.call import (
     member,
     name_for,
     text_of,
+    truncates,
 )
 from fairlead_formats.messages.content import (
     MEGABYTE,
@@ -50,7 +51,6 @@ from fairlead_formats.messages.content import (
     report_structured,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import items, member, text_of
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import items, member, text_of, truncates
 
 TOOL_USE: Final = "toolUse"
 TOOL_RESULT: Final = "toolResult"

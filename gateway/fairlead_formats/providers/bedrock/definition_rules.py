@@ -1,6 +1,6 @@
 """Definitions of tools that Amazon Bedrock's Converse API rejects.
 
-Pure module; the rules and their sources are in `request_rules.bedrock`.
+Pure module; the rules and their sources are in `request_rules`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fairlead_formats.providers.bedrock.request_rules import CONVERSE_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.table import broken
 
 
 def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
@@ -21,9 +21,9 @@ def specification_faults(spec: Mapping[str, Any], check_schema: SchemaCheck, ind
     """Rules that a `toolSpec` breaks, but for those about its name. `index`: its place in the request's tools."""
     at = f"toolConfig.tools.{index}"
     if spec.get("description") == "":
-        yield broken("converse-tool-description", at=f"{at}.member.toolSpec.description")
+        yield CONVERSE_RULES.broken("converse-tool-description", at=f"{at}.member.toolSpec.description")
     schema = (spec.get("inputSchema") or {}).get("json")
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        yield broken("converse-schema-type", at=at)
+        yield CONVERSE_RULES.broken("converse-schema-type", at=at)
     elif (why := check_schema(schema)) is not None:
-        yield broken("converse-schema-valid", at=at, why=why)
+        yield CONVERSE_RULES.broken("converse-schema-valid", at=at, why=why)

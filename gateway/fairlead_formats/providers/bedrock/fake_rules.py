@@ -1,6 +1,6 @@
 """Requests that the scripted Converse API rejects.
 
-Pure module; the rules and their sources are in `request_rules.bedrock`.
+Pure module; the rules and their sources are in `request_rules`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.providers.bedrock.definition_rules import specification_faults
+from fairlead_formats.providers.bedrock.request_rules import CONVERSE_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.table import broken
 
 _BLOCKS: Final = frozenset(
     {
@@ -57,22 +57,22 @@ def fault(request: Mapping[str, Any], model: str, check_schema: SchemaCheck) -> 
 
 def _faults(request: Mapping[str, Any], model: str, check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield broken("converse-member", name="fairlead")
+        yield CONVERSE_RULES.broken("converse-member", name="fairlead")
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or []
     if not messages or messages[0].get("role") != "user":
-        yield broken("converse-first-role")
+        yield CONVERSE_RULES.broken("converse-first-role")
     for before, message in itertools.pairwise(messages):
         if before.get("role") == message.get("role"):
-            yield broken("converse-alternation")
+            yield CONVERSE_RULES.broken("converse-alternation")
     for index, block in enumerate(request.get("system") or ()):
         if block.get("text") == "":
-            yield broken("converse-system", index=index)
+            yield CONVERSE_RULES.broken("converse-system", index=index)
     yield from _tool_faults(request.get("toolConfig"), check_schema)
     yield from _message_faults(messages, model, has_tools=bool(request.get("toolConfig")))
     yield from _document_faults(messages)
     for name in ("temperature", "topP"):
         if not 0 <= (request.get("inferenceConfig") or {}).get(name, 0) <= 1:
-            yield broken("converse-temperature", name=name)
+            yield CONVERSE_RULES.broken("converse-temperature", name=name)
     yield from _field_faults(request, model)
 
 
@@ -81,11 +81,11 @@ def _tool_faults(config: Mapping[str, Any] | None, check_schema: SchemaCheck) ->
         return
     specs = [(index, tool["toolSpec"]) for index, tool in enumerate(config.get("tools") or ()) if "toolSpec" in tool]
     if not config.get("tools"):
-        yield broken("converse-tools")
+        yield CONVERSE_RULES.broken("converse-tools")
     for index, spec in specs:
         at = f"toolConfig.tools.{index}"
         if not _TOOL_NAME.fullmatch(str(spec.get("name"))):
-            yield broken("converse-tool-name", at=f"{at}.member.toolSpec.name")
+            yield CONVERSE_RULES.broken("converse-tool-name", at=f"{at}.member.toolSpec.name")
         yield from specification_faults(spec, check_schema, index)
     names = [spec.get("name") for _, spec in specs]
     choice = config.get("toolChoice")
@@ -93,7 +93,7 @@ def _tool_faults(config: Mapping[str, Any] | None, check_schema: SchemaCheck) ->
         (kind,) = choice if len(choice) == 1 else ("",)
         named = (choice.get("tool") or {}).get("name")
         if kind not in ("auto", "any", "tool") or (kind == "tool" and named not in names):
-            yield broken("converse-tool-choice", choice=choice)
+            yield CONVERSE_RULES.broken("converse-tool-choice", choice=choice)
 
 
 def _message_faults(messages: Sequence[Mapping[str, Any]], model: str, *, has_tools: bool) -> Iterator[BrokenRule]:
@@ -102,71 +102,73 @@ def _message_faults(messages: Sequence[Mapping[str, Any]], model: str, *, has_to
         at = f"messages.{index}"
         content: Sequence[Block] = message.get("content") or []
         if not content:
-            yield broken("converse-content", at=at)
+            yield CONVERSE_RULES.broken("converse-content", at=at)
         for position, block in enumerate(content):
             yield from _block_faults(f"{at}.content.{position}", block, str(message.get("role")))
         uses = [block["toolUse"] for block in content if "toolUse" in block]
         results = [block["toolResult"] for block in content if "toolResult" in block]
         if (uses or results) and not has_tools:
-            yield broken("converse-tool-config")
+            yield CONVERSE_RULES.broken("converse-tool-config")
         yield from _result_faults(f"{at}.content", called, [str(result.get("toolUseId")) for result in results])
         if results and len(results) < len(content) and not _MIXES_RESULTS.search(model):
-            yield broken("converse-results-alone", at=f"{at}.content")
+            yield CONVERSE_RULES.broken("converse-results-alone", at=f"{at}.content")
         called = [str(use.get("toolUseId")) for use in uses]
         for ident, times in Counter(called).items():
             if times > 1:
-                yield broken("converse-call-ids-unique", at=f"{at}.content", id=ident)
+                yield CONVERSE_RULES.broken("converse-call-ids-unique", at=f"{at}.content", id=ident)
     if called:
-        yield broken("converse-missing-result", at=f"messages.{len(messages)}.content", ids=", ".join(called))
+        yield CONVERSE_RULES.broken(
+            "converse-missing-result", at=f"messages.{len(messages)}.content", ids=", ".join(called)
+        )
 
 
 def _block_faults(at: str, block: Block, role: str) -> Iterator[BrokenRule]:
     if len(block) != 1 or not _BLOCKS.issuperset(block):
-        yield broken("converse-block", at=at)
+        yield CONVERSE_RULES.broken("converse-block", at=at)
         return
     ((kind, value),) = block.items()
     if kind == "text" and not str(value).strip():
-        yield broken("converse-text", at=at)
+        yield CONVERSE_RULES.broken("converse-text", at=at)
     if kind in ("image", "document") and role != "user":
-        yield broken("converse-media-role", at=at)
+        yield CONVERSE_RULES.broken("converse-media-role", at=at)
     if kind == "image":
         yield from _image_faults(at, value)
     if kind == "toolUse":
         yield from _call_faults(at, value)
     if kind == "toolResult":
         if not _CALL_ID.fullmatch(str(value.get("toolUseId"))):
-            yield broken("converse-call-id", at=f"{at}.toolResult.toolUseId")
+            yield CONVERSE_RULES.broken("converse-call-id", at=f"{at}.toolResult.toolUseId")
         if value.get("status") == "error" and not value.get("content"):
-            yield broken("converse-result-content", at=at)
+            yield CONVERSE_RULES.broken("converse-result-content", at=at)
         for part in value.get("content") or ():
             if "image" in part:
                 yield from _image_faults(at, part["image"])
     thought = value.get("reasoningText") if kind == "reasoningContent" else None
     if thought is not None and not _is_signed(thought):
-        yield broken("converse-thinking-signature", at=at)
+        yield CONVERSE_RULES.broken("converse-thinking-signature", at=at)
 
 
 def _image_faults(at: str, image: Mapping[str, Any]) -> Iterator[BrokenRule]:
     source = image.get("source") or {}
     if image.get("format") not in _IMAGES or not (source.get("bytes") or source.get("s3Location")):
-        yield broken("converse-image", at=at)
+        yield CONVERSE_RULES.broken("converse-image", at=at)
 
 
 def _call_faults(at: str, use: Mapping[str, Any]) -> Iterator[BrokenRule]:
     if not _TOOL_NAME.fullmatch(str(use.get("name"))):
-        yield broken("converse-tool-name", at=f"{at}.member.toolUse.name")
+        yield CONVERSE_RULES.broken("converse-tool-name", at=f"{at}.member.toolUse.name")
     if not _CALL_ID.fullmatch(str(use.get("toolUseId"))):
-        yield broken("converse-call-id", at=f"{at}.toolUse.toolUseId")
+        yield CONVERSE_RULES.broken("converse-call-id", at=f"{at}.toolUse.toolUseId")
     if not isinstance(use.get("input"), dict):
-        yield broken("converse-call-input", at=at)
+        yield CONVERSE_RULES.broken("converse-call-input", at=at)
 
 
 def _result_faults(at: str, called: Sequence[str], results: Sequence[str]) -> Iterator[BrokenRule]:
     missing = [ident for ident in called if ident not in results]
     if missing:
-        yield broken("converse-missing-result", at=at, ids=", ".join(missing))
+        yield CONVERSE_RULES.broken("converse-missing-result", at=at, ids=", ".join(missing))
     if set(results) - set(called) or len(results) > len(set(results)):
-        yield broken("converse-result-without-call", at=at)
+        yield CONVERSE_RULES.broken("converse-result-without-call", at=at)
 
 
 def _document_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
@@ -175,14 +177,14 @@ def _document_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRu
         content: Sequence[Block] = message.get("content") or []
         documents = [block["document"] for block in content if "document" in block]
         if documents and not any("text" in block for block in content):
-            yield broken("converse-document-text", at=f"messages.{index}")
+            yield CONVERSE_RULES.broken("converse-document-text", at=f"messages.{index}")
         inner = [part for block in content for part in (block.get("toolResult") or {}).get("content") or ()]
         for document in (*documents, *(part["document"] for part in inner if "document" in part)):
             name = str(document.get("name"))
             if not _DOCUMENT_NAME.fullmatch(name):
-                yield broken("converse-document-name", at=f"messages.{index}")
+                yield CONVERSE_RULES.broken("converse-document-name", at=f"messages.{index}")
             if name in names:
-                yield broken("converse-document-names-unique")
+                yield CONVERSE_RULES.broken("converse-document-names-unique")
             names.add(name)
 
 
@@ -190,7 +192,7 @@ def _field_faults(request: Mapping[str, Any], model: str) -> Iterator[BrokenRule
     fields = request.get("additionalModelRequestFields") or {}
     if not _CLAUDE.search(model):
         for name in sorted({"thinking", "top_k"} & fields.keys()):
-            yield broken("converse-foreign-field", name=name)
+            yield CONVERSE_RULES.broken("converse-foreign-field", name=name)
         return
     thinking = fields.get("thinking") or {}
     if thinking.get("type") != "enabled":
@@ -198,10 +200,10 @@ def _field_faults(request: Mapping[str, Any], model: str) -> Iterator[BrokenRule
     config = request.get("inferenceConfig") or {}
     budget = thinking.get("budget_tokens", 0)
     if budget < MIN_BUDGET or budget >= config.get("maxTokens", budget + 1):
-        yield broken("converse-thinking-budget")
+        yield CONVERSE_RULES.broken("converse-thinking-budget")
     choice = (request.get("toolConfig") or {}).get("toolChoice") or {}
     if {"any", "tool"} & choice.keys() or config.get("temperature", 1) != 1:
-        yield broken("converse-thinking-forced")
+        yield CONVERSE_RULES.broken("converse-thinking-forced")
 
 
 def _is_signed(thought: Mapping[str, Any]) -> bool:

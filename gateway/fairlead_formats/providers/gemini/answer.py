@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import truncates
 from fairlead_formats.providers.gemini.carried_ids import visible_parts
 from fairlead_formats.providers.gemini.parts import BETWEEN, ContentPart, content_of, first_call, unwrap
 from fairlead_formats.providers.gemini.response import GeminiResponse, is_malformed_call, message_of

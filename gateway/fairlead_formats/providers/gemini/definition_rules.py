@@ -1,6 +1,6 @@
 """Declarations of functions that Google's Gemini API rejects.
 
-Pure module; the rules and their sources are in `request_rules.gemini`.
+Pure module; the rules and their sources are in `request_rules`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from fairlead_formats.providers.gemini.request_rules import GEMINI_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.table import broken
 
 _DECLARATION: Final = frozenset(
     {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}
@@ -59,31 +59,31 @@ def definition_faults(
     """
     at: dict[str, object] = {"tool": tool, "index": index}
     for name in sorted(function.keys() - _DECLARATION):
-        yield broken("gemini-function-member", name=name, **at)
+        yield GEMINI_RULES.broken("gemini-function-member", name=name, **at)
     parameters, json_schema = function.get("parameters"), function.get("parametersJsonSchema")
     if parameters is not None and json_schema is not None:
-        yield broken("gemini-two-schemas", **at)
+        yield GEMINI_RULES.broken("gemini-two-schemas", **at)
     if json_schema is not None:
         kind = json_schema.get("type") if isinstance(json_schema, dict) else None
         why = check_schema(json_schema) or ("the root has to be an object" if kind != "object" else None)
         if why is not None:
-            yield broken("gemini-json-schema", why=why, **at)
+            yield GEMINI_RULES.broken("gemini-json-schema", why=why, **at)
     if parameters is not None:
         if isinstance(parameters, dict) and not parameters.get("properties"):
-            yield broken("gemini-schema-properties", **at)
+            yield GEMINI_RULES.broken("gemini-schema-properties", **at)
         yield from _schema_faults(at, "", parameters)
 
 
 def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator[BrokenRule]:
     here: dict[str, object] = {**at, "path": path}
     if not isinstance(schema, dict):
-        yield broken("gemini-schema-value", **here)
+        yield GEMINI_RULES.broken("gemini-schema-value", **here)
         return
     schema = {camel(member): value for member, value in schema.items()}
     for name in sorted(schema.keys() - _SCHEMA):
-        yield broken("gemini-schema-member", name=name, **here)
+        yield GEMINI_RULES.broken("gemini-schema-member", name=name, **here)
     if "anyOf" in schema and schema.keys() != {"anyOf"}:
-        yield broken("gemini-schema-any-of", **here)
+        yield GEMINI_RULES.broken("gemini-schema-any-of", **here)
     if "anyOf" not in schema:
         yield from _typed_faults(here, schema)
     for name, part in (schema.get("properties") or {}).items():
@@ -97,14 +97,14 @@ def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator
 def _typed_faults(at: dict[str, object], schema: Mapping[str, Any]) -> Iterator[BrokenRule]:
     kind = str(schema.get("type")).upper()
     if kind not in _TYPES:
-        yield broken("gemini-schema-type", **at)
+        yield GEMINI_RULES.broken("gemini-schema-type", **at)
     if kind == "ARRAY" and "items" not in schema:
-        yield broken("gemini-schema-items", **at)
+        yield GEMINI_RULES.broken("gemini-schema-items", **at)
     values = schema.get("enum")
     if values is not None and (kind != "STRING" or not all(isinstance(value, str) and value for value in values)):
-        yield broken("gemini-schema-enum", **at)
+        yield GEMINI_RULES.broken("gemini-schema-enum", **at)
     if kind == "STRING" and schema.get("format") not in _FORMATS:
-        yield broken("gemini-schema-format", **at)
+        yield GEMINI_RULES.broken("gemini-schema-format", **at)
     for number, name in enumerate(schema.get("required") or ()):
         if name not in (schema.get("properties") or ()):
-            yield broken("gemini-schema-required", number=number, **at)
+            yield GEMINI_RULES.broken("gemini-schema-required", number=number, **at)

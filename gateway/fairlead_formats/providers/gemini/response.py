@@ -12,8 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.call import member, text_of
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import member, text_of, truncates
 from fairlead_formats.providers.gemini.parts import EMPTY, MODEL, ContentPart, is_list
 from fairlead_formats.wire.raw_json import array
 from fairlead_mcp.surrogates import replace_lone_surrogates

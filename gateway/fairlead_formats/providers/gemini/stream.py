@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import MAX_CALLS, truncates
 from fairlead_formats.providers.gemini.answer import join_rounds
 from fairlead_formats.providers.gemini.carried_ids import carry_id, visible_parts
 from fairlead_formats.providers.gemini.errors import error_in, error_object

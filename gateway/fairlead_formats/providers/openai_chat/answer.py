@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import truncates
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of, truncates
 from fairlead_formats.messages.streams import CallBuilder, PartialCall, begins_new_call, event_of, has_room, is_done
 from fairlead_formats.names import Names
 

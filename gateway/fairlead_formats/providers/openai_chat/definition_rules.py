@@ -1,37 +1,69 @@
 """Definitions of functions that OpenAI's Chat Completions and Responses reject.
 
-Pure module; the rules and their sources are in `request_rules.openai`.
+Pure module; the rules and their sources are in `request_rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
-from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.schemas import openai_schema_faults
-from fairlead_formats.request_rules.table import broken
+from fairlead_formats.providers.openai_chat.request_rules import CHAT_RULES
+from fairlead_formats.request_rules.rule import ApiRules, BrokenRule, SchemaCheck
+from fairlead_formats.request_rules.schemas import Schema, subschemas
+
+_STRICT_KEYWORDS: Final = frozenset(
+    {
+        "allOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "propertyNames",
+        "prefixItems",
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "minProperties",
+        "maxProperties",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "default",
+    }
+)
+"""Keywords that strict schemas do not have."""
+_LONGEST_PATTERN: Final = 2_000
+"""Maximum length of a pattern that is compiled, in characters: a pattern of a megabyte takes half a minute."""
+_PATTERNS: Final = frozenset({"pattern", "patternProperties"})
+_TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
 def tool_definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     """Rules that an element of `tools` breaks, but for those about its name."""
-    return function_faults("chat", tool["function"], check_schema)
+    return function_faults(CHAT_RULES, tool["function"], check_schema)
 
 
 def function_definition_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     """Rules that an element of `functions` breaks, but for those about its name."""
-    return function_faults("chat", function, check_schema)
+    return function_faults(CHAT_RULES, function, check_schema)
 
 
 def function_faults(
-    api: str, function: Mapping[str, Any], check_schema: SchemaCheck, index: int = 0
+    api: ApiRules, function: Mapping[str, Any], check_schema: SchemaCheck, index: int = 0
 ) -> Iterator[BrokenRule]:
-    """Rules that a function breaks, but for those about its name. `api`: prefix of the rules' names; `index`: its place
+    """Rules that a function breaks, but for those about its name. `api`: rules of the API; `index`: its place
     in the request's `tools`.
     """
     if function.get("parameters") is not None:
         for rule, values in _schema_faults(function, check_schema):
-            yield broken(f"{api}-{rule}", index=index, **values)
+            yield api.broken(f"{api.prefix}-{rule}", index=index, **values)
 
 
 def _schema_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[tuple[str, dict[str, object]]]:
@@ -44,4 +76,55 @@ def _schema_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> It
     if why is not None:
         yield "schema-valid", {"name": name, "why": why}
         return
-    yield from openai_schema_faults(name, schema, strict=function.get("strict") is True)
+    yield from _openai_faults(name, schema, strict=function.get("strict") is True)
+
+
+def _types_of(schema: Schema) -> list[Any]:
+    """Types that a schema names."""
+    kind = schema.get("type")
+    return kind if isinstance(kind, list) else [] if kind is None else [kind]
+
+
+def _openai_faults(name: str, schema: Schema, *, strict: bool) -> Iterator[tuple[str, dict[str, object]]]:
+    """Rules of OpenAI that a valid JSON Schema breaks: the end of the rule's name, and the values of its templates."""
+    if not isinstance(schema.get("properties"), dict):
+        yield "schema-properties", {"name": name, "context": ()}
+    for path, part in subschemas(schema):
+        at: dict[str, object] = {"name": name, "context": path}
+        if "items" not in part and "array" in _types_of(part):
+            yield "schema-items", at
+        if not _PATTERNS.isdisjoint(part):
+            for pattern in (part.get("pattern"), *_names(part.get("patternProperties"))):
+                if not _compiles(pattern):
+                    yield "schema-pattern", {**at, "pattern": pattern}
+        if strict:
+            yield from _strict_faults(at, part)
+
+
+def _strict_faults(at: dict[str, object], schema: Schema) -> Iterator[tuple[str, dict[str, object]]]:
+    if schema.get("additionalProperties") is not False and "object" in _types_of(schema):
+        yield "strict-closed", at
+    if "properties" in schema:
+        for missing in sorted(set(schema["properties"]) - set(schema.get("required", ()))):
+            yield "strict-required", {**at, "missing": missing}
+    if not _STRICT_KEYWORDS.isdisjoint(schema):
+        for keyword in sorted(schema.keys() & _STRICT_KEYWORDS):
+            yield "strict-keyword", {**at, "keyword": keyword}
+    if _TYPED.isdisjoint(schema):
+        yield "strict-type", at
+
+
+def _names(mapping: object) -> Iterable[object]:
+    return mapping if isinstance(mapping, dict) else ()
+
+
+def _compiles(pattern: object) -> bool:
+    if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN:
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings of character sets whose meaning may change
+            re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True

@@ -1,6 +1,6 @@
 """Requests that the scripted Chat Completions API rejects, and the checks of tools that it shares with Responses.
 
-Pure module; the rules and their sources are in `request_rules.openai`.
+Pure module; the rules and their sources are in `request_rules`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.providers.openai_chat.definition_rules import function_faults
-from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.table import broken
+from fairlead_formats.providers.openai_chat.request_rules import CHAT_RULES
+from fairlead_formats.request_rules.rule import ApiRules, BrokenRule, SchemaCheck
 
 MAX_TOOLS: Final = 128
 MAX_TOOL_NAME: Final = 64
@@ -28,26 +28,26 @@ def fault(request: Mapping[str, Any], check_schema: SchemaCheck) -> BrokenRule |
 
 def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield broken("chat-member", name="fairlead")
+        yield CHAT_RULES.broken("chat-member", name="fairlead")
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     if not messages:
-        yield broken("chat-messages")
+        yield CHAT_RULES.broken("chat-messages")
     tools = request.get("tools")
     if tools is not None and not tools:
-        yield broken("chat-tools-empty")
+        yield CHAT_RULES.broken("chat-tools-empty")
     for member in _WITH_TOOLS:
         if request.get(member) is not None and not tools:
-            yield broken("chat-choice-without-tools", name=member)
+            yield CHAT_RULES.broken("chat-choice-without-tools", name=member)
     if request.get("functions") is not None and not request["functions"]:
-        yield broken("chat-functions-empty")
+        yield CHAT_RULES.broken("chat-functions-empty")
     if request.get("function_call") is not None and not request.get("functions"):
-        yield broken("chat-choice-without-functions")
+        yield CHAT_RULES.broken("chat-choice-without-functions")
     functions = [(index, tool.get("function") or {}) for index, tool in enumerate(tools or ()) if _is_function(tool)]
-    yield from tool_faults("chat", functions, len(tools or ()), check_schema)
+    yield from tool_faults(CHAT_RULES, functions, len(tools or ()), check_schema)
     offered = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}
     for name in _chosen_names(request.get("tool_choice")):
         if tools and name not in offered:
-            yield broken("chat-tool-choice", name=name)
+            yield CHAT_RULES.broken("chat-tool-choice", name=name)
     yield from message_faults(messages)
 
 
@@ -68,23 +68,23 @@ def _chosen_names(choice: object) -> Iterator[object]:
 
 
 def tool_faults(
-    api: str, functions: Sequence[tuple[int, Mapping[str, Any]]], count: int, check_schema: SchemaCheck
+    api: ApiRules, functions: Sequence[tuple[int, Mapping[str, Any]]], count: int, check_schema: SchemaCheck
 ) -> Iterator[BrokenRule]:
     """Rules about tools that a request breaks. `functions`: the members of each function, with its index in `tools`;
-    `count`: number of tools of all types; `api`: prefix of the rules' names.
+    `count`: number of tools of all types; `api`: rules of the API.
     """
     if count > MAX_TOOLS:
-        yield broken(f"{api}-tool-count", length=count)
+        yield api.broken(f"{api.prefix}-tool-count", length=count)
     for index, function in functions:
         name = str(function.get("name", ""))
         if not _TOOL_NAME.fullmatch(name):
-            yield broken(f"{api}-tool-name", index=index, name=name)
+            yield api.broken(f"{api.prefix}-tool-name", index=index, name=name)
         if len(name) > MAX_TOOL_NAME:
-            yield broken(f"{api}-tool-name-length", index=index, length=len(name))
+            yield api.broken(f"{api.prefix}-tool-name-length", index=index, length=len(name))
         yield from function_faults(api, function, check_schema, index)
     for name, times in Counter(str(function.get("name")) for _, function in functions).items():
         if times > 1:
-            yield broken(f"{api}-tool-names-unique", name=name)
+            yield api.broken(f"{api.prefix}-tool-names-unique", name=name)
 
 
 def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
@@ -95,9 +95,9 @@ def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule
         if message.get("role") == "tool":
             ident = str(message.get("tool_call_id"))
             if ident not in called:
-                yield broken("chat-tool-message", index=index)
+                yield CHAT_RULES.broken("chat-tool-message", index=index)
             if ident in answers:
-                yield broken("chat-call-ids-unique", id=ident, first=answers[ident], index=index)
+                yield CHAT_RULES.broken("chat-call-ids-unique", id=ident, first=answers[ident], index=index)
             answers[ident] = index
             continue
         yield from _missing_outputs(called, answers, index)
@@ -106,14 +106,14 @@ def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule
             continue
         for call in message.get("tool_calls") or ():
             if call["id"] in called:
-                yield broken("chat-call-ids-unique", id=call["id"], first=index, index=index)
+                yield CHAT_RULES.broken("chat-call-ids-unique", id=call["id"], first=index, index=index)
             called[call["id"]] = index
         if not any(message.get(member) for member in (*_CALLS, "refusal", "audio")) and message.get("content") is None:
-            yield broken("chat-content", index=index)
+            yield CHAT_RULES.broken("chat-content", index=index)
     yield from _missing_outputs(called, answers, len(messages))
 
 
 def _missing_outputs(called: Mapping[str, int], answers: Mapping[str, int], index: int) -> Iterator[BrokenRule]:
     missing = called.keys() - answers.keys()
     if missing:
-        yield broken("chat-missing-output", index=index, ids=", ".join(sorted(missing)))
+        yield CHAT_RULES.broken("chat-missing-output", index=index, ids=", ".join(sorted(missing)))

@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.stop_reasons import truncates
+from fairlead_formats.messages.call import MAX_CALLS, truncates
 from fairlead_formats.messages.streams import begins_new_call
 from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS
 from fairlead_formats.providers.openai_chat.errors import error_object

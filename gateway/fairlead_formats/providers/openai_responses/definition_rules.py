@@ -1,6 +1,6 @@
 """Definitions of functions that OpenAI's Responses and Realtime reject.
 
-Pure module; the rules and their sources are in `request_rules.openai` and `request_rules.speech`.
+Pure module; the rules and their sources are in `request_rules` and `realtime_rules`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.openai_chat.definition_rules import function_definition_faults, function_faults
+from fairlead_formats.providers.openai_responses.realtime_rules import REALTIME_RULES
+from fairlead_formats.providers.openai_responses.request_rules import RESPONSES_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.table import broken
 
 _REALTIME: Final = frozenset({"type", "name", "description", "parameters"})
 """Members of a function in Realtime."""
@@ -20,7 +21,7 @@ _MAX_DESCRIPTION: Final = 1024
 
 def responses_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     """Rules of Responses that a function breaks, but for those about its name."""
-    return function_faults("responses", function, check_schema)
+    return function_faults(RESPONSES_RULES, function, check_schema)
 
 
 def realtime_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
@@ -34,10 +35,10 @@ def realtime_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> I
 def realtime_function_faults(function: Mapping[str, Any], index: int = 0) -> Iterator[BrokenRule]:
     """Rules of Realtime's own that a function breaks, but for those about its name. `index`: its place in `tools`."""
     for member in sorted(function.keys() - _REALTIME):
-        yield broken("realtime-tool-member", index=index, name=member)
+        yield REALTIME_RULES.broken("realtime-tool-member", index=index, name=member)
     description, schema = function.get("description") or "", function.get("parameters") or {}
     if len(description) > _MAX_DESCRIPTION:
-        yield broken("realtime-tool-description", index=index, length=len(description))
+        yield REALTIME_RULES.broken("realtime-tool-description", index=index, length=len(description))
     if "parameters" in function and schema.get("type") != "object":
         name, kind = str(function.get("name")), schema.get("type")
-        yield broken("realtime-schema-root", index=index, name=name, type=kind)
+        yield REALTIME_RULES.broken("realtime-schema-root", index=index, name=name, type=kind)

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from fairlead_formats.providers.openai_chat.fake import openai_error
 from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, encrypted_content, fault
+from fairlead_formats.providers.openai_responses.request_rules import RESPONSES_RULES
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
-from fairlead_formats.request_rules.table import broken
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -60,7 +60,7 @@ class CompactionApi:
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         unknown = next((name for name in request if name not in MEMBERS), None)
         if unknown is not None:
-            return openai_error(broken("responses-member", name=unknown))
+            return openai_error(RESPONSES_RULES.broken("responses-member", name=unknown))
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 

@@ -15,9 +15,8 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
-from fairlead_gateway.calls.path.client_call import ClientCall
+from fairlead_gateway.calls.path.client_call import CallControl, upstream_request
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, supports_request
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
@@ -45,7 +44,7 @@ class BridgedCall(AttemptOwner):
     __slots__ = (
         "_agent",
         "_bridge",
-        "_call",
+        "_control",
         "_count",
         "_flushing",
         "_identity",
@@ -80,10 +79,10 @@ class BridgedCall(AttemptOwner):
         self._identity = ANONYMOUS
         """Caller of the client's latest request, whose token is the newest."""
         self._bridge: Bridge[BridgedCall] = context.bridge
-        self._call: ClientCall | None = None
+        self._control: CallControl | None = None
         """Client's request that is to be answered; None while the client has not sent its next one."""
         self._relay: MessageRelay | None = None
-        """Relay to the client of `_call`."""
+        """Relay to the client of `_control`."""
         self._progress_token = b""
         """Progress token sent to the server; empty before the call was sent."""
         self._count = itertools.count(1).__next__
@@ -113,12 +112,13 @@ class BridgedCall(AttemptOwner):
             return 0 if self.result is None else len(self.result)
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
-    def attach(self, call: ClientCall, relay: MessageRelay) -> None:
-        """Answer a request of the client, `call`, with the outcome or with questions, once there are any.
+    def attach(self, control: CallControl, relay: MessageRelay) -> None:
+        """Answer a request of the client, by its `control`, with the outcome or with questions, once there are any.
 
         The first request starts the call.
         """
-        self._call = call
+        self._control = control
+        call = control.call
         self._identity = call.identity
         credentials = self.attempts.route.binding.credentials
         if credentials is not None:
@@ -155,8 +155,8 @@ class BridgedCall(AttemptOwner):
     # AttemptOwner
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
-        call = self._call
-        assert call is not None
+        assert self._control is not None
+        call = self._control.call
         attempts = self.attempts
         outgoing = upstream_request(call, attempts, call.request.params, attempts.client, modern=modern)
         self._progress_token = outgoing.id
@@ -188,13 +188,13 @@ class BridgedCall(AttemptOwner):
 
     @property
     def congested(self) -> bool:
-        return self._call is not None and self._call.congested
+        return self._control is not None and self._control.congested
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        if self._call is None:
+        if self._control is None:
             go_on()
         else:
-            self._call.when_writable(go_on)
+            self._control.when_writable(go_on)
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         self.attempts.measure(outcome_of_result(result))
@@ -209,20 +209,20 @@ class BridgedCall(AttemptOwner):
 
     def _flush_soon(self) -> None:
         """Answer with the questions in the next iteration of the event loop, so that several share one result."""
-        if self.questions and not self._flushing and self._call is not None:
+        if self.questions and not self._flushing and self._control is not None:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
-        call = self._call
-        if call is None or self.done or not self.questions:
+        control = self._control
+        if control is None or self.done or not self.questions:
             return
-        self._call = self._relay = None
+        self._control = self._relay = None
         try:
-            call.answer_with_questions(self._bridge.park(self))
+            control.answer_with_questions(self._bridge.park(self))
         except ANSWER_ERRORS as error:
-            call.reject_answer(error)
+            control.reject_answer(error)
             self.cancel()  # the client did not receive the `requestState` that continues the call
 
     def _end(self) -> None:
@@ -233,22 +233,22 @@ class BridgedCall(AttemptOwner):
         if attempts.client is not None:
             self._bridge.release(attempts.client)
         self._bridge.enforce_bounds()
-        if self._call is not None:
+        if self._control is not None:
             self._deliver()
 
     def _deliver(self) -> None:
-        call, self._call, self._relay = self._call, None, None
-        if call is None or call.done:
+        control, self._control, self._relay = self._control, None, None
+        if control is None or control.call.done:
             return
         if self.error is not None:
-            call.give_up(self.error)
+            control.give_up(self.error)
         elif self.result is not None:
             try:
-                call.finish(self.result, from_modern=False)
+                control.finish(self.result, from_modern=False)
             except ANSWER_ERRORS as error:
-                call.reject_answer(error)
+                control.reject_answer(error)
         else:
-            call.give_up(
+            control.give_up(
                 Timeout("the call was abandoned: the client did not answer the tool's question in time", sent=True)
             )
 

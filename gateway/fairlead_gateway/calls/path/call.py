@@ -8,17 +8,17 @@ the answer. It runs in callbacks; an asyncio task exists only while the client i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
+from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
-from fairlead_gateway.calls.path.client_call import ClientCall
+from fairlead_gateway.calls.path.client_call import ClientCall, upstream_request
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.path.page_answers import take_repeat
 from fairlead_gateway.calls.path.record import Body, log_defect, record
 from fairlead_gateway.calls.path.reshaped_results import reshape
@@ -29,7 +29,6 @@ from fairlead_gateway.calls.questions.server_requests import requested_level
 from fairlead_gateway.calls.results.cache import META_CACHE, CachedResult
 from fairlead_gateway.calls.results.outputs import CACHEABLE, present, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
-from fairlead_gateway.calls.sealed.client_capabilities import features_of
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import Subscriber
 from fairlead_gateway.calls.tasks import client_tasks, task_wait
@@ -44,10 +43,10 @@ from fairlead_gateway.calls.translation.errors import (
 from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.reports.outcomes import outcome_of_refusal
 from fairlead_gateway.telemetry import TOOL_ERROR
@@ -60,23 +59,20 @@ from fairlead_mcp.url_elicitation import UrlElicitation
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CANCELLED, Refusal
 
-NO_FEATURES: Final = b"{}"
-"""Client capabilities of a client that declared none, raw JSON."""
 T = TypeVar("T")
 
 
-class ToolCall(ClientCall):
+class ToolCall(AttemptOwner):
     """A client's request from its checks to the recorded answer; despite the name, not only of `tools/call`.
 
-    `attempts` sends the request to the server, except that a `BridgedCall` sends the requests of modern clients to
-    legacy servers that may ask the client something. A `MessageRelay` forwards the server's messages to the client
-    until the answer.
+    `call` is the client's request with what the checks have set. `attempts` sends it to the server, except that a
+    `BridgedCall` sends the requests of modern clients to legacy servers that may ask the client something. A
+    `MessageRelay` forwards the server's messages to the client until the answer.
     """
 
     __slots__ = (
         "_bridged",
         "_declaration",
-        "_features",
         "_following",
         "_key",
         "_members",
@@ -85,25 +81,28 @@ class ToolCall(ClientCall):
         "_peer",
         "_progress_token",
         "_relay",
-        "lease",
-        "most_tokens",
+        "attempts",
+        "call",
+        "context",
+        "exchange",
+        "request",
+        "route",
         "waiter",
     )
 
     def __init__(
         self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b""
     ) -> None:
-        super().__init__(context, exchange, route, request, param_lines)
-        self.lease: Lease = NO_LEASE
-        """Quotas that count the call as running until it ends."""
+        self.context = context
+        self.exchange = exchange
+        self.route = route
+        self.request = request
+        self.attempts = Attempts(self, context, route, context.clock())
+        self.call = ClientCall(context, exchange, route, request, self.attempts, param_lines)
         self.waiter: asyncio.Future[None] | None = None
         """Future that is resolved when the call ends, for callers within the gateway that await it."""
-        self.most_tokens: int | None = None
-        """Limit on the tokens of the result; None for no limit."""
         self._key: bytes | None = None
         """Cache key under which the result will be stored; None if it will not be stored."""
-        self._features: bytes | None = None
-        """Capabilities of a modern client, read before a legacy server's request is made of the params; else None."""
         self._following: bytes | None = None
         """Cache key of an equal call in progress, whose result this call waits for."""
         self._relay: MessageRelay | None = None
@@ -124,16 +123,18 @@ class ToolCall(ClientCall):
 
     @property
     def agent(self) -> str:
-        return agent_of(self.exchange)
+        return self.call.agent
 
-    def capabilities(self) -> bytes | None:
-        request = self.request
-        if request.modern:
-            return features_of(request) if self._features is None else self._features
-        peer = None if request.opened is None else request.opened.peer
-        return None if peer is None else peer.features
+    @property
+    def identity(self) -> Identity:
+        return self.exchange.identity
 
-    def run(self, stages: tuple[Callable[[ToolCall], Refusal | None], ...]) -> None:
+    @property
+    def done(self) -> bool:
+        """Whether the call was answered or abandoned."""
+        return self.attempts.done
+
+    def run(self, stages: tuple[Callable[[ClientCall], Refusal | None], ...]) -> None:
         """Check the call with `stages`, then send it; the answer may be sent before this returns. Raises nothing."""
         self.context.begin(self)
         if self.context.spans is not None:
@@ -142,17 +143,19 @@ class ToolCall(ClientCall):
             )
         try:
             if self.request.continued:
-                declined = take_repeat(self)
+                declined = take_repeat(self.call)
                 if declined is not None:
-                    close_question(self)
+                    close_question(self.call)
                     self.refuse(declined)
                     return
-                self.continued = True  # not if it only repeats a call
+                self.call.continued = True  # not if it only repeats a call
             for stage in stages:
-                refusal = stage(self)
+                refusal = stage(self.call)
                 if refusal is not None:
                     self.refuse(refusal)
                     return
+            if self.call.cache_key is not None:
+                self._look_up(self.call.cache_key)
             if self._following is None and not self.attempts.done:
                 self.send()
         except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs all but errors of the wire
@@ -160,7 +163,7 @@ class ToolCall(ClientCall):
 
     # For the cache
 
-    def look_up(self, key: bytes) -> None:
+    def _look_up(self, key: bytes) -> None:
         """Answer from the cache, or wait for the result of an equal call; otherwise mark this call's result for
         caching.
         """
@@ -196,7 +199,7 @@ class ToolCall(ClientCall):
         self._following = None
         try:
             if not self._bridge():  # the bridge where the eras differ
-                self._choose_session()
+                self.call.choose_session()
                 self.attempts.begin_again()
         except Exception as error:  # noqa: BLE001  # must not fail the call whose end started this one; `give_up` logs
             self.give_up(error)
@@ -220,7 +223,7 @@ class ToolCall(ClientCall):
         self._modern = modern
         tasks = self._declaration in client_tasks.MAY_BECOME
         client = self._peer or self.attempts.client
-        outgoing = upstream_request(self, self.attempts, members, client, modern=modern, tasks=tasks)
+        outgoing = upstream_request(self.call, self.attempts, members, client, modern=modern, tasks=tasks)
         self._progress_token = outgoing.id
         if self._relay is not None:
             self._relay.follow(outgoing.id)
@@ -230,7 +233,7 @@ class ToolCall(ClientCall):
 
     def relay(self, message: Message) -> bool:
         request = self.request
-        if self._relay is None and request.modern and request.token is None and self.level is None:
+        if self._relay is None and request.modern and request.token is None and self.call.level is None:
             return False  # the client asked for neither progress nor log messages
         return self.open_relay().notify(message)
 
@@ -284,7 +287,7 @@ class ToolCall(ClientCall):
             self.context.mended.log_once(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
-            round_trips.check_pages(asking, self.capabilities())
+            round_trips.check_pages(asking, self.call.capabilities())
             signed = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(signed, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
@@ -303,7 +306,7 @@ class ToolCall(ClientCall):
 
     def _present(self, outcome: TranslatedResult) -> None:
         """Answer with a result. A result to be recorded, or with more tokens than `most_tokens`, is stored before."""
-        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.most_tokens
+        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.call.most_tokens
         work = None
         if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
             work = self.context.keeper.prepare(self.exchange.identity, self.request, self.route, max_tokens, outcome)
@@ -331,7 +334,7 @@ class ToolCall(ClientCall):
                 if limited:
                     refusal = self.context.tasks.over_limit_refusal(self.route, self.agent, waits=waits)
                 if refusal is not None:
-                    self.limit = client_tasks.LIMIT_NAME
+                    self.call.limit = client_tasks.LIMIT_NAME
                     self.refuse(refusal)
                     return
                 if waits:
@@ -355,14 +358,14 @@ class ToolCall(ClientCall):
         elif ask_person(self, error):
             pass
         elif route.tool is None or is_for_the_client(request, error):
-            self.limit = refusals.limit_of(error)
+            self.call.limit = refusals.limit_of(error)
             rejection = rejection_for(request, error)
             # the recorded code is the same for clients of both eras
             self.answer_with_error(
                 str(rejection.code) if route.tool is None else refusals.refusal_for(error).code, rejection
             )
         else:
-            self.limit = refusals.limit_of(error)
+            self.call.limit = refusals.limit_of(error)
             self.refuse(refusals.refusal_for(error))
 
     def reject_answer(self, error: Exception) -> None:
@@ -374,7 +377,7 @@ class ToolCall(ClientCall):
 
     def refuse(self, refusal: Refusal) -> None:
         request = self.request
-        self.refusal = refusal.message
+        self.call.refusal = refusal.message
         if self.route.tool is None:
             self.answer_with_error(refusal.code, rejection_of(request, refusal))
             return
@@ -408,7 +411,7 @@ class ToolCall(ClientCall):
         if attempts.done:
             return
         attempts.release(listens=self.request.method == SUBSCRIBE)
-        for account in self.lease:
+        for account in self.call.lease:
             account.leave()
         self._bridged = None
         if self._key is not None:
@@ -428,7 +431,7 @@ class ToolCall(ClientCall):
                 self.exchange.answer(status, *body)
         finally:
             self.context.end(self)
-            record(self, error_type, body)
+            record(self.call, error_type, body)
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)
 
@@ -453,6 +456,22 @@ class ToolCall(ClientCall):
 
     # Inside
 
+    def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
+        self.attempts.pending = task
+        self.context.keep_task(task)
+
+    async def _await_then(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
+        try:
+            outcome = await work
+            self.attempts.pending = None
+            then(outcome)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
+            self.reject_answer(error)
+
     def open_relay(self) -> MessageRelay:
         relay = self._relay
         if relay is None:
@@ -461,32 +480,11 @@ class ToolCall(ClientCall):
                 self.exchange,
                 self.request,
                 self._peer or self.attempts.client,
-                self.level,
+                self.call.level,
                 self.route,
             )
             relay.follow(self._progress_token)
         return relay
-
-    def _choose_session(self) -> None:
-        """Set the client whose own session with the server is used, and the level of log messages that it gets."""
-        request = self.request
-        if request.modern:
-            self.level = requested_level(request) if request.meta.log_level else None
-        else:
-            self.level = None if request.session is None else self.context.levels.get(request.session)
-            opened = request.opened
-            if opened is not None:
-                self.attempts.client = opened.peer
-        if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
-            if request.session is None or request.opened is None:
-                raise RpcError(
-                    jsonrpc.METHOD_NOT_FOUND,
-                    "Subscriptions to resources need a session: open one with initialize",
-                    None,
-                )
-            self.attempts.client = ClientPeer(request.session, NO_FEATURES)
-        if self.continued:
-            self.attempts.idempotent = False
 
     def _bridge(self) -> bool:
         """Send a modern client's call to a legacy server through a `BridgedCall`, which turns the server's questions
@@ -501,7 +499,7 @@ class ToolCall(ClientCall):
         call_key = (self.exchange.identity.principal, route.server.key, request.method, route.name)
         call = bridge.resume(request, call_key)
         if call is None:
-            features = self._features = self.capabilities()
+            features = self.call.features = self.call.capabilities()
             if features is None:
                 return False
             credentials, identity = route.binding.credentials, self.exchange.identity
@@ -509,8 +507,8 @@ class ToolCall(ClientCall):
             peer = bridge.lease(features, person)
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
             call.attempts.moved_to = self.attempts.moved_to
-        self.level = requested_level(request) if request.meta.log_level else None
-        self.continued = request.continued
+        self.call.level = requested_level(request) if request.meta.log_level else None
+        self.call.continued = request.continued
         relay = self.open_relay()
         self._bridged = call
         self.attempts.sent_at = self.context.clock()
@@ -535,10 +533,10 @@ class ToolCall(ClientCall):
         self.attempts.take_result(Raw(b"{}"))
 
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
-        self.rounds += 1
+        self.call.rounds += 1
         if self._opened is None:
             self._opened = round_trips.OpenedPages()
-        if self.rounds > round_trips.MAX_ROUNDS + self._opened.waits:
+        if self.call.rounds > round_trips.MAX_ROUNDS + self._opened.waits:
             raise NotMcp(f"the tool asked the client for input more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
         remaining = self.attempts.deadline - self.context.clock()
@@ -570,7 +568,7 @@ class ToolCall(ClientCall):
         """Send the request again, with the client's answers added to its params."""
         self._members = {**(self._members or {}), **answers}
         self.attempts.idempotent = False
-        self.continued = True
+        self.call.continued = True
         self.attempts.begin_again()
 
     def _hand_over(self, outcome: TranslatedResult) -> TranslatedResult:

@@ -1,40 +1,72 @@
-"""A client's request to a server, as the stages of its path see it; `calls.path.call` executes it."""
+"""A client's request to a server, the checks of it, and what is sent to the server; `calls.path.call` executes it.
+
+The checks run in the order of the table in docs/reference/calls.md. Each check, called a stage, returns a refusal, or
+None if the call may proceed. `upstream_request` then translates the request to the server's era and names, and sets
+trace context, progress token, `requestState` and capabilities.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.attempts import Attempts
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
+from fairlead_gateway.calls.questions.server_requests import requested_level
+from fairlead_gateway.calls.results.cache import key_of, scope
+from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
+from fairlead_gateway.calls.sealed.client_capabilities import features_of
+from fairlead_gateway.calls.tasks.client_tasks import declaring
+from fairlead_gateway.calls.translation import translate
+from fairlead_gateway.core.call_shape import CallShape, MisnamedArgument
 from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.request import Exchange, McpRequest
-from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.long_results import HEADER_LIMIT, LEAST_TOKENS, META_LIMIT, MOST_TOKENS, tokens_in
+from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
+from fairlead_gateway.core.route import Route, smaller
+from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited
+from fairlead_gateway.tracing.trace import TRACEPARENT, carry
+from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.capabilities import for_method
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import ResultMembers
-from fairlead_tools.refusal import Refusal
+from fairlead_mcp.methods import EXTENDED
+from fairlead_mcp.via import VIA, make_via_line
+from fairlead_tools import refusals
+from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 
 NOT_REPEATED: Final = -1
 """`ClientCall.repeats` of a call that does not repeat another one."""
+NO_FEATURES: Final = b"{}"
+"""Client capabilities of a client that declared none, raw JSON."""
 T = TypeVar("T")
 
 
-class ClientCall(AttemptOwner):
+class ClientCall:
     """A client's request to a server: its route, the values that checks before sending have set, and its `attempts`."""
 
     __slots__ = (
         "attempts",
+        "cache_key",
         "context",
         "continued",
         "denied",
         "dialogs",
         "exchange",
+        "features",
+        "lease",
         "level",
         "limit",
+        "most_tokens",
         "param_lines",
         "refusal",
         "repeats",
@@ -46,15 +78,29 @@ class ClientCall(AttemptOwner):
     )
 
     def __init__(
-        self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes
+        self,
+        context: CallContext,
+        exchange: Exchange,
+        route: Route,
+        request: McpRequest,
+        attempts: Attempts,
+        param_lines: bytes,
     ) -> None:
         self.context = context
         self.exchange = exchange
         self.route = route
         self.request = request
-        self.attempts = Attempts(self, context, route, context.clock())
+        self.attempts = attempts
         self.param_lines = param_lines
         """`Mcp-Param-*` headers, as lines of an HTTP head."""
+        self.lease: Lease = NO_LEASE
+        """Quotas that count the call as running until it ends."""
+        self.most_tokens: int | None = None
+        """Limit on the tokens of the result; None for no limit."""
+        self.cache_key: bytes | None = None
+        """Cache key of the result; None if it is neither taken from the cache nor stored there."""
+        self.features: bytes | None = None
+        """Capabilities of a modern client, read before a legacy server's request is made of the params; else None."""
         self.level: str | None = None
         """Lowest severity of log messages that the client asked for; None for no log messages."""
         self.continued = False
@@ -79,6 +125,11 @@ class ClientCall(AttemptOwner):
         """Name of the limit on calls that refused the call; empty if none did."""
 
     @property
+    def agent(self) -> str:
+        """Agent that the request is counted for."""
+        return agent_of(self.exchange)
+
+    @property
     def identity(self) -> Identity:
         return self.exchange.identity
 
@@ -95,58 +146,303 @@ class ClientCall(AttemptOwner):
 
     def capabilities(self) -> bytes | None:
         """Client capabilities as normalized raw JSON, or None."""
-        raise NotImplementedError
+        request = self.request
+        if request.modern:
+            return features_of(request) if self.features is None else self.features
+        peer = None if request.opened is None else request.opened.peer
+        return None if peer is None else peer.features
+
+    def choose_session(self) -> None:
+        """Set the client whose own session with the server is used, and the level of log messages that it gets."""
+        request = self.request
+        if request.modern:
+            self.level = requested_level(request) if request.meta.log_level else None
+        else:
+            self.level = None if request.session is None else self.context.levels.get(request.session)
+            opened = request.opened
+            if opened is not None:
+                self.attempts.client = opened.peer
+        if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
+            if request.session is None or request.opened is None:
+                raise RpcError(
+                    jsonrpc.METHOD_NOT_FOUND,
+                    "Subscriptions to resources need a session: open one with initialize",
+                    None,
+                )
+            self.attempts.client = ClientPeer(request.session, NO_FEATURES)
+        if self.continued:
+            self.attempts.idempotent = False
+
+
+class CallControl(Protocol):
+    """Operations of a call for the steps that interrupt it: to ask its user, to select a part of its result, to answer.
+
+    `ToolCall` executes it. Calls without such a step never go through this Protocol, which is slow in compiled code.
+    """
+
+    call: ClientCall
 
     def send(self) -> None:
         """Send the call to its server, or send it again. Raises nothing."""
-        raise NotImplementedError
+        ...
 
     def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
         """Run the coroutine in a task, then call `then` with its value."""
-        task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
-        self.attempts.pending = task
-        self.context.keep_task(task)
-
-    async def _await_then(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
-        try:
-            outcome = await work
-            self.attempts.pending = None
-            then(outcome)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
-            self.reject_answer(error)
-
-    def cancel(self) -> None:
-        """Cancel the call; no-op once it is answered."""
-        raise NotImplementedError
+        ...
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
         """Answer the client with a server's result. Raises ANSWER_ERRORS if the result is invalid.
 
         `members` are the result's parsed members, or None; `from_modern` tells the era of the server.
         """
-        raise NotImplementedError
+        ...
 
     def answer_with_questions(self, questions: bytes, error_type: str = "") -> None:
         """Answer a modern client with `questions`, an `input_required` result; `error_type` is the code that is
         recorded. Raises ANSWER_ERRORS.
         """
-        raise NotImplementedError
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal: a tool call gets it as a result, which the model reads, other requests as an error."""
-        raise NotImplementedError
-
-    def open_relay(self) -> MessageRelay:
-        """The call's message relay, created on first use: most servers send no messages during a call."""
-        raise NotImplementedError
+        ...
 
     def answer_with_error(self, error_type: str, rejection: Rejection) -> None:
         """Answer with a JSON-RPC error; `error_type` is the code that is recorded."""
-        raise NotImplementedError
+        ...
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer with a refusal: a tool call gets it as a result, which the model reads, other requests as an error."""
+        ...
+
+    def give_up(self, error: Exception) -> None:
+        """Fail the call with an error of the server or of the gateway."""
+        ...
 
     def reject_answer(self, error: Exception) -> None:
         """Fail the call because the server's answer is invalid."""
-        raise NotImplementedError
+        ...
+
+    def open_relay(self) -> MessageRelay:
+        """The call's message relay, created on first use: most servers send no messages during a call."""
+        ...
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client's connection has a full write buffer."""
+        ...
+
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once, when the client reads again or has disconnected."""
+        ...
+
+
+Stage: TypeAlias = Callable[[ClientCall], Refusal | None]
+
+
+def check_availability(call: ClientCall) -> Refusal | None:
+    """Refuse tools that are too slow for the view's tier, or that require a capability the client has not declared."""
+    route = call.route
+    return None if route.unavailable is None or route.available_to(call.capabilities()) else route.unavailable
+
+
+def check_arguments(call: ClientCall) -> Refusal | None:
+    """Refuse arguments that do not match the tool's `inputSchema`, then rename them for the server. A request that
+    continues a call after `input_required` may omit the arguments.
+    """
+    check, request, shape = call.route.check, call.request, call.route.shape
+    if check is None and shape is None:
+        return None
+    given = request.params.get("arguments")
+    if given is None and request.continued:
+        return None
+    if check is not None:
+        checker = check.of_arguments
+        wrong = check.arguments(given) if checker is None else checker.argument_errors(given)
+        if wrong is not None:
+            return refusals.invalid_arguments(wrong)
+    return None if shape is None else _translate_arguments(call, shape, given)
+
+
+def _translate_arguments(call: ClientCall, shape: CallShape, given: Raw | None) -> Refusal | None:
+    """Replace the arguments by the server's. Policies, cache and audit log read these too."""
+    request = call.request
+    if shape.lacking is not None:
+        why = f"the gateway does not have the secret value of the argument '{shape.lacking}' of {call.route.name}"
+        return Refusal(CONNECTION_LOST, why)
+    try:
+        arguments = shape.to_server(given)
+    except MisnamedArgument as error:
+        return refusals.invalid_arguments(str(error))
+    except jsonrpc.UNREADABLE:
+        return refusals.invalid_arguments("the arguments are not a JSON object")
+    request.client_arguments = Raw(b"{}") if given is None else given
+    request.params = {**request.params, "arguments": arguments}
+    if shape.param_headers:
+        call.param_lines = param_headers.lines(arguments, shape.param_headers)
+    return None
+
+
+def check_constraint(call: ClientCall) -> Refusal | None:
+    """Refuse arguments that a policy does not allow."""
+    bound = call.route.constraint
+    if bound is None:
+        return None
+    refusal = bound.refusal(call.request.params.get("arguments"))
+    if refusal is not None:
+        call.denied = bound.by
+    return refusal
+
+
+def set_result_limit(call: ClientCall) -> Refusal | None:
+    """Set the limit on the result's tokens: the smallest that the tool, the policies or the request set."""
+    request, route = call.request, call.route
+    bound = route.result_tokens if route.quota is None else route.most_tokens
+    header, limit = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
+    if header is not None or limit is not None or request.result_tokens is not None:
+        if header is not None:
+            limit = smaller(limit, tokens_in(header.decode("latin-1")) or 0)
+        if limit == 0:
+            bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
+            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
+        bound = smaller(bound, smaller(limit, request.result_tokens))
+    call.most_tokens = request.default_tokens if bound is None else bound
+    return None
+
+
+def check_online(call: ClientCall) -> Refusal | None:
+    """Refuse calls to offline servers. Runs before `check_limits`, so that these calls use up no quota."""
+    route = call.route
+    if not route.offline or route.guard.still_answers():
+        return None
+    return Refusal(
+        CONNECTION_LOST, f"the server {route.server.key} is offline: `fairlead servers {route.server.key}` says why"
+    )
+
+
+def check_limits(call: ClientCall) -> Refusal | None:
+    """Refuse tool calls beyond the quotas of the agent, of policies and of the tool."""
+    limiter, route = call.context.limiter, call.route
+    if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
+        return None
+    admission = limiter.admit(call.agent, route.quota, route.id, route.caps)
+    if isinstance(admission, Limited):
+        call.limit = admission.scope
+        return refusals.limit_refusal(admission.message, admission.retry_after)
+    call.lease = admission
+    return None
+
+
+def use_cache(call: ClientCall) -> Refusal | None:
+    """Set the key by which the call is answered from the cache, or waits for an equal call in progress."""
+    route, context = call.route, call.context
+    if not route.cacheable_seconds or not context.cache.enabled or call.request.continued:
+        return None
+    of_scope = route.cache_scope
+    if route.per_client:
+        session = call.own_session
+        if session is None:
+            return None
+        of_scope = scope(of_scope, session)
+    credentials = route.binding.credentials
+    if credentials is not None:
+        whose = credentials.result_scope(call.exchange.identity)
+        if whose is None:
+            return None
+        of_scope = scope(of_scope, whose)
+    params = call.request.params
+    call.cache_key = key_of(of_scope, params.get("arguments"), params.get("_meta"))
+    return None
+
+
+STAGES: Final[tuple[Stage, ...]] = (
+    check_availability,
+    check_arguments,
+    check_constraint,
+    set_result_limit,
+    check_online,
+    check_limits,
+    use_cache,
+)
+
+
+def upstream_request(
+    call: ClientCall,
+    attempts: Attempts,
+    members: RawObject,
+    client: ClientPeer | None,
+    *,
+    modern: bool,
+    tasks: bool = False,
+) -> UpstreamRequest:
+    """The upstream request of a call, for a modern or a legacy server.
+
+    `attempts` will send the request: the call's own, or those of its `BridgedCall`. `members` are the params, and are
+    changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client or
+    the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
+
+    Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError if `_meta` is not an
+    object.
+    """
+    route, request, headers = attempts.route, call.request, call.exchange.headers
+    instance: bytes | None = None
+    if call.continued:
+        members, instance = _resume(call, members)
+    if route.task is not None:
+        instance = route.task.pod  # requests about a task have no `requestState` that could name the pod
+    lines = b""
+    if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
+        members, lines = carry(members, headers)
+    if VIA in headers:
+        lines += make_via_line(headers[VIA])
+    if route.shape is not None:
+        members = route.shape.add_secrets(members)
+    if route.name_raw is not None:
+        members[route.member] = route.name_raw
+    ident = route.upstream.next_id()
+    if request.token is None and request.modern == modern:
+        params = jsonrpc.encode(members)
+    else:
+        declared = _declare(call, client, tasks=tasks) if modern and not request.modern else None
+        params = translate.params(members, declared, request.token, ident, from_modern=request.modern, to_modern=modern)
+    deadline = attempts.deadline if request.token is None else attempts.watch_deadline()
+    made = UpstreamRequest(ident, request.method, params, deadline, route.max_bytes)
+    made.name_lines = route.name_lines + call.param_lines if call.param_lines else route.name_lines
+    made.header_lines = lines
+    made.counter = call.exchange
+    made.client = None if tasks else client
+    made.session = call.own_session
+    made.level = None if modern else call.level
+    made.instance = instance
+    # a legacy server may send requests to the client during the call
+    asks = client is not None and not modern
+    made.listens = request.token is not None or call.level is not None or asks or tasks
+    made.gated = route.requires != ()
+    made.tasks = tasks
+    made.idempotent = route.idempotent and not call.continued and not tasks
+    return made
+
+
+def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | None]:
+    """Params of a request that continues a call after `input_required`, and the tag of the pod that has its state.
+
+    Raises RpcError for a `requestState` of another principal or server.
+    """
+    request, instance = call.request, None
+    if request.modern:
+        members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
+    if request.modern or call.rounds:  # a legacy client was given no `requestState`: its own member is not a tagged one
+        members, instance = affinity.remove_tag(members)
+    return members, instance
+
+
+def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> RawObject:
+    """Members of `_meta` for a modern server, on behalf of a legacy client: its capabilities, the extensions that the
+    gateway adds, and its log level.
+    """
+    capabilities = _capabilities(call.request, None if client is None else client.features, tasks=tasks)
+    declared = eras.meta_members(call.context.client, capabilities or b"{}")
+    declared[eras.META_LOG_LEVEL] = Raw(b'"%b"' % (call.level or DEFAULT_LEVEL).encode())
+    return declared
+
+
+def _capabilities(request: McpRequest, features: bytes | None, *, tasks: bool) -> bytes | None:
+    if tasks:
+        return declaring(features)
+    return for_method(features or b"{}", request.method) if request.method in EXTENDED else features

@@ -14,9 +14,9 @@ from fairlead_api.meta import ServerKey
 from fairlead_formats.names import unknown_tool
 from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.path.call import ToolCall
+from fairlead_gateway.calls.path.client_call import STAGES
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.record import remember_other
-from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.routes import targets
 from fairlead_gateway.calls.routes.targets import invalid, name_in
 from fairlead_gateway.core.client_message import Rejection

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
+from fairlead_gateway.calls.path.client_call import NOT_REPEATED, CallControl, ClientCall
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_mcp import jsonrpc, methods, url_elicitation
@@ -39,17 +39,18 @@ DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opene
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def answer_with_pages(call: ClientCall, pages: Sequence[UrlElicitation]) -> bool:
+def answer_with_pages(control: CallControl, pages: Sequence[UrlElicitation]) -> bool:
     """Ask the client to have its user open the pages that the server requires. Returns False if the client does not
     support that, or was asked too often.
     """
+    call = control.call
     if not opens_pages(call):
         return False
-    if call.repeats != NOT_REPEATED and _hold(call):
+    if call.repeats != NOT_REPEATED and _hold(control):
         return True
     if call.dialogs >= MAX_DIALOGS:
         return False
-    ask_by_answer(call, pages)
+    ask_by_answer(control, pages)
     return True
 
 
@@ -61,21 +62,22 @@ def opens_pages(call: ClientCall) -> bool:
     return url_elicitation.declares_urls(call.capabilities())
 
 
-def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: str = "") -> None:
+def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], recorded: str = "") -> None:
     """Answer the call with pages to open. The client must be one for which `opens_pages` is True. `recorded` is the
     error code that is recorded if the gateway asks, and not the server.
     """
+    call = control.call
     request, route = call.request, call.route
     if not request.modern:
         data = url_elicitation.required_data(pages, new_elicitation_id)
         rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.described(pages), request.id, data)
-        call.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
+        control.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
         return
     state = call.context.repeat_states.seal(
         call.identity, route.server.key, route.name, request, route.member, dialogs=call.dialogs + 1
     )
     asking = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
-    call.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
+    control.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
 
 
 def take_repeat(call: ClientCall) -> Refusal | None:
@@ -114,12 +116,13 @@ def new_elicitation_id() -> str:
     return str(uuid.uuid4())
 
 
-def _hold(call: ClientCall) -> bool:
+def _hold(control: CallControl) -> bool:
     """Wait a little, then make a repeated call again. Returns False if it has waited long enough."""
+    call = control.call
     wait = round_trips.wait_before(call.repeats)
     held = call.context.clock() - call.attempts.started
     if held + wait > hold_seconds(call):
         return False
     call.repeats += 1
-    call.continue_after(asyncio.sleep(wait), lambda _: call.send(), "wait for a person")
+    control.continue_after(asyncio.sleep(wait), lambda _: control.send(), "wait for a person")
     return True

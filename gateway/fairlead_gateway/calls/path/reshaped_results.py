@@ -8,15 +8,16 @@ from functools import partial
 
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.client_call import ClientCall
+from fairlead_gateway.calls.path.client_call import CallControl
 from fairlead_gateway.core.call_shape import CallShape
 from fairlead_tools.selection import mark
 
 
-def reshape(call: ClientCall, shape: CallShape, result: Raw, *, from_modern: bool) -> Raw | None:
+def reshape(control: CallControl, shape: CallShape, result: Raw, *, from_modern: bool) -> Raw | None:
     """Reshape a result. Returns the same object if nothing changes. Returns None if the part of a large result is
-    selected in another process; `call.finish` is called with it later.
+    selected in another process; `control.finish` is called with it later.
     """
+    call = control.call
     if call.selected:
         return result
     shown = shape.show_small(result)
@@ -27,10 +28,10 @@ def reshape(call: ClientCall, shape: CallShape, result: Raw, *, from_modern: boo
     if keeper is None or keeper.selector is None:
         return Raw(mark(bytes(result), "this gateway cannot select a part of large results"))
     work = keeper.selector.select(selection, bytes(result))
-    call.continue_after(work, partial(_finish, call, from_modern=from_modern), "select a part of a result")
+    control.continue_after(work, partial(_finish, control, from_modern=from_modern), "select a part of a result")
     return None
 
 
-def _finish(call: ClientCall, selected: bytes, *, from_modern: bool) -> None:
-    call.selected = True
-    call.finish(Raw(selected), from_modern=from_modern)
+def _finish(control: CallControl, selected: bytes, *, from_modern: bool) -> None:
+    control.call.selected = True
+    control.finish(Raw(selected), from_modern=from_modern)

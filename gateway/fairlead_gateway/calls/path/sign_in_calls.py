@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
+from fairlead_gateway.calls.path.client_call import NOT_REPEATED, CallControl, ClientCall
 from fairlead_gateway.calls.path.page_answers import (
     DECLINED,
     MAX_DIALOGS,
@@ -81,14 +81,14 @@ def _client_of(call: ClientCall) -> bytes:
     return hashlib.blake2b(info, digest_size=16).digest()
 
 
-def ask_person(call: ClientCall, error: Exception) -> bool:
+def ask_person(control: CallControl, error: Exception) -> bool:
     """Ask the call's user to open the pages in an error, if it has any. Returns False if the client cannot be asked; it
     then gets the text with the links.
     """
     if isinstance(error, GrantFailed):
-        return error.sign_in_url != "" and _ask_to_sign_in(call, error)
+        return error.sign_in_url != "" and _ask_to_sign_in(control, error)
     pages = url_elicitation.required_by(error)
-    return bool(pages) and answer_with_pages(call, pages)
+    return bool(pages) and answer_with_pages(control, pages)
 
 
 def close_question(call: ClientCall) -> None:
@@ -96,7 +96,8 @@ def close_question(call: ClientCall) -> None:
     call.context.sign_in_questions.close(_key_of(call))
 
 
-def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
+def _ask_to_sign_in(control: CallControl, error: GrantFailed) -> bool:
+    call = control.call
     if not opens_pages(call):
         return False
     questions, key, page = call.context.sign_in_questions, _key_of(call), refusals.sign_in_page(error)
@@ -108,48 +109,48 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
             questions.close(key)
             return False
         questions.reopen(key, page.url, ASKED_SECONDS)
-        ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+        ask_by_answer(control, [page], SIGN_IN_REQUIRED)
     elif repeated:
         seconds = hold_seconds(call)
         questions.reopen(key, page.url, seconds + ASKED_SECONDS)
-        _wait(call, key, error, _hold(call, key, seconds))
+        _wait(control, key, error, _hold(call, key, seconds))
     elif modern:
         if questions.open(key, page.url, ASKED_SECONDS):
-            ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+            ask_by_answer(control, [page], SIGN_IN_REQUIRED)
         else:
-            _wait(call, key, error, _wait_silently(call))
+            _wait(control, key, error, _wait_silently(call))
     else:
         seconds = _longest(call)
         if questions.open(key, page.url, seconds, lambda: call.done or call.exchange.detached):
-            _wait(call, key, error, _ask_and_wait(call, key, page, seconds))
+            _wait(control, key, error, _ask_and_wait(control, key, page, seconds))
         else:
-            _wait(call, key, error, _wait_silently(call))
+            _wait(control, key, error, _wait_silently(call))
     return True
 
 
-def _wait(call: ClientCall, key: Key, error: GrantFailed, work: Coroutine[Any, Any, str]) -> None:
+def _wait(control: CallControl, key: Key, error: GrantFailed, work: Coroutine[Any, Any, str]) -> None:
     """Wait with `work` for the sign-in that an error asks for. Then make the call, or fail it with the error if the
     user did not sign in.
     """
-    page = refusals.sign_in_page(error)
+    call, page = control.call, refusals.sign_in_page(error)
 
     def go_on(outcome: str) -> None:
         if outcome == NO_STREAM:
             call.context.sign_in_questions.reopen(key, page.url, ASKED_SECONDS)
-            ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+            ask_by_answer(control, [page], SIGN_IN_REQUIRED)
             return
         if outcome == DECLINED_BY_PERSON:
-            call.refuse(DECLINED)
+            control.refuse(DECLINED)
             return
         call.attempts.restart_timeout()
         if outcome == LATE or not _seconds_left(call):
             call.attempts.reject(error)
         else:
-            call.send()
+            control.send()
 
     call.waited = True
     call.attempts.enter_phase(CLIENT)
-    call.continue_after(work, go_on, "wait for a sign-in")
+    control.continue_after(work, go_on, "wait for a sign-in")
 
 
 async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Future[bytes] | None = None) -> str:
@@ -189,12 +190,12 @@ async def _hold(call: ClientCall, key: Key, seconds: float) -> str:
         raise
 
 
-async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float) -> str:
+async def _ask_and_wait(control: CallControl, key: Key, page: UrlElicitation, seconds: float) -> str:
     """Wait like `_wait_for_sign_in`, and ask a legacy client on the stream of the call. Returns NO_STREAM if it has no
     stream.
     """
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    relay, ident = call.open_relay(), new_elicitation_id()
+    call, relay, ident = control.call, control.open_relay(), new_elicitation_id()
 
     def take_answer(body: bytes) -> None:
         if not answer.done():

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, InvalidCall, ModelCall
-from fairlead_formats.messages.stop_reasons import CUT_OFF
+from fairlead_formats.messages.call import CUT_OFF, MAX_ARGUMENT_BYTES, InvalidCall, ModelCall
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format

@@ -17,7 +17,7 @@ from fairlead_formats.providers.anthropic import errors as anthropic_errors
 from fairlead_formats.providers.bedrock import errors as bedrock_errors
 from fairlead_formats.providers.gemini import errors as gemini_errors
 from fairlead_formats.providers.openai_chat import errors as openai_errors
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 PAGE = Path("docs/connect/between-providers.md").read_text()
 CHAT, RESPONSES, MESSAGES, GEMINI, BEDROCK = FAMILIES

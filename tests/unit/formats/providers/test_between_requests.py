@@ -28,8 +28,7 @@ from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.providers.bedrock.tools import BEDROCK
-from fairlead_formats.wire.losses import MAX_CODE, MAX_CODES, TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.protocol import MAX_CODE, MAX_CODES, BadRequest, TranslationLosses
 
 PAIRS = [(first, other) for first in FAMILIES for other in FAMILIES if first != other]
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

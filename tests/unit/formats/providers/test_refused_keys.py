@@ -15,8 +15,7 @@ from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.errors import reports_refused_key
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest, WireFormat
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses, WireFormat
 
 WORDS = {"message": "Incorrect API key provided: sk-proj-abcd****wxyz", "code": "invalid_api_key"}
 ERROR = {"type": "invalid_request_error", **WORDS}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.messages.stop_reasons import CUT_OFF
+from fairlead_formats.messages.call import CUT_OFF
 from fairlead_formats.neutral.conversation import WRAPPED
 from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.anthropic.fake import AnthropicApi

@@ -19,10 +19,10 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.call import ToolCall
+from fairlead_gateway.calls.path.client_call import STAGES
 from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
 from fairlead_gateway.calls.path.direct import Caller, DirectCall, Origin, _CapturingExchange
 from fairlead_gateway.calls.path.dispatch import Dispatcher
-from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.calls.path import stages
+from fairlead_gateway.calls.path import client_call as stages
 from fairlead_gateway.calls.path.call import ToolCall
+from fairlead_gateway.calls.path.client_call import STAGES, ClientCall, Stage
 from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
 from fairlead_gateway.calls.path.direct import Origin, _CapturingExchange
-from fairlead_gateway.calls.path.stages import STAGES, Stage
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache
@@ -55,7 +55,12 @@ ASKING: Final = LegacySession(b"s", "2025-11-25", '{"elicitation":{}}')
 CHECK: Final = Checks().of("default/web", "get", DEFINITION)
 
 
-def call(
+def call(route: Route, arguments: str | None = '{"n":1}', **given: Any) -> ClientCall:
+    """A call before its first stage; `given` is that of `tool_call`."""
+    return tool_call(route, arguments, **given).call
+
+
+def tool_call(
     route: Route,
     arguments: str | None = '{"n":1}',
     *,
@@ -64,7 +69,7 @@ def call(
     opened: LegacySession | None = None,
     **params: str,
 ) -> ToolCall:
-    """A call before its first stage."""
+    """The execution of a call before its first stage."""
     client = eras.Client()
     context = CallContext(
         MetricsRegistry(),
@@ -92,7 +97,7 @@ def limiting(calls: int) -> Limiter:
 CAPPED: Final = replace(OPEN, caps=Caps(calls_per_minute=2), counted=True)
 KEEPING: Final = replace(OPEN, cacheable_seconds=60, cache_scope=b"scope")
 
-REFUSED: Final[dict[str, tuple[Stage, Callable[[], ToolCall], str]]] = {
+REFUSED: Final[dict[str, tuple[Stage, Callable[[], ClientCall], str]]] = {
     "a tool above the tier": (stages.check_availability, lambda: call(replace(OPEN, unavailable=LATE)), OVER_BUDGET),
     "a tool above the tier, whatever is declared": (
         stages.check_availability,
@@ -122,7 +127,7 @@ REFUSED: Final[dict[str, tuple[Stage, Callable[[], ToolCall], str]]] = {
     "a server that is offline": (stages.check_online, lambda: call(replace(OPEN, offline=True)), "CONNECTION_LOST"),
     "one call too many": (stages.check_limits, lambda: call(CAPPED, limiter=limiting(2)), "RATE_LIMITED"),
 }
-ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ToolCall]]]] = {
+ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ClientCall]]]] = {
     "an open tool": (stages.check_availability, lambda: call(OPEN)),
     "a tool whose capability was declared": (stages.check_availability, lambda: call(ROUTE, opened=ASKING)),
     "arguments that fit": (stages.check_arguments, lambda: call(replace(OPEN, check=CHECK))),
@@ -220,14 +225,20 @@ KEYLESS: Final[dict[str, dict[str, Any]]] = {
 def test_a_call_is_not_looked_up(name: str) -> None:
     results = ResultCache(1 << 20, lambda: CLOCK)
     made = {"route": KEEPING, "cache": results, **KEYLESS[name]}
-    assert stages.use_cache(call(**made)) is None
+    unkeyed = call(**made)
+    assert stages.use_cache(unkeyed) is None
+    assert unkeyed.cache_key is None
     assert (results.hits, results.misses) == (0, 0)
 
 
 def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() -> None:
     results = ResultCache(1 << 20, lambda: CLOCK)
-    first, second, other = (call(KEEPING, given, cache=results) for given in ('{"n":1}', '{ "n": 1 }', '{"n":2}'))
-    assert [stages.use_cache(request) for request in (first, second, other)] == [None] * 3
+    calls = [tool_call(KEEPING, given, cache=results) for given in ('{"n":1}', '{ "n": 1 }', '{"n":2}')]
+    assert [stages.use_cache(each.call) for each in calls] == [None] * 3
+    for each in calls:
+        assert each.call.cache_key is not None
+        each._look_up(each.call.cache_key)
+    first, second, other = calls
     assert first._key is not None
     assert (second._following, second._key) == (first._key, None)
     assert other._key not in (None, first._key)
@@ -240,5 +251,5 @@ def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:
     shared = call(KEEPING, cache=results)
     stages.use_cache(mine)
     stages.use_cache(shared)
-    assert mine._key is not None
-    assert mine._key != shared._key
+    assert mine.cache_key is not None
+    assert mine.cache_key != shared.cache_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.token_resource import refuse_elsewhere
+from fairlead_gateway.identity.request_authentication import refuse_elsewhere
 
 MCP = "/servers/a/b/mcp"
 

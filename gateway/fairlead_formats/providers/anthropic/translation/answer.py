@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL
-from fairlead_formats.messages.call import items, member, text_of
-from fairlead_formats.messages.stop_reasons import is_truncated
+from fairlead_formats.messages.call import is_truncated, items, member, text_of
 from fairlead_formats.neutral.answers import AnswerPart, ReportedUsage, StopReason, TranslatedAnswer, number
 from fairlead_formats.neutral.conversation import (
     CallPart,
@@ -19,7 +18,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",

@@ -23,7 +23,7 @@ from fairlead_formats.neutral.answers import (
 from fairlead_formats.neutral.conversation import NeutralRequest, valid_call
 from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.answer import WRITTEN_STOP, message_id, read_stop, write_usage
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _EAGER: Final = "eager_input_streaming"
 """Member of a tool definition with which a client accepts arguments in pieces, as the model writes them."""

@@ -23,7 +23,7 @@ from fairlead_formats.neutral.media import media_notice, media_of_data, media_of
 from fairlead_formats.neutral.members import kind_of_part, report_extras
 from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC, AnthropicMessages
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 NAME: Final = ANTHROPIC
 FORMAT: Final = AnthropicMessages()

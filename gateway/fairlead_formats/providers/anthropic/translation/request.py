@@ -30,8 +30,7 @@ from fairlead_formats.neutral.members import RequestMembers, report_extras, requ
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.anthropic.threads import THREAD, refuse_continuation
 from fairlead_formats.providers.anthropic.translation.messages import read_messages, write_messages
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses
 
 MOST_TOKENS: Final = 16_384
 """Maximum of `max_tokens` if the client sets none. A whole answer of this size arrives before requests time out."""

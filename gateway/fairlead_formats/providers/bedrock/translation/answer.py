@@ -18,7 +18,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.providers.bedrock.blocks import FOREIGN_SIGNATURE, REASONING
 from fairlead_formats.providers.bedrock.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",

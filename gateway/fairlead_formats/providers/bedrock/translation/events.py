@@ -25,7 +25,7 @@ from fairlead_formats.providers.bedrock.errors import name_in_streams
 from fairlead_formats.providers.bedrock.event_stream import write_message
 from fairlead_formats.providers.bedrock.stream import KEEP_ALIVE
 from fairlead_formats.providers.bedrock.translation.answer import WRITTEN_STOP, read_stop, write_usage
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 

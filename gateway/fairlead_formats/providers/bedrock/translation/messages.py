@@ -23,7 +23,7 @@ from fairlead_formats.neutral.media import media_notice, media_of_data, text_or_
 from fairlead_formats.neutral.members import report_extras
 from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.bedrock.tools import BedrockMessages, document_name
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 FORMAT: Final = BedrockMessages()
 _DOCUMENTS: Final[Mapping[str, str]] = {

@@ -29,8 +29,7 @@ from fairlead_formats.neutral.members import RequestMembers, report_extras, requ
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.bedrock.request import NO_CALLS
 from fairlead_formats.providers.bedrock.translation.messages import read_messages, write_messages
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses
 
 _CLAUDE: Final = re.compile(r"claude|anthropic", re.IGNORECASE)
 _MIXES_RESULTS: Final = re.compile(r"claude|anthropic|nova", re.IGNORECASE)

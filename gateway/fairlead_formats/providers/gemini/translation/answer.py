@@ -26,7 +26,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.providers.gemini.carried_ids import sign_parts
 from fairlead_formats.providers.gemini.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "STOP": "end",

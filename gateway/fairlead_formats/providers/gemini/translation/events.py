@@ -31,7 +31,7 @@ from fairlead_formats.providers.gemini.translation.answer import (
     write_usage,
 )
 from fairlead_formats.providers.gemini.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}

@@ -24,7 +24,7 @@ from fairlead_formats.neutral.media import media_notice, media_of_data, media_of
 from fairlead_formats.neutral.members import report_extras
 from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.gemini.tools import GEMINI, GeminiMessages
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 NAME: Final = GEMINI
 FORMAT: Final = GeminiMessages()

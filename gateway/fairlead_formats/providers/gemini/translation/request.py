@@ -27,8 +27,7 @@ from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.providers.gemini.thinking import level_for, levels_of
 from fairlead_formats.providers.gemini.translation.messages import read_messages, write_messages
 from fairlead_formats.schema.budget import TooMuch
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses
 
 JSON: Final = "application/json"
 NO_SIGNATURE: Final = "skip_thought_signature_validator"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.call import InvalidCall, ModelCall, items, member, text_of
-from fairlead_formats.messages.stop_reasons import is_truncated
+from fairlead_formats.messages.call import InvalidCall, ModelCall, is_truncated, items, member, text_of
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -25,7 +24,7 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
 )
 from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Members in which compatible servers send reasoning. All are read; the first is written."""

@@ -27,7 +27,7 @@ from fairlead_formats.providers.openai_chat.translation.answer import (
     write_stop,
     write_usage,
 )
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 

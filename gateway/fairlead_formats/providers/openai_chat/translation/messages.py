@@ -27,7 +27,7 @@ from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
 from fairlead_formats.neutral.message_parts import read_results, write_results
 from fairlead_formats.providers.openai_chat.tools import ChatMessages
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 FORMAT: Final = ChatMessages()
 _AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}

@@ -28,7 +28,7 @@ from fairlead_formats.providers.openai_chat.translation.members_of_both_apis imp
     write_tools,
 )
 from fairlead_formats.providers.openai_chat.translation.messages import read_messages, write_messages
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
 _MAX: Final = "max_tokens"

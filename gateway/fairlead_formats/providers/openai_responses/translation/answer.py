@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL
-from fairlead_formats.messages.call import InvalidCall, ModelCall, items, member, text_of
-from fairlead_formats.messages.stop_reasons import is_truncated
+from fairlead_formats.messages.call import InvalidCall, ModelCall, is_truncated, items, member, text_of
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -33,7 +32,7 @@ from fairlead_formats.providers.openai_responses.items import (
     nonce_of,
 )
 from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {

@@ -32,8 +32,7 @@ from fairlead_formats.providers.openai_responses.translation.answer import (
     write_state,
     write_usage,
 )
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadStream
+from fairlead_formats.wire.protocol import BadStream, TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 _CALLS: Final = (CALL, CUSTOM_CALL)

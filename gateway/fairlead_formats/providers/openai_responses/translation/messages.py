@@ -28,8 +28,7 @@ from fairlead_formats.neutral.message_parts import read_results, write_results
 from fairlead_formats.providers.openai_responses.items import OUTPUT, REFERENCE
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
-from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.protocol import BadRequest, TranslationLosses
 
 FORMAT: Final = ResponsesMessages()
 _MAX_CALL_ID: Final = 64

@@ -29,7 +29,7 @@ from fairlead_formats.providers.openai_chat.translation.members_of_both_apis imp
 )
 from fairlead_formats.providers.openai_responses.mcp_tools import SCHEME
 from fairlead_formats.providers.openai_responses.translation.messages import read_messages, write_messages
-from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import TranslationLosses
 
 LEAST_TOKENS: Final = 16
 """Minimum `max_output_tokens` that the API accepts."""

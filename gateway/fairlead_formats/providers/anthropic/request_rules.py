@@ -1,10 +1,10 @@
-"""Rules of Anthropic's Messages. Pure module."""
+"""Requests that Anthropic's Messages API rejects. Pure module."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from fairlead_formats.request_rules.rule import ApiFamily, RequestRule
+from fairlead_formats.request_rules.rule import ApiFamily, ApiRules, RequestRule
 
 _DOCS: Final = "https://platform.claude.com/docs/en"
 _REFERENCE: Final = f"{_DOCS}/api/messages"
@@ -23,7 +23,7 @@ def _rule(name: str, rejects: str, message: str, source: str, status: int = 400)
     return RequestRule(f"messages-{name}", ApiFamily.MESSAGES, rejects, message, source, status=status)
 
 
-MESSAGES_RULES: Final = (
+_RULES: Final = (
     _rule(
         "version",
         "a request without the header `anthropic-version`",
@@ -248,3 +248,4 @@ MESSAGES_RULES: Final = (
         f"{_GITHUB}/can1357/oh-my-pi/issues/8559",
     ),
 )
+MESSAGES_RULES: Final = ApiRules("messages", _RULES)

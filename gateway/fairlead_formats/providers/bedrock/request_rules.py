@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_formats.request_rules.rule import ApiFamily, RequestRule
+from fairlead_formats.request_rules.rule import ApiFamily, ApiRules, RequestRule
 
 VALIDATION: Final = "ValidationException"
 _REFERENCE: Final = "https://docs.aws.amazon.com/bedrock/latest/APIReference"
@@ -18,7 +18,7 @@ def _rule(name: str, rejects: str, message: str, source: str) -> RequestRule:
     return RequestRule(f"converse-{name}", ApiFamily.CONVERSE, rejects, message, source, type=VALIDATION)
 
 
-BEDROCK_RULES: Final = (
+_RULES: Final = (
     _rule(
         "member",
         "the gateway's own member `fairlead`",
@@ -210,3 +210,4 @@ BEDROCK_RULES: Final = (
         f"{_GITHUB}/pingcap/autoflow/pull/574",
     ),
 )
+CONVERSE_RULES: Final = ApiRules("converse", _RULES)

@@ -1,36 +1,25 @@
-"""Rules of OpenAI Realtime (general availability) and Gemini Live. Pure module.
+"""Events that OpenAI Realtime (general availability) rejects: it answers with an `error`, and the session continues.
 
-Realtime answers an event that breaks a rule with an `error`, and the session continues. Gemini Live closes the
-connection.
+Pure module.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from fairlead_formats.request_rules.rule import INVALID_ARGUMENT, ApiFamily, RequestRule
+from fairlead_formats.request_rules.rule import ApiFamily, ApiRules, RequestRule
 
 _GITHUB: Final = "https://github.com"
 _EVENTS: Final = "https://platform.openai.com/docs/api-reference/realtime-client-events"
-_LIVE: Final = "https://ai.google.dev/api/live"
-_LIVE_TOOLS: Final = "https://ai.google.dev/gemini-api/docs/live-tools"
-_LIVE_SESSIONS: Final = "https://ai.google.dev/gemini-api/docs/live-session"
 _TOOL: Final = "session.tools[{index}]"
-BAD_ARGUMENT: Final = 1007
-UNSUPPORTED: Final = 1008
-INTERNAL: Final = 1011
 
 
-def _event(name: str, rejects: str, code: str, message: str, source: str, param: str | None = None) -> RequestRule:
+def _rule(name: str, rejects: str, code: str, message: str, source: str, param: str | None = None) -> RequestRule:
     return RequestRule(f"realtime-{name}", ApiFamily.REALTIME, rejects, message, source, param, code)
 
 
-def _live(name: str, rejects: str, message: str, source: str, status: int = BAD_ARGUMENT) -> RequestRule:
-    return RequestRule(f"live-{name}", ApiFamily.LIVE, rejects, message, source, type=INVALID_ARGUMENT, status=status)
-
-
-SPEECH_RULES: Final = (
-    _event(
+_RULES: Final = (
+    _rule(
         "event-type",
         "an event of a type that the API does not define",
         "invalid_value",
@@ -38,7 +27,7 @@ SPEECH_RULES: Final = (
         _EVENTS,
         "type",
     ),
-    _event(
+    _rule(
         "session-type",
         "a `session.update` without `session.type`",
         "missing_required_parameter",
@@ -46,7 +35,7 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.RealtimeSessionCreateRequest.type",
         "session.type",
     ),
-    _event(
+    _rule(
         "model",
         "another model for a session that has begun",
         "cannot_update_model",
@@ -54,7 +43,7 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.SessionUpdateEvent",
         "session.model",
     ),
-    _event(
+    _rule(
         "voice",
         "another voice after the first audio of the model",
         "cannot_update_voice",
@@ -62,7 +51,7 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.SessionUpdateEvent",
         "session.audio.output.voice",
     ),
-    _event(
+    _rule(
         "modalities",
         '`output_modalities` other than `["audio"]` or `["text"]`',
         "invalid_value",
@@ -70,7 +59,7 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.RealtimeSessionCreateRequest.output_modalities",
         "session.output_modalities",
     ),
-    _event(
+    _rule(
         "tool-member",
         "a tool with a member other than `type`, `name`, `description` and `parameters`, such as `strict`",
         "unknown_parameter",
@@ -78,7 +67,7 @@ SPEECH_RULES: Final = (
         f"{_GITHUB}/livekit/agents/issues/3398",
         f"{_TOOL}.{{name}}",
     ),
-    _event(
+    _rule(
         "tool-name",
         "a tool's name that does not match `^[a-zA-Z0-9_-]{1,64}$`",
         "invalid_value",
@@ -86,7 +75,7 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.RealtimeFunctionTool.name",
         f"{_TOOL}.name",
     ),
-    _event(
+    _rule(
         "tool-description",
         "a description of more than 1,024 characters",
         "string_above_max_length",
@@ -94,7 +83,7 @@ SPEECH_RULES: Final = (
         f"{_GITHUB}/livekit/agents/issues/1183",
         f"{_TOOL}.description",
     ),
-    _event(
+    _rule(
         "schema-root",
         'a schema whose root does not have `"type": "object"`',
         "invalid_function_parameters",
@@ -102,7 +91,7 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.RealtimeFunctionTool.parameters",
         f"{_TOOL}.parameters",
     ),
-    _event(
+    _rule(
         "tool-choice",
         "a `tool_choice` that names a function that the session does not have",
         "invalid_value",
@@ -110,7 +99,7 @@ SPEECH_RULES: Final = (
         "openai.types.responses.ToolChoiceFunction",
         "session.tool_choice",
     ),
-    _event(
+    _rule(
         "input-setting",
         "a setting of `audio.input` that the session cannot have",
         "invalid_value",
@@ -118,14 +107,14 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.RealtimeAudioConfigInput",
         "session.audio.input.{name}",
     ),
-    _event(
+    _rule(
         "empty-buffer",
         "`input_audio_buffer.commit` of an empty buffer",
         "input_audio_buffer_commit_empty",
         "Error committing input audio buffer: the buffer is empty.",
         f"{_EVENTS}/input_audio_buffer/commit",
     ),
-    _event(
+    _rule(
         "output-without-call",
         "a `function_call_output` without a call that waits for it",
         "item_create_invalid_tool_call_id",
@@ -133,7 +122,7 @@ SPEECH_RULES: Final = (
         f"{_EVENTS}/conversation/item/create",
         "item.call_id",
     ),
-    _event(
+    _rule(
         "output-text",
         "a `function_call_output` whose `output` is not a string",
         "invalid_type",
@@ -141,83 +130,19 @@ SPEECH_RULES: Final = (
         "openai.types.realtime.RealtimeConversationItemFunctionCallOutput.output",
         "item.output",
     ),
-    _event(
+    _rule(
         "active-response",
         "`response.create` while a response of the conversation is in progress",
         "conversation_already_has_active_response",
         "Conversation already has an active response in progress.",
         f"{_GITHUB}/openai/openai-agents-python/issues/2760",
     ),
-    _event(
+    _rule(
         "cancel",
         "`response.cancel` without a response in progress",
         "response_cancel_not_active",
         "Cancellation failed: no active response found",
         f"{_EVENTS}/response/cancel",
     ),
-    _live("setup", "a first message other than `setup`", "the first message must be setup", _LIVE),
-    _live(
-        "model",
-        "a model that the Live API does not have",
-        "{model} is not supported for bidiGenerateContent",
-        _LIVE,
-        UNSUPPORTED,
-    ),
-    _live(
-        "member",
-        "a message that the API does not define",
-        "Invalid JSON payload received. Unknown name {name!r}",
-        _LIVE,
-    ),
-    _live(
-        "function",
-        "a function with a member that the API does not define, with a name that Gemini does not accept for functions, "
-        "or with the name of another function",
-        "bad function declaration {name!r} {unknown}",
-        "google.genai.types.FunctionDeclaration",
-    ),
-    _live(
-        "behavior",
-        "a `behavior` that the model's calls cannot have",
-        "behavior is not supported for this model",
-        _LIVE_TOOLS,
-    ),
-    _live(
-        "context-update",
-        "`contextUpdate` for models before 3.8",
-        "contextUpdate is not supported for this model",
-        "google.genai.types.LiveClientMessage.context_update",
-        UNSUPPORTED,
-    ),
-    _live(
-        "content-late",
-        "`clientContent` to a 3.1 model after its first answer",
-        "Request contains an invalid argument.",
-        f"{_GITHUB}/livekit/agents/issues/5496",
-    ),
-    _live(
-        "activity",
-        "`activityStart` or `activityEnd` while the server detects activity",
-        "Explicit activity control is not supported when automatic activity detection is enabled.",
-        f"{_LIVE}#ActivityStart",
-    ),
-    _live(
-        "response-without-call",
-        "a function response without a call that waits for it, or whose `response` is not an object",
-        "no call {id!r} waits for a response",
-        f"{_GITHUB}/livekit/agents/issues/6569",
-    ),
-    _live(
-        "handle",
-        "a handle that the API did not issue",
-        "unknown session handle",
-        _LIVE_SESSIONS,
-    ),
-    _live(
-        "handle-open",
-        "a handle of a session whose connection is open",
-        "the session is open over another connection",
-        f"{_GITHUB}/aicc2025/sip-to-ai/issues/14",
-        INTERNAL,
-    ),
 )
+REALTIME_RULES: Final = ApiRules("realtime", _RULES)

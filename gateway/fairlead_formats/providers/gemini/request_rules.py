@@ -1,10 +1,10 @@
-"""Rules of Google's Gemini API. Pure module."""
+"""Requests that Google's Gemini API rejects. Pure module."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from fairlead_formats.request_rules.rule import INVALID_ARGUMENT, ApiFamily, RequestRule
+from fairlead_formats.request_rules.rule import INVALID_ARGUMENT, ApiFamily, ApiRules, RequestRule
 
 _DOCS: Final = "https://ai.google.dev"
 _REFERENCE: Final = f"{_DOCS}/api/generate-content"
@@ -21,7 +21,7 @@ def _rule(name: str, rejects: str, message: str, source: str) -> RequestRule:
     return RequestRule(f"gemini-{name}", ApiFamily.GEMINI, rejects, message, source, type=INVALID_ARGUMENT)
 
 
-GEMINI_RULES: Final = (
+_RULES: Final = (
     _rule(
         "member",
         "the gateway's own member `fairlead`",
@@ -240,3 +240,4 @@ GEMINI_RULES: Final = (
         _SIGNATURES,
     ),
 )
+GEMINI_RULES: Final = ApiRules("gemini", _RULES)
