@@ -170,3 +170,10 @@ def test_a_real_cluster_of_kind_is_made_used_and_taken_down(tmp_path: Path) -> N
         assert f"{machine['KIND_CLUSTER']}-control-plane" in verb("status")
     finally:
         verb("down")
+
+
+def test_busy_pods_do_not_starve_the_name_server_of_the_cluster_without_kind() -> None:
+    script = (REPOSITORY / "hack" / "kubernetes" / "cluster").read_text()
+    (document,) = [part for part in script.split("\n---\n") if "kind: Deployment\nmetadata: {name: coredns" in part]
+    (container,) = yaml.safe_load(document)["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["cpu"] == "100m"
