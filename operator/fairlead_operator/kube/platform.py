@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
-from fairlead_kube.errors import ApiError, Conflict, Invalid, NotFound, NotLeading
+from fairlead_kube.errors import ApiError, Conflict, Invalid, NamespaceTerminating, NotFound, NotLeading
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
@@ -153,10 +153,10 @@ class KubePlatform:
             await self._apply_plan(server, wanted)
         except ForeignObject as error:
             return Workload(ConditionVerdict(False, Cause.NAME_TAKEN, str(error)), endpoint)
+        except (NotLeading, NamespaceTerminating):
+            raise
         except REFUSALS as error:
             return Workload(ConditionVerdict(False, Cause.APPLY_REFUSED, str(error)), endpoint)
-        except NotLeading:
-            raise
         except ApiError as error:
             return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
