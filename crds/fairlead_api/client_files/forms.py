@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fairlead_api.client_files.keys import CODEX_PORT
+from fairlead_api.client_files.tool_filters import with_tool_filter
 
 Entry = Mapping[str, Any]
 Place = tuple[str | int, ...]
@@ -239,15 +240,22 @@ def name_of(entry: object) -> str:
 _URLS: Final = ("serverUrl", "httpUrl")
 _MCP_OF_GEMINI: Final = frozenset({"allowed", "excluded", "serverCommand"})
 """Members of `mcp` in the settings of Gemini CLI, which has `mcpServers` beside it."""
-_UNDERSCORED: Final = {
+_OWN_NAMES: Final = {
+    "allow_tools": "includeTools",
+    "allowed_tools": "includeTools",
+    "allowedTools": "includeTools",
+    "blocked_tools": "excludeTools",
+    "blockedTools": "excludeTools",
     "disabled_tools": "disabledTools",
+    "disallowed_tools": "excludeTools",
+    "disallowedTools": "excludeTools",
     "enabled_tools": "enabledTools",
     "exclude_tools": "excludeTools",
     "include_tools": "includeTools",
     "env_file": "envFile",
     "working_directory": "cwd",
 }
-"""Keys of Crush, mcphub.nvim, Dive, PicoClaw and Warp (left), with those of most clients (right)."""
+"""Keys of Crush, mcphub.nvim, Dive, PicoClaw, Warp and Deep Agents (left), with those of most clients (right)."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
 _ID_OF_CHERRY_STUDIO: Final = re.compile(r"[\w-]{21}", re.ASCII)
 _OLD_CONTINUE_LIST: Final = "modelContextProtocolServers"
@@ -285,12 +293,12 @@ def common(entry: Any) -> NormalizedEntry:
     If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
     is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
     becomes `headers`, Cherry Studio's `baseUrl` becomes `url`, Theia's `serverAuthToken` becomes `apiKey` or a header,
-    and the keys of `_UNDERSCORED` are renamed.
+    a filter of tools becomes lists of tools, and the keys of `_OWN_NAMES` are renamed.
     FastMCP's `auth` is a token, or says that somebody signs in, as nothing needs to say here.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
-    entry, original_keys = _renamed(entry, _UNDERSCORED)
+    entry, original_keys = _renamed(entry, _OWN_NAMES)
     if entry.get("type") == "inMemory":
         return NormalizedEntry(entry, unserved="is built into Cherry Studio")
     if "baseUrl" in entry and not entry.get("url"):
@@ -318,7 +326,7 @@ def common(entry: Any) -> NormalizedEntry:
         if auth != "oauth":
             content.setdefault("apiKey", auth)
             original_keys["apiKey"] = "auth"
-    return NormalizedEntry(entry if content is None else content, original_keys)
+    return NormalizedEntry(with_tool_filter(entry if content is None else content, original_keys), original_keys)
 
 
 def _with_token_of_theia(content: dict[str, Any], original_keys: dict[str, str]) -> dict[str, Any]:

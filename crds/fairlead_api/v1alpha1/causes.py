@@ -240,6 +240,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.POD_TEMPLATE_NOT_ALLOWED,
             Cause.ADDRESS_NOT_ALLOWED,
             Cause.APPLY_REFUSED,
+            Cause.NAME_TAKEN,
             Cause.RUN_AS_ROOT_REFUSED,
             Cause.SECRETS_NOT_READABLE,
         ),
@@ -249,7 +250,6 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.DEFAULT_TAKEN,
             Cause.CONFLICTED,
             Cause.WRITES_UNDONE,
-            Cause.NAME_TAKEN,
         ),
         Reason.NOTHING_MATCHED: (
             Cause.NOTHING_SELECTED,

@@ -256,6 +256,37 @@ def test_a_list_of_tools_with_an_underscore_in_its_key_is_heeded(key: str) -> No
     assert (configuration.problems, configuration.remarks) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("entry", "tools", "named_alone"),
+    [
+        ({"options": {"toolFilter": {"mode": "block", "list": ["write"]}}}, [("write", False)], False),
+        ({"options": {"toolFilter": {"mode": "Allow", "list": ["read"]}}}, [("read", True)], True),
+        ({"toolFilter": {"include": ["read", "list"], "exclude": []}}, [("read", True), ("list", True)], True),
+        ({"toolFilter": ["read"]}, [("read", True)], True),
+        ({"allowedTools": ["read"]}, [("read", True)], True),
+        ({"blockedTools": ["write"]}, [("write", False)], False),
+        ({"disallowed_tools": ["write"]}, [("write", False)], False),
+    ],
+)
+def test_a_filter_of_tools_in_a_clients_own_form_is_heeded(
+    entry: dict[str, Any], tools: list[tuple[str, bool]], named_alone: bool
+) -> None:
+    configuration = read({"mcpServers": {"a": {"command": "x", **entry}}})
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    spec = configuration.servers[0].server.spec
+    assert [(tool.name, tool.enabled) for tool in spec.tools] == tools
+    assert (spec.discovery.tools == "Named") is named_alone
+
+
+@pytest.mark.parametrize(
+    "entry", [{"toolFilter": {"enabled": True}}, {"options": {"toolFilter": {"mode": "x"}}}, {"tool_allowlist": ["a"]}]
+)
+def test_a_filter_of_tools_that_is_not_read_says_so_with_the_way_out(entry: dict[str, Any]) -> None:
+    (remark,) = read({"mcpServers": {"a": {"command": "x", **entry}}}).remarks
+    assert "list" in remark.message.lower()
+    assert "includeTools or excludeTools" in remark.message
+
+
 def test_a_file_of_variables_is_named_with_an_underscore_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=t0p\n")
     assert only({"command": "x", "env_file": ".env"}, f"{tmp_path}/mcp.json")[1].env == {"TOKEN": "t0p"}
