@@ -295,6 +295,9 @@ def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other(
     ("entry", "field", "message"),
     [
         ('{"serverUrl": "https://u:p@x/mcp"}', "serverUrl", "a credential goes into headers"),
+        ('{"url": "https://x/mcp?key=<YOUR_TOKEN>"}', "url", "contains a placeholder in <> or {}: replace it by"),
+        ('{"httpUrl": "https://{host}/mcp"}', "httpUrl", "contains a placeholder"),
+        ('{"url": "https://x/a b"}', "url", "blanks and characters such as < and { percent-encoded"),
         ('{"url": "http://x/mcp", "type": "stdio"}', "type", "'stdio' needs command"),
         (
             '{"url": "http://x/mcp", "type": "ws"}',
