@@ -164,9 +164,10 @@ class KubePlatform:
         seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = deployment_status.judge(server, generation, status)
-        if down is not None or not verdict.ok:
+        again_s = None
+        if verdict != deployment_status.ALL_UP or down is not None:
             verdict, down = deployment_status.explain(verdict, down, self._pods.symptom(server.key))
-        again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
+            again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is not False else None
         return Workload(
             verdict,
             endpoint,

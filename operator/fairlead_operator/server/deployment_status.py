@@ -26,6 +26,7 @@ NO_DOMAIN_POLICIES: Final = ConditionVerdict(
     "operator began to lead: name networks (cidrs) instead, or install Cilium and restart the operator; nothing is "
     "started or changed, and running pods are kept",
 )
+ALL_UP: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up")
 NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of the server's pods is available")
 
 
@@ -42,14 +43,16 @@ def judge(
     if wanted == 0:
         return ConditionVerdict(False, Cause.STOPPED, "spec.replicas is 0"), None
     available = int(status.get("availableReplicas") or 0)
-    if available > 0:
-        return ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up"), None
+    if available >= wanted:
+        return ALL_UP, None
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
-    failed = conditions.get("ReplicaFailure")
-    if failed is not None and failed.get("status") == "True":
-        return ConditionVerdict(
-            False, Cause.DEPLOYMENT_FAILED, f"pods cannot be created: {failed.get('message', '')}"
-        ), None
+    failed = conditions.get("ReplicaFailure") or {}
+    refusal = f"pods cannot be created: {failed.get('message', '')}" if failed.get("status") == "True" else ""
+    if available > 0:
+        some = f"{available} of {wanted} pods are up"
+        return ConditionVerdict(True, Cause.PROGRAMMED, f"{some}: {refusal}" if refusal else some), None
+    if refusal:
+        return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, refusal), None
     progress = conditions.get("Progressing")
     current = int(status.get("observedGeneration") or 0) >= generation
     if current and progress is not None and progress.get("reason") == "ProgressDeadlineExceeded":
@@ -63,15 +66,17 @@ def judge(
 def explain(
     verdict: ConditionVerdict, down: ConditionVerdict | None, pod_symptom: Symptom | None
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """The two verdicts of `judge`, with a pod's symptom added. The symptom is ignored while another pod is
-    available.
+    """The two verdicts of `judge`, with a pod's symptom added. While another pod is available, only the message of
+    the verdict has the symptom; if as many are available as the server has replicas, it is ignored.
     """
     if pod_symptom is None or verdict.cause == Cause.STOPPED:
         return verdict, down
     if down is not None:
         return verdict, ConditionVerdict(False, down.cause, f"{down.message}: {pod_symptom.message}")
-    if verdict.ok is True:
+    if verdict == ALL_UP:
         return verdict, down
+    if verdict.ok is True:
+        return dataclasses.replace(verdict, message=f"{verdict.message}: {pod_symptom.message}"), down
     if verdict.ok is False and not pod_symptom.hopeless and pod_symptom.cause != Cause.INSTALLING:
         return dataclasses.replace(verdict, message=f"{verdict.message}: {pod_symptom.message}"), down
     return ConditionVerdict(False if pod_symptom.hopeless else None, pod_symptom.cause, pod_symptom.message), down

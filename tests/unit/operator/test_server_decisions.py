@@ -281,6 +281,20 @@ def test_a_deployments_status_is_judged(
     assert (verdict.ok, verdict.cause, lost is not None) == (ok, reason, down)
 
 
+def test_fewer_pods_than_asked_for_are_told_with_the_refusal() -> None:
+    server = mcp_server(image={"name": "demo:1"}, replicas=3)
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
+    messages = [
+        deployment_status.judge(server, 1, {"availableReplicas": available, "conditions": conditions})[0].message
+        for available, conditions in ((1, [refused]), (2, []), (3, []))
+    ]
+    assert messages == [
+        "1 of 3 pods are up: pods cannot be created: exceeded quota: q",
+        "2 of 3 pods are up",
+        "the server's pods are up",
+    ]
+
+
 def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:
     stages = [
         {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2},
