@@ -308,7 +308,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            self._partially_invalid(server, catalog),
+            combine(workload.missing, self._partially_invalid(server, catalog)),
             conflicted,
             *workload.side_verdicts,
         )

@@ -45,6 +45,7 @@ class Cause(StrEnum):
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
     UNKNOWN_TOOL = "UnknownTool"
+    PODS_MISSING = "PodsMissing"
     UNKNOWN_SECURITY_SCHEME = "UnknownSecurityScheme"
 
     # ResolvedRefs
@@ -270,6 +271,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.STOPPED: (Cause.STOPPED,),
         Reason.DEPLOYMENT_FAILED: (
             Cause.DEPLOYMENT_FAILED,
+            Cause.PODS_MISSING,
             Cause.UNSCHEDULABLE,
             Cause.VOLUME_UNAVAILABLE,
             Cause.NODES_EXCLUDED,

@@ -164,9 +164,11 @@ class KubePlatform:
         seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = deployment_status.judge(server, generation, status)
-        again_s = None
-        if verdict != deployment_status.ALL_UP or down is not None:
-            verdict, down = deployment_status.explain(verdict, down, self._pods.symptom(server.key))
+        missing, again_s = None, None
+        if down is not None or not verdict.ok or not deployment_status.is_complete(server, status):
+            symptom = self._pods.symptom(server.key)
+            missing = deployment_status.missing_pods(server, generation, status, symptom)
+            verdict, down = deployment_status.explain(verdict, down, symptom)
             again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is not False else None
         return Workload(
             verdict,
@@ -175,6 +177,7 @@ class KubePlatform:
             down,
             deployment_status.pod_count(server, status),
             again_s,
+            missing=missing,
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
