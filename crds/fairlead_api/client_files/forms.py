@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -54,7 +55,7 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
         return (ConfiguredList((), content, _listed),) if _are_named(content) else ()
     if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
         return ()
-    lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content))
+    lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content)) or tuple(_lists_one_level_down(content))
     return lists or tuple(_bare_list(content))
 
 
@@ -73,6 +74,7 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
         if isinstance(listed, Mapping) and are_servers(listed):
             yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize, dialect=dialect)
     yield from _lists_of_named(content)
+    yield from _lists_of_openhands(content.get("mcp"))
     yield from _continue_experiments(content.get("experimental"))
 
 
@@ -92,6 +94,25 @@ def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
         outer = content.get(member)
         if isinstance(outer, Mapping) and isinstance(listed := outer.get("mcpServers"), Mapping):
             yield ConfiguredList((member, "mcpServers"), listed, common)
+
+
+def _lists_one_level_down(content: Entry) -> Iterator[ConfiguredList]:
+    """`mcpServers` within another member, such as `augment.advanced` of Augment and `nanocoder` of Nanocoder."""
+    for member, outer in content.items():
+        listed = outer.get("mcpServers") if isinstance(outer, Mapping) else None
+        if isinstance(listed, Mapping) or (isinstance(listed, list) and _are_named(listed)):
+            yield ConfiguredList((member, "mcpServers"), listed, common)
+
+
+def _lists_of_openhands(mcp: Any) -> Iterator[ConfiguredList]:
+    """Lists of OpenHands, one for each transport; servers that run elsewhere have no name, and may be a URL alone."""
+    if not isinstance(mcp, Mapping):
+        return
+    if isinstance(listed := mcp.get("stdio_servers"), list) and listed:
+        yield ConfiguredList(("mcp", "stdio_servers"), listed, _listed)
+    for member, transport in (("shttp_servers", "http"), ("sse_servers", "sse")):
+        if isinstance(listed := mcp.get(member), list) and listed:
+            yield ConfiguredList(("mcp", member), listed, partial(_remote_of_openhands, transport=transport))
 
 
 def _by_name(listed: Entry) -> Entry:
@@ -469,6 +490,17 @@ def _old_continue_entry(entry: Any) -> NormalizedEntry:
     if not isinstance(content, Mapping) or name_of(content):
         return normalized
     return NormalizedEntry({**content, "name": _name_from_content(content)}, normalized.original_keys)
+
+
+def _remote_of_openhands(entry: Any, *, transport: str) -> NormalizedEntry:
+    """OpenHands: a server that runs elsewhere is its URL, or an object of `url` and `api_key`."""
+    if isinstance(entry, str):
+        entry = {"url": entry}
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    normalized = _rename({"type": transport, **entry}, {"api_key": "apiKey"})
+    content = {"name": _name_from_content(normalized.content), **normalized.content}
+    return NormalizedEntry(content, normalized.original_keys)
 
 
 def _name_from_content(content: Entry) -> str:

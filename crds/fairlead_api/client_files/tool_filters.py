@@ -16,15 +16,18 @@ def with_tool_filter(content: Mapping[str, Any], original_keys: dict[str, str]) 
     OpenClaw's `toolFilter` has `include` and `exclude`. That of TBXark's mcp-proxy stands in `options` and has `mode`
     (`allow` or `block`) and `list`. A filter of another form stays in `toolFilter`, so that users are told of it.
     """
-    holder = content.get(_HOLDER)
-    tool_filter = content.get(FILTER) or (holder.get(FILTER) if isinstance(holder, Mapping) else None)
-    if not tool_filter:
+    if FILTER in content:
+        own_key, tool_filter = FILTER, content[FILTER]
+    elif _HOLDER in content and isinstance(content[_HOLDER], Mapping):
+        own_key, tool_filter = _HOLDER, content[_HOLDER].get(FILTER)
+    else:
         return content
+    if not tool_filter:
+        return {key: value for key, value in content.items() if key != FILTER}
     lists = _lists(tool_filter)
     rest = {key: value for key, value in content.items() if key != FILTER}
     if lists is None:
         return {**rest, FILTER: tool_filter}
-    own_key = FILTER if FILTER in content else _HOLDER
     original_keys |= {key: own_key for key in lists if key not in content}
     return {**lists, **rest}
 

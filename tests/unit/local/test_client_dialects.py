@@ -349,6 +349,9 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         ({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, ".kilocode/mcp.json"),
         ({"agents": {}, "tools": {"web": {}, "mcpServers": {"a": {"command": "x"}}}}, "config.json"),
         ({"tools": {"mcp": {"enabled": True, "servers": {"a": {"command": "x"}}}}}, "config.json"),
+        ({"augment.advanced": {"mcpServers": [{"name": "a", "command": "x"}]}}, "settings.json"),
+        ({"nanocoder": {"providers": [], "mcpServers": {"a": {"command": "x"}}}}, "agents.config.json"),
+        ({"core": {}, "mcp": {"stdio_servers": [{"name": "a", "command": "x"}]}}, "config.toml.json"),
     ],
     ids=[
         "powers of Kiro",
@@ -360,12 +363,35 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         "a project of Kilo Code",
         "tools of nanobot",
         "tools of PicoClaw",
+        "Augment",
+        "Nanocoder",
+        "OpenHands",
     ],
 )
 def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:
     (declared,) = read(content, f"/repo/{file}").servers
     assert declared.server.metadata.name == "a"
     assert declared.server.spec.command in (["x"], ["/repo/x"])
+
+
+def test_servers_of_openhands_that_run_elsewhere_are_named_after_their_hosts() -> None:
+    remote = {"shttp_servers": ["https://a.example/mcp", {"url": "https://b.example/mcp", "api_key": "k3y"}]}
+    configuration = read({"mcp": {**remote, "sse_servers": ["https://c.example/sse"], "stdio_servers": []}})
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    assert [
+        (each.server.metadata.name, each.server.spec.effective_transport, each.credential.headers)
+        for each in configuration.servers
+    ] == [
+        ("a-example", "streamable-http", {}),
+        ("b-example", "streamable-http", {"Authorization": "Bearer k3y"}),
+        ("c-example", "sse", {}),
+    ]
+
+
+def test_a_member_mcp_without_servers_that_can_be_read_is_not_called_misspelt() -> None:
+    bifrost = {"mcp": {"client_configs": [{"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}}]}}
+    (problem,) = read(bifrost).problems
+    assert (problem.field, "put them into mcpServers" in problem.message) == ("mcp", True)
 
 
 def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:
