@@ -63,16 +63,17 @@ def children(pid: int) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def gated(
-    *command: str, token: str = TOKEN, most: int = 128, key_variable: str = "", program: str = ""
+    *command: str, token: str = TOKEN, most: int = 128, key_variable: str = "", program: str = "", look_s: int = 10
 ) -> AsyncIterator[Gated]:
     """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of users
-    for a variable if it is named; `program` is the digest of the program.
+    for a variable if it is named; `program` is the digest of the program. `look_s`: seconds between two looks for
+    processes without a connection.
     """
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
     words = [sys.executable, *command] if command[0].endswith(".py") else list(command)
     keys = {"key_variable": key_variable, "program_digest": program}
-    argv = stdio_gate.listen(port, stdio_gate.digest(token), words, most=most, **keys, busybox=busybox)
+    argv = stdio_gate.listen(port, stdio_gate.digest(token), words, most=most, look_s=look_s, **keys, busybox=busybox)
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
         await _listening(port)

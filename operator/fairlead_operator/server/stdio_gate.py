@@ -1,7 +1,8 @@
 """Listener and gate that make a stdio server reachable in a pod, both run by one static busybox. Pure.
 
-`busybox nc` starts one process per connection, with the socket as its standard input and output; when the process or
-the connection ends, so does the other. The gate starts the server only if the first line of a connection is the
+`busybox nc` starts one process per connection, with the socket as its standard input and output. When the process ends,
+so does the connection; when the connection ends, the process has the end of its input, and is stopped if it goes on. The
+gate starts the server only if the first line of a connection is the
 server's token, because the port is open to every pod unless the cluster enforces NetworkPolicies. The pod has a digest
 of the token instead of the token. No Secret is therefore needed in the server's namespace, and neither the server nor a
 user who may read its pods can connect to the server's other replicas.
@@ -16,13 +17,45 @@ from typing import Final
 FOLDER: Final = "/fairlead"
 BUSYBOX: Final = f"{FOLDER}/busybox"
 
+LOOK_S: Final = 10
+"""Seconds between two looks for processes whose connection has ended."""
+
 LISTEN: Final = """\
-trap 'kill -9 $! 2>/dev/null; exit 0' TERM INT
+EVERY=$1 B=$2 ENDED=' ' STOPPED=' '
+shift
 "$@" &
-wait $!
+N=$!
+trap 'kill -9 $N 2>/dev/null; exit 0' TERM INT
+while kill -0 $N 2>/dev/null; do
+  $B sleep $EVERY &
+  wait $!
+  NOW=' ' OWN=`$B grep -ls "^PPid:.$N$" /proc/[0-9]*/status`
+  OWN=`echo $OWN`
+  for P in `$B ls -l /proc/[0-9]*/fd/0 2>/dev/null | $B awk -v ended="$ENDED" -v own="$OWN" '
+      $10 ~ /^[0-9]+$/ && $4 == "01" { live["socket:[" $10 "]"]; next }
+      $NF ~ /^socket:/ && !($NF in live) {
+        link = NF - 2
+        split($link, path, "/")
+        if (index(own, "/" path[3] "/") || index(ended, " " $NF " ")) print path[3] "|" $NF
+      }
+    ' /proc/net/tcp /proc/net/tcp6 -`; do
+    S=${P#*|}
+    case $STOPPED in
+      *" $S "*) kill -9 ${P%|*} ;;
+      *) case $ENDED in *" $S "*) kill ${P%|*} ;; esac ;;
+    esac
+    NOW="$NOW$S "
+  done 2>/dev/null
+  STOPPED=$ENDED ENDED=$NOW
+done
 """
 """Script of PID 1 in the container. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends all
 other processes of the container.
+
+A program that does not read its input would outlive its connection. Each look finds the children of the listener, and
+processes that these started, whose standard input is a socket that is no longer established. The second look ends them
+by SIGTERM, the third by SIGKILL. The first only notes them, since a connection may be younger than the table of sockets
+that was read.
 """
 
 GATE: Final = """\
@@ -78,6 +111,7 @@ def listen(
     key_variable: str = "",
     program_digest: str = "",
     busybox: str = BUSYBOX,
+    look_s: int = LOOK_S,
 ) -> list[str]:
     """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time.
 
@@ -85,7 +119,7 @@ def listen(
     that name.
     """
     gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), key_variable, program_digest, *command]
-    return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
+    return [busybox, "sh", "-c", LISTEN, "listen", str(look_s), busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 
 def readiness(port: int) -> list[str]:
