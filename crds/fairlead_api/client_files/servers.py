@@ -225,6 +225,8 @@ def _command_or_url(read: EntryReader, original_keys: Mapping[str, str]) -> tupl
         raise EntryProblem("", f"has both {local}, for a local server, and {remote}, for a remote server: remove one")
     if command is None and url is None:
         raise EntryProblem("", "needs either command, for a local server, or url, for a remote server")
+    if url is not None and not url.lower().startswith(("http://", "https://")):
+        raise EntryProblem(url_key, "must start with http:// or https://, such as https://tools.example.com/mcp")
     if url is not None and has_unfilled_part(url):
         raise EntryProblem(url_key, f"contains a placeholder in <> or {{}}: {REPLACE_IT}")
     return command, url
