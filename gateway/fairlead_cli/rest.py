@@ -162,7 +162,11 @@ class ManagementClient:
             advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
             if "WRONG_VERSION_NUMBER" in reason:
                 reason, advice = "the server does not use TLS", "Try http:// instead of https://."
-            if "CERTIFICATE" in reason:
+            if "mismatch" in reason:
+                advice = (
+                    "Use a host name that the certificate is for, in --url, and let it lead there, as in /etc/hosts."
+                )
+            elif "CERTIFICATE" in reason:
                 advice = "Set SSL_CERT_FILE to the certificate authority of the gateway."
             raise Failure(with_advice(f"cannot reach {self._base}: {reason}", advice)) from error
         except (httpx2.InvalidURL, ValueError) as error:  # a proxy in the environment is not a URL

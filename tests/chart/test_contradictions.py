@@ -22,6 +22,9 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
     [
         ([HPA, "gateway.replicas=3"], "leave gateway.replicas out, the autoscaler decides"),
         ([HPA, "gateway.autoscaling.minReplicas=20"], r"minReplicas \(20\) is more than maxReplicas \(10\)"),
+        (["image.repository=a.example/team/fairlead:1.2"], r"ends in a tag: put the tag into image\.tag"),
+        (["samples.demoImage.repository=demo:1"], r"put the tag into samples\.demoImage\.tag"),
+        (["gateway.settings.embedder=built-in"], r"this image has no encoder: set image\.variant to search"),
         (["gateway.podDisruptionBudget.maxUnavailable=0"], "no node that runs a gateway could be drained"),
         (
             ["gateway.service.ipFamilies={IPv6,IPv4}"],

@@ -55,7 +55,9 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
         return (ConfiguredList((), content, _listed),) if _are_named(content) else ()
     if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
         return ()
-    lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content)) or tuple(_lists_one_level_down(content))
+    lists = (
+        tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content)) or tuple(_lists_one_level_down(content))
+    )
     return lists or tuple(_bare_list(content))
 
 

@@ -176,7 +176,7 @@ _OF_CLIENTS: Final = frozenset(
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "exclude_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
     "include_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
-    "toolFilter": "is not a filter that Fairlead reads: all tools are offered. List tools in includeTools or excludeTools",
+    "toolFilter": "is not a filter that Fairlead reads: all tools are offered; use includeTools or excludeTools",
     "headersHelper": "is a program that makes headers, which Fairlead does not run: write the headers into headers",
 }
 """Keys that only clients read, and whose absence changes what a server answers."""

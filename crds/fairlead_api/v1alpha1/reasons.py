@@ -64,8 +64,8 @@ _PARTIALLY_INVALID: Final = {
     ),
     Cause.PODS_MISSING: CauseExplanation(
         "True",
-        "Some pods of the server cannot start: fewer than spec.replicas serve, or those of an earlier spec still do. The "
-        "message says why.",
+        "Some pods of the server cannot start: fewer than spec.replicas serve, or those of an earlier spec still do. "
+        "The message says why.",
         "Correct what the message names: the changed field, a quota, or the resources of the nodes.",
     ),
     Cause.UNKNOWN_SECURITY_SCHEME: CauseExplanation(

@@ -1,11 +1,11 @@
 """Listener and gate that make a stdio server reachable in a pod, both run by one static busybox. Pure.
 
 `busybox nc` starts one process per connection, with the socket as its standard input and output. When the process ends,
-so does the connection; when the connection ends, the process has the end of its input, and is stopped if it goes on. The
-gate starts the server only if the first line of a connection is the
-server's token, because the port is open to every pod unless the cluster enforces NetworkPolicies. The pod has a digest
-of the token instead of the token. No Secret is therefore needed in the server's namespace, and neither the server nor a
-user who may read its pods can connect to the server's other replicas.
+so does the connection; when the connection ends, the process has the end of its input, and is stopped if it goes on.
+The gate starts the server only if the first line of a connection is the server's token, because the port is open to
+every pod unless the cluster enforces NetworkPolicies. The pod has a digest of the token instead of the token. No Secret
+is therefore needed in the server's namespace, and neither the server nor a user who may read its pods can connect to
+the server's other replicas.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def descendants(server: Gated) -> list[int]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those that run and are no zombies."""
+    """Those that run, without zombies."""
     states = {}
     for pid in pids:
         with suppress(OSError):
@@ -51,7 +51,7 @@ def ended_at_last(pids: list[int]) -> Iterator[None]:
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 async def test_a_program_that_does_not_read_its_input_is_stopped_with_its_children(reset: bool) -> None:
     async with gated(*DEAF, look_s=1) as server:
-        ended, kept = await connected(server), await connected(server)
+        ended, other = await connected(server), await connected(server)
         await eventually(lambda: len(descendants(server)) == 4)
         pids = descendants(server)
         with ended_at_last(pids):
@@ -62,5 +62,5 @@ async def test_a_program_that_does_not_read_its_input_is_stopped_with_its_childr
             await eventually(lambda: len(alive(pids)) == 2)
             assert len(server.servers) == 1, "the other connection keeps its process"
             assert server.process.returncode is None
-            kept.close()
+            other.close()
             await eventually(lambda: alive(pids) == [])

@@ -28,7 +28,7 @@ async def test_servers_of_a_namespace_that_is_being_deleted_are_left_alone_witho
         await world.until("an Event that cannot be posted", lambda: world.is_("remote", "Ready", "False"))
         world.request("DELETE", world.server_path("remote"))
         await world.until("withdrawn", lambda: world.catalog("remote") is None)
-        assert world.is_("pods", "Programmed", "Unknown", "Deploying"), "it is no refusal that somebody could mend"
+        assert world.is_("pods", "Programmed", "Unknown", "Deploying"), "nobody could mend such a refusal"
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [warning for warning in warnings if "403" in warning] == []
     assert caplog.text.count("is left as it is") == 1

@@ -30,7 +30,7 @@ def test_every_cause_is_explained_and_has_one_reason_and_a_condition() -> None:
 
 
 def test_the_reason_conflicted_and_the_condition_conflicted_have_the_same_causes() -> None:
-    """Both are columns of `kubectl get`: one that is `Conflicted` beside an empty one would be two meanings of a word."""
+    """Both are columns of `kubectl get`: `Conflicted` beside an empty column would be two meanings of a word."""
     assert set(CAUSES[Reason.CONFLICTED]) == set(BELONGS_TO[ConditionType.CONFLICTED])
 
 

@@ -289,7 +289,7 @@ INSTALLING = Symptom(Cause.INSTALLING, "the package is being installed", hopeles
 
 
 @pytest.mark.parametrize(
-    ("counts", "conditions", "symptom", "said"),
+    ("counts", "conditions", "symptom", "words"),
     [
         ((1, 1, 1), [REFUSED], None, "1 of 3 pods are up, and others cannot start: pods cannot be created: exceeded"),
         ((2, 3, 3), [], NOT_PULLED, "2 of 3 pods are up, and others cannot start: ImagePullFailed: demo:9 cannot be"),
@@ -302,17 +302,17 @@ INSTALLING = Symptom(Cause.INSTALLING, "the package is being installed", hopeles
     ],
 )
 def test_pods_that_cannot_start_beside_others_that_serve_are_told(
-    counts: tuple[int, int, int], conditions: list[dict[str, str]], symptom: Symptom | None, said: str | None
+    counts: tuple[int, int, int], conditions: list[dict[str, str]], symptom: Symptom | None, words: str | None
 ) -> None:
     server = mcp_server(image={"name": "demo:1"}, replicas=3)
     available, total, updated = counts
     status = {"availableReplicas": available, "replicas": total, "updatedReplicas": updated, "observedGeneration": 1}
     verdict = deployment_status.missing_pods(server, 1, {**status, "conditions": conditions}, symptom)
-    if said is None:
+    if words is None:
         assert verdict is None
     else:
         assert verdict is not None
-        assert verdict.message.startswith(said)
+        assert verdict.message.startswith(words)
 
 
 def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:
