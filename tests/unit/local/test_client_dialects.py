@@ -283,7 +283,6 @@ def test_a_filter_of_tools_in_a_clients_own_form_is_heeded(
 )
 def test_a_filter_of_tools_that_is_not_read_says_so_with_the_way_out(entry: dict[str, Any]) -> None:
     (remark,) = read({"mcpServers": {"a": {"command": "x", **entry}}}).remarks
-    assert "list" in remark.message.lower()
     assert "includeTools or excludeTools" in remark.message
 
 
