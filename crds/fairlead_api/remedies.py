@@ -233,6 +233,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.POD_WARNING,
         Cause.STOPPED,
         Cause.DEPLOYMENT_FAILED,
+        Cause.PODS_MISSING,
         Cause.UNSCHEDULABLE,
         Cause.VOLUME_UNAVAILABLE,
         Cause.NODES_EXCLUDED,

@@ -52,11 +52,14 @@ class Console:
     ) -> None:
         """`api` is the REST API behind its guard. `key` encrypts sessions; replicas with the same key share them.
 
-        With `token`, only browsers on this machine have access, and a session starts at a URL with the token.
-        Otherwise, `sign_in` configures the sign-in by an OpenID provider. `trace_url` is the URL of a trace with a
-        placeholder for the trace's id. `counts` counts page views.
+        With `token`, only browsers on this machine have access, and a session starts at a URL with the token. A gateway
+        that refuses anonymous callers ignores the token, which does not replace a credential. Otherwise, `sign_in`
+        configures the sign-in by an OpenID provider. `trace_url` is the URL of a trace with a placeholder for the
+        trace's id. `counts` counts page views.
         """
         self._counts = counts
+        if not rest.guard.identities.answers_anybody:
+            token = ""
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
         modules = [
             import_module(f"{pages.__name__}.{module_info.name}.page")

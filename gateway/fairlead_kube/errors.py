@@ -4,6 +4,7 @@ ApiError
   Unavailable      no response, a timeout, an invalid response, 429 or 5xx: try again
   Unauthorized     401
   Forbidden        403
+    NamespaceTerminating  403 for a new object, as its namespace is being deleted
   NotFound         404
   Conflict         409: the object was changed by others, or another manager owns a field
   Gone             410: the resourceVersion is too old for a watch
@@ -65,6 +66,10 @@ class Forbidden(ApiError):
         return f"{super().sentence(host)}. {rights}".rstrip()
 
 
+class NamespaceTerminating(Forbidden):
+    """The object cannot be created because its namespace is being deleted. No right is missing."""
+
+
 class NotFound(ApiError):
     """The object or its kind does not exist."""
 
@@ -108,10 +113,23 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 _UNREADABLE: Final = re.compile(r"failed to (create typed patch|convert (new|patch)) object")
 
 
+# Cause of the 403 for a new object in a namespace that is being deleted (`k8s.io/api/core/v1`).
+_NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
 class _Status(msgspec.Struct):
     kind: str = ""
     message: str = ""
     reason: str = ""
+    details: _Details | None = None
 
 
 def error_for(status: int, body: bytes, what: str) -> ApiError:
@@ -127,6 +145,9 @@ def error_for(status: int, body: bytes, what: str) -> ApiError:
         status_object = _Status()
     if status == 500 and not status_object.reason and _UNREADABLE.match(status_object.message):
         kind = Invalid
+    causes = (status_object.details and status_object.details.causes) or ()
+    if kind is Forbidden and any(cause.reason == _NAMESPACE_TERMINATING for cause in causes):
+        kind = NamespaceTerminating
     return kind(
         f"cannot {what} ({status}){status_object.message and ': '}{status_object.message}",
         status=status,

@@ -100,6 +100,8 @@ class Workload:
     """Whether the NetworkPolicies of the pods are enforced; None without pods, or without the daily probe."""
     disputed: ConditionVerdict | None = None
     """Names the client that keeps undoing the operator's writes for this server; None without such a client."""
+    missing: ConditionVerdict | None = None
+    """Why some pods of the present spec cannot start while others serve; None if that is not so."""
 
     @property
     def side_verdicts(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:

@@ -25,6 +25,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
+from fairlead_kube.errors import NamespaceTerminating
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.calibration.plan import ProbePlan, plan
@@ -165,6 +166,8 @@ class Reconciler:
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
         """Findings about each server's last listing."""
+        self._terminating: set[ServerKey] = set()
+        """Servers of which the log says that their namespace is being deleted."""
 
     async def start(self) -> None:
         """Enter every server's claim to a prefix before the first reconcile, so that the order of reconciles does not
@@ -246,6 +249,11 @@ class Reconciler:
         except UnreadableServer as error:
             logger.warning("%s cannot be read: %s", key, error)
             return Stalled(Cause.INVALID)
+        except NamespaceTerminating as error:
+            if key not in self._terminating:
+                logger.info("%s is left as it is: %s", key, error)
+                self._terminating.add(key)
+            return Waiting(error.reason)
         except PLATFORM_ERRORS as error:
             logger.warning("%s could not be reconciled and will be retried: %s", key, error)
             return Waiting(error.reason)
@@ -254,6 +262,7 @@ class Reconciler:
         self._discoverer.forget(key)
         self._remarks.pop(key, None)
         self._plans.pop(key, None)
+        self._terminating.discard(key)
         await self._definitions.drop(key)
         self._stop_probes(key)
         self.floors.forget(key)
@@ -299,7 +308,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            self._partially_invalid(server, catalog),
+            combine(workload.missing, self._partially_invalid(server, catalog)),
             conflicted,
             *workload.side_verdicts,
         )
@@ -421,6 +430,8 @@ class Reconciler:
         """The published catalog, and the verdict if the API server refuses the new catalog (quota, rights)."""
         try:
             return await self._publish(findings), None
+        except NamespaceTerminating:
+            raise
         except REFUSALS as error:
             logger.warning("the catalog of %s was refused and is not published: %s", findings.server.key, error)
             why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"the server's tools are not published: {error}")

@@ -108,8 +108,27 @@ def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, 
     assert gateway["spec"]["replicas"] == 3
     (container,) = gateway["spec"]["template"]["spec"]["containers"]
     assert {"name": "FAIRLEAD_CALL_TIMEOUT", "value": "90"} in container["env"]
-    helm.upgrade("--set", "gateway.autoscaling.enabled=true")
+
+
+@pytest.mark.parametrize("applied", ["true", "false"], ids=["server side", "client side"])
+def test_an_autoscaler_takes_over_the_number_of_gateways_that_there_is(
+    plane: ControlPlane, helm: Helm, applied: str
+) -> None:
+    def replicas() -> int:
+        gateway = rendered_object(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-gateway")
+        return int(gateway["spec"]["replicas"])
+
+    side = f"--server-side={applied}"
+    with_autoscaler = ("--set", "gateway.autoscaling.enabled=true", side)
+    helm.install("--set", "gateway.replicas=3", side)
+    helm.upgrade(*with_autoscaler)
     assert len(get(plane, "horizontalpodautoscalers", "-n", NAMESPACE)) == 1
+    helm.upgrade(*with_autoscaler)
+    assert replicas() == 3, "nobody has scaled it yet"
+    plane.kubectl("scale", "deployment/fairlead-gateway", "-n", NAMESPACE, "--replicas=5")
+    for _ in range(2):
+        helm.upgrade(*with_autoscaler)
+        assert replicas() == 5, "what the autoscaler said, which is the manager of the field"
 
 
 def test_an_upgrade_brings_the_definitions_along_and_loses_no_server(

@@ -55,8 +55,14 @@ def test_an_administrator_of_two_namespaces_installs_a_release_with_the_role_of_
     with pytest.raises(Refused, match=r"fairlead\.dev") as refused:
         helm(*words, "--kube-as-user", "ana")
     assert "cilium.io" in str(refused.value)
+    assert "events.k8s.io" in str(refused.value)
     helm("uninstall", "team-a", "--namespace", "team-a-gw")
 
     plane.kubectl("apply", "-f", "-", stdin=roles)
-    helm(*words, "--kube-as-user", "ana")
+    notes = helm(*words, "--kube-as-user", "ana")
+    assert "kubectl get mcps -n team-a\n" in notes, "the installer may not list servers of all namespaces"
     assert len(get(plane, "deployments", "-n", "team-a-gw")) == 2
+    for allowed in ("get mcpservers", "patch mcpservers/scale"):
+        verb, resource = allowed.split()
+        answer = plane.kubectl("auth", "can-i", verb, resource, "--as", "ana", "-n", "team-a")
+        assert answer.stdout.strip() == "yes", allowed

@@ -76,7 +76,8 @@ async def gated(
     watch_seconds: int = stdio_gate.WATCH_SECONDS,
 ) -> AsyncIterator[Gated]:
     """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of users
-    for a variable if it is named; `program` is the digest of the program.
+    for a variable if it is named; `program` is the digest of the program. `look_s`: seconds between two looks for
+    processes without a connection.
     """
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()

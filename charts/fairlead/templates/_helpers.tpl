@@ -76,6 +76,26 @@ app.kubernetes.io/component: {{ .component }}
 {{- if kindIs "invalid" .Values.gateway.replicas -}}2{{- else -}}{{ int .Values.gateway.replicas }}{{- end -}}
 {{- end -}}
 
+{{/* `replicas` of the gateway's Deployment; empty where its autoscaler has the field for itself. While Helm is among its
+     managers, an upgrade that left it out would set it to 1 until the autoscaler looks: it keeps the number that is there.
+     An upgrade on the client's side always sets what the revision before had, so there the number is always given. */}}
+{{- define "fairlead.gateway.renderedReplicas" -}}
+{{- if not .Values.gateway.autoscaling.enabled -}}
+{{- include "fairlead.gateway.replicas" . -}}
+{{- else -}}
+{{- with lookup "apps/v1" "Deployment" .Release.Namespace (printf "%s-gateway" (include "fairlead.fullname" .)) -}}
+{{- $helm := dict "applies" false "has" false -}}
+{{- range .metadata.managedFields -}}
+{{- if and (eq .manager "helm") (eq .operation "Apply") (not .subresource) -}}
+{{- $_ := set $helm "applies" true -}}
+{{- $_ := set $helm "has" (hasKey (index .fieldsV1 "f:spec" | default dict) "f:replicas") -}}
+{{- end -}}
+{{- end -}}
+{{- if or $helm.has (not $helm.applies) -}}{{ int .spec.replicas }}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A value as an environment variable has it: lists with commas, whole numbers without an exponent. */}}
 {{- define "fairlead.text" -}}
 {{- if kindIs "slice" . -}}

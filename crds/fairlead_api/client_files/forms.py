@@ -11,10 +11,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fairlead_api.client_files.keys import CODEX_PORT
+from fairlead_api.client_files.tool_filters import with_tool_filter
 
 Entry = Mapping[str, Any]
 Place = tuple[str | int, ...]
@@ -53,7 +55,9 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
         return (ConfiguredList((), content, _listed),) if _are_named(content) else ()
     if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
         return ()
-    lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content))
+    lists = (
+        tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content)) or tuple(_lists_one_level_down(content))
+    )
     return lists or tuple(_bare_list(content))
 
 
@@ -72,6 +76,7 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
         if isinstance(listed, Mapping) and are_servers(listed):
             yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize, dialect=dialect)
     yield from _lists_of_named(content)
+    yield from _lists_of_openhands(content.get("mcp"))
     yield from _continue_experiments(content.get("experimental"))
 
 
@@ -91,6 +96,25 @@ def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
         outer = content.get(member)
         if isinstance(outer, Mapping) and isinstance(listed := outer.get("mcpServers"), Mapping):
             yield ConfiguredList((member, "mcpServers"), listed, common)
+
+
+def _lists_one_level_down(content: Entry) -> Iterator[ConfiguredList]:
+    """`mcpServers` within another member, such as `augment.advanced` of Augment and `nanocoder` of Nanocoder."""
+    for member, outer in content.items():
+        listed = outer.get("mcpServers") if isinstance(outer, Mapping) else None
+        if isinstance(listed, Mapping) or (isinstance(listed, list) and _are_named(listed)):
+            yield ConfiguredList((member, "mcpServers"), listed, common)
+
+
+def _lists_of_openhands(mcp: Any) -> Iterator[ConfiguredList]:
+    """Lists of OpenHands, one for each transport; servers that run elsewhere have no name, and may be a URL alone."""
+    if not isinstance(mcp, Mapping):
+        return
+    if isinstance(listed := mcp.get("stdio_servers"), list) and listed:
+        yield ConfiguredList(("mcp", "stdio_servers"), listed, _listed)
+    for member, transport in (("shttp_servers", "http"), ("sse_servers", "sse")):
+        if isinstance(listed := mcp.get(member), list) and listed:
+            yield ConfiguredList(("mcp", member), listed, partial(_remote_of_openhands, transport=transport))
 
 
 def _by_name(listed: Entry) -> Entry:
@@ -239,15 +263,22 @@ def name_of(entry: object) -> str:
 _URLS: Final = ("serverUrl", "httpUrl")
 _MCP_OF_GEMINI: Final = frozenset({"allowed", "excluded", "serverCommand"})
 """Members of `mcp` in the settings of Gemini CLI, which has `mcpServers` beside it."""
-_UNDERSCORED: Final = {
+_OWN_NAMES: Final = {
+    "allow_tools": "includeTools",
+    "allowed_tools": "includeTools",
+    "allowedTools": "includeTools",
+    "blocked_tools": "excludeTools",
+    "blockedTools": "excludeTools",
     "disabled_tools": "disabledTools",
+    "disallowed_tools": "excludeTools",
+    "disallowedTools": "excludeTools",
     "enabled_tools": "enabledTools",
     "exclude_tools": "excludeTools",
     "include_tools": "includeTools",
     "env_file": "envFile",
     "working_directory": "cwd",
 }
-"""Keys of Crush, mcphub.nvim, Dive, PicoClaw and Warp (left), with those of most clients (right)."""
+"""Keys of Crush, mcphub.nvim, Dive, PicoClaw, Warp and Deep Agents (left), with those of most clients (right)."""
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
 _ID_OF_CHERRY_STUDIO: Final = re.compile(r"[\w-]{21}", re.ASCII)
 _OLD_CONTINUE_LIST: Final = "modelContextProtocolServers"
@@ -285,12 +316,12 @@ def common(entry: Any) -> NormalizedEntry:
     If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
     is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
     becomes `headers`, Cherry Studio's `baseUrl` becomes `url`, Theia's `serverAuthToken` becomes `apiKey` or a header,
-    and the keys of `_UNDERSCORED` are renamed.
+    a filter of tools becomes lists of tools, and the keys of `_OWN_NAMES` are renamed.
     FastMCP's `auth` is a token, or says that somebody signs in, as nothing needs to say here.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
-    entry, original_keys = _renamed(entry, _UNDERSCORED)
+    entry, original_keys = _renamed(entry, _OWN_NAMES)
     if entry.get("type") == "inMemory":
         return NormalizedEntry(entry, unserved="is built into Cherry Studio")
     if "baseUrl" in entry and not entry.get("url"):
@@ -318,7 +349,7 @@ def common(entry: Any) -> NormalizedEntry:
         if auth != "oauth":
             content.setdefault("apiKey", auth)
             original_keys["apiKey"] = "auth"
-    return NormalizedEntry(entry if content is None else content, original_keys)
+    return NormalizedEntry(with_tool_filter(entry if content is None else content, original_keys), original_keys)
 
 
 def _with_token_of_theia(content: dict[str, Any], original_keys: dict[str, str]) -> dict[str, Any]:
@@ -461,6 +492,17 @@ def _old_continue_entry(entry: Any) -> NormalizedEntry:
     if not isinstance(content, Mapping) or name_of(content):
         return normalized
     return NormalizedEntry({**content, "name": _name_from_content(content)}, normalized.original_keys)
+
+
+def _remote_of_openhands(entry: Any, *, transport: str) -> NormalizedEntry:
+    """OpenHands: a server that runs elsewhere is its URL, or an object of `url` and `api_key`."""
+    if isinstance(entry, str):
+        entry = {"url": entry}
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    normalized = _rename({"type": transport, **entry}, {"api_key": "apiKey"})
+    content = {"name": _name_from_content(normalized.content), **normalized.content}
+    return NormalizedEntry(content, normalized.original_keys)
 
 
 def _name_from_content(content: Entry) -> str:

@@ -176,6 +176,7 @@ _OF_CLIENTS: Final = frozenset(
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "exclude_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
     "include_tags": "chooses tools by tags that Fairlead does not have: all tools are offered",
+    "toolFilter": "is not a filter that Fairlead reads: all tools are offered; use includeTools or excludeTools",
     "headersHelper": "is a program that makes headers, which Fairlead does not run: write the headers into headers",
 }
 """Keys that only clients read, and whose absence changes what a server answers."""
@@ -244,7 +245,8 @@ def _remark(key: str) -> Remark | None:
     known_keys = (*READ, *_OF_CLIENTS)
     near = _MEANT.get(_alike(key)) or _nearest(key, known_keys)
     if near is None:
-        return Remark(key, "is not a known key of a server, and is ignored", stops=False)
+        lists = ": if it chooses tools, list them in includeTools or excludeTools" if "tool" in _alike(key) else ""
+        return Remark(key, f"is not a known key of a server, and is ignored{lists}", stops=False)
     return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
 
 

@@ -32,7 +32,7 @@ from fairlead_api.client_files.keys import (
 from fairlead_api.client_files.own_secrets import ReadSecretFile, take_secrets
 from fairlead_api.client_files.sign_in import original_key, read_consent
 from fairlead_api.client_files.tools import add_tools
-from fairlead_api.client_files.variables import FileSurroundings
+from fairlead_api.client_files.variables import REPLACE_IT, FileSurroundings, has_unfilled_part
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
 from fairlead_api.problems import REQUIRED, Complaint
@@ -225,6 +225,10 @@ def _command_or_url(read: EntryReader, original_keys: Mapping[str, str]) -> tupl
         raise EntryProblem("", f"has both {local}, for a local server, and {remote}, for a remote server: remove one")
     if command is None and url is None:
         raise EntryProblem("", "needs either command, for a local server, or url, for a remote server")
+    if url is not None and not url.lower().startswith(("http://", "https://")):
+        raise EntryProblem(url_key, "must start with http:// or https://, such as https://tools.example.com/mcp")
+    if url is not None and has_unfilled_part(url):
+        raise EntryProblem(url_key, f"contains a placeholder in <> or {{}}: {REPLACE_IT}")
     return command, url
 
 

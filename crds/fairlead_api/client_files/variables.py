@@ -47,6 +47,8 @@ _SECRETS: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9
 _UNFILLED: Final = re.compile(
     r"(?:^|[\s=:])\$[A-Z_][A-Z0-9_]+\b|%[A-Z_][A-Z0-9_]*%|\{env:\w+\}|\{\{[^{}]+\}\}|\$\{\{[^{}]*\}\}|\$\{[^}]*\}"
 )
+_UNFILLED_PART: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}")
+REPLACE_IT: Final = "replace it by the value, or by ${NAME} for an environment variable"
 _PLACEHOLDER: Final = re.compile(
     r"(?:(?:Bearer|Basic|token)\s+)?(?:<[^<>]+>|\[[A-Z_ -]+\]|(?:your|insert|enter|replace)[-_ ][\w -]*|[\w-]*_here|"
     r"change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,})|(?:[a-z]:)?[\\/]?(?:absolute[\\/])?path[\\/]to[\\/].*)",
@@ -146,6 +148,11 @@ def refuse_editor_inputs(text: str) -> None:
         raise AskedForValue(f"requires {source} of the editor: use an environment variable instead, ${{env:NAME}}")
 
 
+def has_unfilled_part(url: str) -> bool:
+    """Whether a URL has a part in `<>` or `{}`, characters that no URL has, in which somebody should put a value."""
+    return _UNFILLED_PART.search(url) is not None
+
+
 def placeholder_remark(text: str) -> str | None:
     """Remark about a value that looks like an unresolved placeholder; None for any other value. `text` is the value
     before variables are resolved.
@@ -154,5 +161,5 @@ def placeholder_remark(text: str) -> str | None:
         name = match[0].strip(" =:")
         return f"contains {name}, which looks like a variable but is sent as it is: write ${{NAME}}"
     if _PLACEHOLDER.fullmatch(text.strip()):
-        return "looks like a placeholder: replace it by the value, or by ${NAME} for an environment variable"
+        return f"looks like a placeholder: {REPLACE_IT}"
     return None

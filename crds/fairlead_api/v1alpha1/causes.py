@@ -45,6 +45,7 @@ class Cause(StrEnum):
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
     UNKNOWN_TOOL = "UnknownTool"
+    PODS_MISSING = "PodsMissing"
     UNKNOWN_SECURITY_SCHEME = "UnknownSecurityScheme"
 
     # ResolvedRefs
@@ -240,6 +241,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.POD_TEMPLATE_NOT_ALLOWED,
             Cause.ADDRESS_NOT_ALLOWED,
             Cause.APPLY_REFUSED,
+            Cause.NAME_TAKEN,
             Cause.RUN_AS_ROOT_REFUSED,
             Cause.SECRETS_NOT_READABLE,
         ),
@@ -249,7 +251,6 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.DEFAULT_TAKEN,
             Cause.CONFLICTED,
             Cause.WRITES_UNDONE,
-            Cause.NAME_TAKEN,
         ),
         Reason.NOTHING_MATCHED: (
             Cause.NOTHING_SELECTED,
@@ -270,6 +271,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.STOPPED: (Cause.STOPPED,),
         Reason.DEPLOYMENT_FAILED: (
             Cause.DEPLOYMENT_FAILED,
+            Cause.PODS_MISSING,
             Cause.UNSCHEDULABLE,
             Cause.VOLUME_UNAVAILABLE,
             Cause.NODES_EXCLUDED,

@@ -62,6 +62,12 @@ _PARTIALLY_INVALID: Final = {
         "no effect. All other overrides are applied.",
         "Correct the names in spec.tools, without prefix, unless the server lists these tools later.",
     ),
+    Cause.PODS_MISSING: CauseExplanation(
+        "True",
+        "Some pods of the server cannot start: fewer than spec.replicas serve, or those of an earlier spec still do. "
+        "The message says why.",
+        "Correct what the message names: the changed field, a quota, or the resources of the nodes.",
+    ),
     Cause.UNKNOWN_SECURITY_SCHEME: CauseExplanation(
         "True",
         "spec.openapi.credentials names security schemes that the OpenAPI document does not have, so these credentials "

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from fairlead_openapi.compiling.report import CompiledDocument, OperationReport
 
 _VERB: Final = "openapi check"
+_EMPTY: Final = "the document has no operations"
 
 
 def run_check(
     source: str, include: tuple[str, ...], exclude: tuple[str, ...], output: Output, api: OpenApiSource | None
 ) -> None:
     """Print the report of a document, which is for the API of an McpServer if `api` is given. Exits with 1 if an
-    operation cannot be a tool, or a credential is for no scheme of the document. Raises Failure.
+    operation cannot be a tool, if none becomes one, or if a credential is for no scheme of the document. Raises
+    Failure.
     """
     with needs("up"):
         from fairlead_openapi.compiling.report import to_jsonable
@@ -44,7 +46,9 @@ def run_check(
     unknown = "" if api is None else _unknown_schemes(compiled, api)
     if unknown:
         remark(_VERB, unknown)
-    if unknown or compiled.counts()["left out"]:
+    if not compiled.reports:
+        remark(_VERB, "no operation becomes a tool: check --include and --exclude" if include or exclude else _EMPTY)
+    if unknown or compiled.counts()["left out"] or not compiled.reports:
         sys.stdout.flush()
         sys.exit(FAILED)
 

@@ -45,7 +45,7 @@ def approve_held(
     """
     client = ManagementClient.of(destination)
     document = _held_document(client, server)
-    key, approval = document["server"], exact_hash or document["hash"]
+    key, approval = document["server"], document["hash"] if exact_hash is None else exact_hash
     if not document.get("pinned", True):  # absent in the answer of an older gateway
         pinning = "set pin: true for it, if changed definitions are to be held back"
         raise Failure(f"{key} has no pinned definitions, so there is nothing to approve: {pinning}", code=USAGE_ERROR)

@@ -94,15 +94,20 @@ def cause_of(server: dict[str, Any]) -> str:
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
     """Lines below the table: for each server its message, or else the meaning of its cause; its last output, if the
-    message does not contain it; and, if another server already has its prefix, which server that is.
+    message does not contain it, also of a process that lists no tools; and, if another server already has its prefix,
+    which server that is.
     """
     lines = []
     several = sum(map(_lacks_message, servers)) > 1
     for server in servers:
         message, words = sentence(server, admin_hint=not several), str(server.get("lastWords", ""))
+        is_empty = server["state"] == READY and server.get("tools") == 0 and "restarts" in server
+        if is_empty and not message:
+            name = server["server"]
+            message = f"{name} lists no tools; if it should have some, its output may say why: fairlead logs {name}"
         if message:
             lines += ["", message]
-        if words and words not in message and server["state"] != READY:
+        if words and words not in message and (is_empty or server["state"] != READY):
             lines += [] if message else ["", f"{server['server']}:"]
             lines.append(f"  last output: {words}")
         if conflict := str(server.get("conflict", "")):

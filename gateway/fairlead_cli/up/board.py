@@ -201,6 +201,8 @@ class Board:
                 self._on_change()
             return
         row = row_for(server.key, status, self._tools_of(server.key))
+        if row.state == "ready" and not (row.tools or row.message) and self._starts_of(row.key):
+            row = replace(row, message=f"its output may say why: fairlead logs {row.name}")
         if self._rows.get(server.key) != row:
             self._put(row)
             self._on_change()

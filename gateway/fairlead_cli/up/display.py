@@ -49,7 +49,9 @@ class Addresses:
     such file was found.
     """
     console: str = ""
-    """URL of the console for browsers of this machine, including its token; empty if the console is disabled."""
+    """URL of the console, including the token for browsers of this machine unless the gateway wants keys; empty if the
+    console is disabled.
+    """
     wants_key: bool = False
     """Whether clients need a credential."""
     sign_in: str = ""

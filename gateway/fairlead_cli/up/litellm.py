@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_cli.connecting import check_url
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_operator.local.inventory import DeclaredServer
 
@@ -33,6 +34,8 @@ def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
     """The proxy at `url`, with API key and interval from the environment. Raises Failure, which does not quote the
     key.
     """
+    if "://" not in url:
+        check_url(url, OPTION)
     spec = {
         "url": mcp_endpoint(url),
         "discovery": {"interval": environ.get(INTERVAL) or DEFAULT_INTERVAL, "tagSeparator": SEPARATOR},

@@ -5,6 +5,7 @@ Pure module. Lists and calls use the same decision, which is computed once per r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -37,7 +38,8 @@ class Decision(msgspec.Struct, frozen=True):
     quota: Quota | None = None
     """Quota in the namespace of the server; None without limits."""
     policies: tuple[str, ...] = ()
-    """Names of all policies that apply to the subject."""
+    """Names of the policies that apply to the subject at the server: those that select it, and those that set the
+    limits of its namespace."""
 
 
 def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> Decision:
@@ -56,8 +58,20 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
         rule_name=policies.rule(by).name if by is not None else None,
         max_tier=rules.tiers(server).max,
         quota=rules.quotas.get(server.namespace),
-        policies=rules.names,
+        policies=tuple(_names_at(policies, rules, server)),
     )
+
+
+def _names_at(policies: Policies, rules: RuleSet, server: ServerKey) -> Iterator[str]:
+    """Names of the policies of a rule set that select a server, or set a limit of its namespace, which counts for all
+    servers there.
+    """
+    in_namespace, quota = policies.of_namespace(server.namespace), rules.quotas.get(server.namespace)
+    limiting = frozenset(quota.by.values()) if quota is not None else frozenset()
+    for index in rules.key:
+        policy = in_namespace.get(index if index >= 0 else ~index)
+        if policy is not None and (selects(policy, server.name) or policies.name(index) in limiting):
+            yield policies.name(index)
 
 
 Denial: TypeAlias = tuple[ServerKey, str, str]

@@ -6,11 +6,16 @@ from collections.abc import Collection
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE
+from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_CONSENT, USER_KEY
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.token_destinations import SETTING, TokenDestination
 
 SHARED: Final = "the server's own credential, the same for all callers"
+_OF_PEOPLE: Final = {
+    USER_CONSENT: "the caller's own access token, for which the caller signs in at the server",
+    USER_KEY: "the key that the caller entered for the server",
+}
+"""Texts by grant, for servers that see each person as themselves."""
 _CANNOT: Final = {
     "anonymous": "none: the caller has no token that could be exchanged for one of the server",
     "apiKey": "none: an API key cannot be exchanged for a token of the server; call with a token of the identity "
@@ -26,6 +31,8 @@ def credential_for(catalog: Catalog, identity: Identity, allowed: Collection[str
     oauth = catalog.oauth
     if oauth is None:
         return None if catalog.credential is None else SHARED
+    if oauth.grant in _OF_PEOPLE:
+        return _OF_PEOPLE[oauth.grant]
     if oauth.grant != TOKEN_EXCHANGE:
         return f"the gateway's own access token, by client credentials of {oauth.client_id}"
     if identity.kind in _CANNOT:

@@ -92,7 +92,8 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     limits: dict[str, int]
     """Limits of the subject in the server's namespace, by their names in a ToolPolicy."""
     policies: tuple[str, ...]
-    """All policies that apply to the subject; empty unless the caller is an administrator."""
+    """Policies that apply to the subject at this server: those that select it, and those that set the limits of its
+    namespace. Empty unless the caller is an administrator."""
 
 
 class _AccessQuery(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from typing import Final
 from fairlead_api.meta import API_VERSION, MANAGER
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_kube.client import Kube
-from fairlead_kube.errors import ApiError
+from fairlead_kube.errors import ApiError, NamespaceTerminating
 from fairlead_kube.resources import EVENTS
 from fairlead_operator.ports import Announcement
 
@@ -79,6 +79,8 @@ class Events:
         }
         try:
             await self._kube.create(EVENTS, metadata.namespace, body)
+        except NamespaceTerminating:
+            return  # the resource is being deleted with its namespace, and so would be the Event
         except ApiError as error:
             logger.warning("an Event about %s could not be posted: %s", metadata.name, error)
 

@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
-from fairlead_kube.errors import ApiError, Conflict, Invalid, NotFound, NotLeading
+from fairlead_kube.errors import ApiError, Conflict, Invalid, NamespaceTerminating, NotFound, NotLeading
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
@@ -153,10 +153,10 @@ class KubePlatform:
             await self._apply_plan(server, wanted)
         except ForeignObject as error:
             return Workload(ConditionVerdict(False, Cause.NAME_TAKEN, str(error)), endpoint)
+        except (NotLeading, NamespaceTerminating):
+            raise
         except REFUSALS as error:
             return Workload(ConditionVerdict(False, Cause.APPLY_REFUSED, str(error)), endpoint)
-        except NotLeading:
-            raise
         except ApiError as error:
             return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
@@ -164,9 +164,12 @@ class KubePlatform:
         seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = deployment_status.judge(server, generation, status)
-        if down is not None or not verdict.ok:
-            verdict, down = deployment_status.explain(verdict, down, self._pods.symptom(server.key))
-        again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
+        missing, again_s = None, None
+        if down is not None or not verdict.ok or not deployment_status.is_complete(server, status):
+            symptom = self._pods.symptom(server.key)
+            missing = deployment_status.missing_pods(server, generation, status, symptom)
+            verdict, down = deployment_status.explain(verdict, down, symptom)
+            again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is not False else None
         return Workload(
             verdict,
             endpoint,
@@ -174,6 +177,7 @@ class KubePlatform:
             down,
             deployment_status.pod_count(server, status),
             again_s,
+            missing=missing,
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:

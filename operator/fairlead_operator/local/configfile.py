@@ -139,6 +139,8 @@ def _no_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | Non
         listed = ", or a list of servers that each have a name" if isinstance(content["servers"], list) else ""
         return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}{listed}"
     meant = misspelt_list_key(content)
+    if meant == "mcp":
+        return meant, "holds no servers in a form that can be read: put them into mcpServers, beside it"
     if meant is not None:
         return meant, "unknown key: did you mean mcpServers?"
     return "", NO_LIST

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +19,16 @@ import msgspec
 
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, Credential, CredentialRef
-from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode
+from fairlead_api.documents.codec import SERVERS_NAME, UnreadableDocument, catalog_name, decode
 from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.store import Blob, DocumentAssembler
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
+from fairlead_operator.local.space_reserve import SpaceReserve
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.publish.catalogs import labels_for
 
 SUFFIX: Final = ".json"
+RESERVE: Final = ".reserve"
 
 
 def private_directory(path: Path) -> Path:
@@ -71,8 +74,8 @@ def file_troubles() -> Iterator[None]:
 
 
 class UnwrittenFiles:
-    """Files whose last write failed. `on_change` receives a file and why it was not written; None as soon as no such
-    file is left. `clock` returns seconds.
+    """Files whose last write failed. `on_change` receives the first of them and why it was not written, and receives
+    another file once that one is written; None as soon as no such file is left. `clock` returns seconds.
     """
 
     def __init__(
@@ -82,11 +85,17 @@ class UnwrittenFiles:
     ) -> None:
         self._on_change = on_change
         self._clock = clock
-        self._files: dict[Path, float] = {}
-        """Each file, with the time of its last failure."""
+        self._files: dict[Path, tuple[float, str]] = {}
+        """Each file, with the time and the reason of its last failure."""
+        self._shown: tuple[Path, str] | None = None
 
     def __repr__(self) -> str:
         return f"<UnwrittenFiles {len(self._files)}>"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every file was written."""
+        return not self._files
 
     @contextmanager
     def writing(self, file: Path) -> Iterator[None]:
@@ -95,25 +104,34 @@ class UnwrittenFiles:
             with file_troubles():
                 yield
         except DirectoryTrouble as trouble:
-            self._files[file] = self._clock()
             cause = trouble.__cause__
-            self._on_change((file, (isinstance(cause, OSError) and cause.strerror) or str(cause)))
+            self._files[file] = self._clock(), (isinstance(cause, OSError) and cause.strerror) or str(cause)
+            self._show()
             raise
         self._drop([file])
 
     def forget_older(self, seconds: float) -> None:
         """Drop files whose last failure was that long ago: they would have been retried if they were still wanted."""
         latest = self._clock() - seconds
-        self._drop([file for file, failed_at in self._files.items() if failed_at < latest])
+        self._drop([file for file, (failed_at, _) in self._files.items() if failed_at < latest])
 
     def _drop(self, files: Iterable[Path]) -> None:
-        dropped = [self._files.pop(file) for file in files if file in self._files]
-        if dropped and not self._files:
-            self._on_change(None)
+        for file in files:
+            self._files.pop(file, None)
+        self._show()
+
+    def _show(self) -> None:
+        shown = next(((file, why) for file, (_, why) in self._files.items()), None)
+        if shown != self._shown:
+            self._shown = shown
+            self._on_change(shown)
 
 
 class DirectoryDocuments:
-    """Documents as files of one directory. `written` is called after each change."""
+    """Documents as files of one directory. `written` is called after each change.
+
+    Space is kept for the servers document, which says what cannot be written for lack of space.
+    """
 
     def __init__(
         self, directory: Path, written: Callable[[], None] = lambda: None, unwritten: UnwrittenFiles | None = None
@@ -122,9 +140,16 @@ class DirectoryDocuments:
         self._written = written
         self._unwritten = unwritten or UnwrittenFiles()
         self._labels = dict(_stored_labels(directory))
+        self._reserve = SpaceReserve(directory / RESERVE)
 
     def __repr__(self) -> str:
         return f"<DirectoryDocuments {self._directory}>"
+
+    def claim_space(self) -> None:
+        """Take up the space that is kept. Raises DirectoryTrouble if there is none."""
+        with file_troubles():
+            self._reserve.claim()
+        self._reserve.grow()
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         """Names of the documents, with the labels that they would have as ConfigMaps."""
@@ -158,7 +183,10 @@ class DirectoryDocuments:
             assembler.put(blob)
         for name, document in assembler.documents.items():
             with self._unwritten.writing(self._file(name)):
-                write_private(self._file(name), document)
+                write = partial(write_private, self._file(name), document)
+                self._reserve.use(write) if name == SERVERS_NAME else write()
+            if self._unwritten.is_empty:
+                self._reserve.grow()
             self._labels[name] = blobs[-1].labels
         self._written()
 

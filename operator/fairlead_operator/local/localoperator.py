@@ -233,6 +233,7 @@ class LocalOperator:
 
     async def prepare(self) -> None:
         """Publish entries of all declared servers, for a gateway that starts before `run`. Raises PlatformTrouble."""
+        self.documents.claim_space()
         await self.controller.prepare()
         await self.controller.entries.publish()
 

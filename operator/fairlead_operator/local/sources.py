@@ -327,6 +327,12 @@ def _merge(files: Iterable[FileContents]) -> Scan:
             policies.setdefault(policy.key, policy)
         secrets |= {(secret.namespace, secret.name): secret for secret in contents.secrets}
         config_maps |= {(secret.namespace, secret.name): secret for secret in contents.config_maps}
+    for key in refused.keys() & servers.keys():
+        problem, runs = refused[key].problem, servers[key].origin
+        if not runs.startswith(f"{problem.file}:"):
+            del refused[key]
+            note = f"{problem.message} (the server of this name in {runs} runs)"
+            problems = [replace(each, message=note) if each == problem else each for each in problems]
     declared_contents = Contents(
         servers,
         tuple(tiers.values()),

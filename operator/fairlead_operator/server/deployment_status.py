@@ -44,17 +44,8 @@ def judge(
     available = int(status.get("availableReplicas") or 0)
     if available > 0:
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up"), None
-    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
-    failed = conditions.get("ReplicaFailure")
-    if failed is not None and failed.get("status") == "True":
-        return ConditionVerdict(
-            False, Cause.DEPLOYMENT_FAILED, f"pods cannot be created: {failed.get('message', '')}"
-        ), None
-    progress = conditions.get("Progressing")
-    current = int(status.get("observedGeneration") or 0) >= generation
-    if current and progress is not None and progress.get("reason") == "ProgressDeadlineExceeded":
-        message = f"no pod became available in time: {str(progress.get('message', '')).rstrip('.')}"
-        return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, message), None
+    if failure := _refusal(status) or _standstill(generation, status):
+        return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, failure), None
     if _was_up(server):
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server was started"), NO_POD
     return ConditionVerdict(None, Cause.DEPLOYING, "no pod is available yet"), None
@@ -75,6 +66,51 @@ def explain(
     if verdict.ok is False and not pod_symptom.hopeless and pod_symptom.cause != Cause.INSTALLING:
         return dataclasses.replace(verdict, message=f"{verdict.message}: {pod_symptom.message}"), down
     return ConditionVerdict(False if pod_symptom.hopeless else None, pod_symptom.cause, pod_symptom.message), down
+
+
+def is_complete(server: McpServer, status: Mapping[str, Any]) -> bool:
+    """Whether as many pods are up as the server should have, and none of an earlier spec is left."""
+    available, total = int(status.get("availableReplicas") or 0), int(status.get("replicas") or 0)
+    return available >= server.spec.effective_replicas and int(status.get("updatedReplicas") or 0) == total
+
+
+def missing_pods(
+    server: McpServer, generation: int, status: Mapping[str, Any], pod_symptom: Symptom | None
+) -> ConditionVerdict | None:
+    """Verdict PartiallyInvalid of a server that is served by fewer pods than it should have, or by pods of an earlier
+    spec, because others cannot start. None if no pod serves, or if the others are on their way without a known fault.
+    """
+    available = int(status.get("availableReplicas") or 0)
+    if not available or is_complete(server, status):
+        return None
+    fault = _refusal(status)
+    if not fault and pod_symptom is not None and pod_symptom.cause != Cause.INSTALLING:
+        fault = f"{pod_symptom.cause}: {pod_symptom.message}"
+    fault = fault or _standstill(generation, status)
+    if not fault:
+        return None
+    wanted = server.spec.effective_replicas
+    state = f"{available} of {wanted} pods are up" if available < wanted else "pods of an earlier spec serve"
+    return ConditionVerdict(True, Cause.PODS_MISSING, f"{state}, and others cannot start: {fault}")
+
+
+def _refusal(status: Mapping[str, Any]) -> str:
+    """Why pods of the Deployment are refused; empty if they are not."""
+    failed = _condition(status, "ReplicaFailure")
+    return f"pods cannot be created: {failed.get('message', '')}" if failed.get("status") == "True" else ""
+
+
+def _standstill(generation: int, status: Mapping[str, Any]) -> str:
+    """How the Deployment missed its deadline for progress; empty if it did not."""
+    progress = _condition(status, "Progressing")
+    if int(status.get("observedGeneration") or 0) < generation or progress.get("reason") != "ProgressDeadlineExceeded":
+        return ""
+    return f"no pod became available in time: {str(progress.get('message', '')).rstrip('.')}"
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Condition of a Deployment; empty if it has none of that type."""
+    return next((each for each in status.get("conditions") or () if each.get("type") == kind), {})
 
 
 def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:

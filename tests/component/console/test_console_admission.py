@@ -105,6 +105,19 @@ async def test_a_key_becomes_a_session_that_no_script_can_read(tmp_path: Path) -
     assert ">npc<" in page.body.decode()
 
 
+async def test_a_printed_token_does_not_stand_for_the_key_that_a_gateway_asks_for(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS, console_token="s3cret") as gateway:
+        opened = await visited(gateway, "/console/?token=s3cret")
+        form = await visited(gateway, opened.headers["location"])
+        entered = await posted(gateway, "/console/sign-in", key="npc", next="/console/servers")
+        page = await visited(gateway, "/console/servers", cookie=cookie_of(entered))
+
+    assert (opened.status, opened.headers["location"]) == (303, "/console/sign-in")
+    assert "set-cookie" not in opened.headers
+    assert "fairlead up" not in form.body.decode(), "it would lead back to the address that led here"
+    assert page.status == 200
+
+
 async def test_the_console_opens_without_a_key_where_anonymous_callers_are_served(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, anonymous="allow") as gateway:
         form = await visited(gateway, "/console/sign-in?next=/console/tools")

@@ -77,6 +77,17 @@ async def test_access_of_others_is_told_to_administrators_alone(tmp_path: Path) 
         assert (await access(gateway, "root", **{**query, "groups": ""})).message["allowed"] is True
 
 
+async def test_access_names_the_policies_of_the_tools_server_alone(tmp_path: Path) -> None:
+    elsewhere = Policy(namespace="market", name="all", every=True)
+    other_server = Policy(namespace="default", name="other-server", servers=("mill",))
+    limiting = Policy(namespace="default", name="limiting", limits=PolicyLimits(max_tools=40))
+    rules = Rules(policies=(ALL, elsewhere, other_server, limiting))
+    async with running(tmp_path, TAVERN, rules) as gateway:
+        decision = (await access(gateway, None, agent="npc", tool="tavern__web-search")).message
+        assert decision["policies"] == ["default/all", "default/limiting"], "limits count for the whole namespace"
+        assert decision["limits"] == {"callsPerMinute": 60, "maxTools": 40}
+
+
 async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) -> None:
     closed = Policy(
         namespace="default",

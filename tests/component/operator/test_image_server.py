@@ -50,6 +50,23 @@ async def test_an_image_server_is_ready_once_its_pods_are_up_and_its_tools_are_l
     assert catalog.endpoint.url == f"http://demo.{world.namespace}.svc:8080/mcp"
 
 
+async def test_a_server_with_fewer_pods_than_asked_for_is_ready_and_says_what_keeps_the_others(world: World) -> None:
+    async with sdk_server() as url, running(world):
+        await ready(world, "demo", url)
+        world.patch_server("demo", {"spec": {"replicas": 3}})
+        path = world.path("deployments", "demo")
+        await world.until("three wanted", lambda: (world.get(path) or {})["spec"]["replicas"] == 3)
+        refusal = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q"}
+        patch = {"status": {"conditions": [refusal]}}
+        world.request("PATCH", f"{path}/status", patch, content_type="application/merge-patch+json")
+        await world.until("told", lambda: world.is_("demo", "PartiallyInvalid", "True", "PodsMissing"))
+        message = world.condition("demo", "PartiallyInvalid")["message"]
+        assert "1 of 3 pods are up, and others cannot start: pods cannot be created: exceeded quota: q" in message
+        assert world.is_("demo", "Ready", "True")
+        world.patch_server("demo", {"spec": {"replicas": 1}})
+        await world.until("nothing to say", lambda: world.condition("demo", "PartiallyInvalid") == {})
+
+
 @pytest.mark.parametrize("plural", OWNED)
 async def test_an_object_that_is_deleted_by_hand_comes_back(world: World, plural: str) -> None:
     async with running(world):

@@ -115,6 +115,8 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": {"command": PLAIN[0], "args": PLAIN[1:]}}}))
     async with fairlead_up(tmp_path / "mcp.json", "--state-dir", state, cwd=tmp_path) as up:
         await up.ready("default/plain")
+        (listening,) = [event for event in up.events if event["event"] == "listening"]
+        assert listening["console"].endswith("/console/"), "a token would let nobody in"
         assert (await fairlead("tools", "--url", up.url))[0] == 1
         shown = ("--url", up.url, "--token", key)
         assert "plain__echo" in (await fairlead("tools", *shown))[1]

@@ -29,6 +29,11 @@ def test_every_cause_is_explained_and_has_one_reason_and_a_condition() -> None:
     assert {cause for causes in BELONGS_TO.values() for cause in causes} == set(Cause)
 
 
+def test_the_reason_conflicted_and_the_condition_conflicted_have_the_same_causes() -> None:
+    """Both are columns of `kubectl get`: `Conflicted` beside an empty column would be two meanings of a word."""
+    assert set(CAUSES[Reason.CONFLICTED]) == set(BELONGS_TO[ConditionType.CONFLICTED])
+
+
 def test_a_cause_that_is_not_good_says_what_to_do() -> None:
     for cause in Cause:
         explanation = EXPLANATIONS[cause]

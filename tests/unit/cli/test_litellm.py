@@ -51,7 +51,7 @@ def test_a_proxy_without_a_key_is_asked_without_one_and_twice_a_minute() -> None
     [
         (PROXY, {"FAIRLEAD_LITELLM_INTERVAL": "1s"}, "FAIRLEAD_LITELLM_INTERVAL: must be a duration of at least 10s"),
         (PROXY, {"FAIRLEAD_LITELLM_KEY": "sk-a\r\nx: y"}, "FAIRLEAD_LITELLM_KEY contains characters"),
-        ("127.0.0.1:4000", {}, "--litellm: "),
+        ("127.0.0.1:4000", {}, "--litellm: '127.0.0.1:4000' must start with http:// or https://: --litellm http://127"),
         ("http://[::1", {}, "--litellm: 'http://[::1' is not a URL"),
     ],
 )

@@ -69,6 +69,17 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
     assert details([other]) == ["", "default/mail: it does not answer", "  last output: no key"]
 
 
+def test_a_process_that_lists_no_tools_is_told_with_its_last_output() -> None:
+    empty = {**READY, "tools": 0, "lastWords": "[CRITICAL] the document cannot be read"}
+    assert details([empty]) == [
+        "",
+        "default/time lists no tools; if it should have some, its output may say why: fairlead logs default/time",
+        "  last output: [CRITICAL] the document cannot be read",
+    ]
+    without_process = {name: value for name, value in empty.items() if name not in ("restarts", "lastWords")}
+    assert details([without_process]) == []
+
+
 def test_principals_without_the_message_of_a_server_get_the_meaning_of_its_cause() -> None:
     told = {name: value for name, value in FAILED.items() if name not in ("message", "lastWords")}
     meant = "The process could not be started, or exited at once."

@@ -81,6 +81,16 @@ def board() -> Board:
     return Board(lambda key: (f"{key.name}__a", f"{key.name}__b"), lambda: None)
 
 
+def test_a_process_that_lists_no_tools_names_the_command_that_shows_its_output() -> None:
+    empty = Board(lambda key: (), lambda: None, starts_of=lambda key: 1 if key.name == "local" else 0)
+    for name in ("local", "remote"):
+        empty.on_status(server(name), status("True", "Verified"))
+    assert [row.text for row in empty.rows] == [
+        "ready, 0 tools: its output may say why: fairlead logs local",
+        "ready, 0 tools",
+    ]
+
+
 def server(name: str) -> McpServer:
     return McpServer.model_validate({"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}})
 

@@ -45,6 +45,14 @@ def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
     assert (error.status, error.reason, str(error)) == (status, "Why", f"cannot get x ({status}): words")
 
 
+def test_a_namespace_that_is_being_deleted_is_told_apart_from_missing_rights() -> None:
+    body = json.dumps({"kind": "Status", "details": {"causes": [{"reason": "NamespaceTerminating"}]}}).encode()
+    assert type(errors.error_for(403, body, "create x")) is errors.NamespaceTerminating
+    assert (
+        type(errors.error_for(403, b'{"kind": "Status", "details": {"causes": null}}', "create x")) is errors.Forbidden
+    )
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [

@@ -256,6 +256,36 @@ def test_a_list_of_tools_with_an_underscore_in_its_key_is_heeded(key: str) -> No
     assert (configuration.problems, configuration.remarks) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("entry", "tools", "named_alone"),
+    [
+        ({"options": {"toolFilter": {"mode": "block", "list": ["write"]}}}, [("write", False)], False),
+        ({"options": {"toolFilter": {"mode": "Allow", "list": ["read"]}}}, [("read", True)], True),
+        ({"toolFilter": {"include": ["read", "list"], "exclude": []}}, [("read", True), ("list", True)], True),
+        ({"toolFilter": ["read"]}, [("read", True)], True),
+        ({"allowedTools": ["read"]}, [("read", True)], True),
+        ({"blockedTools": ["write"]}, [("write", False)], False),
+        ({"disallowed_tools": ["write"]}, [("write", False)], False),
+    ],
+)
+def test_a_filter_of_tools_in_a_clients_own_form_is_heeded(
+    entry: dict[str, Any], tools: list[tuple[str, bool]], named_alone: bool
+) -> None:
+    configuration = read({"mcpServers": {"a": {"command": "x", **entry}}})
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    spec = configuration.servers[0].server.spec
+    assert [(tool.name, tool.enabled) for tool in spec.tools] == tools
+    assert (spec.discovery.tools == "Named") is named_alone
+
+
+@pytest.mark.parametrize(
+    "entry", [{"toolFilter": {"enabled": True}}, {"options": {"toolFilter": {"mode": "x"}}}, {"tool_allowlist": ["a"]}]
+)
+def test_a_filter_of_tools_that_is_not_read_says_so_with_the_way_out(entry: dict[str, Any]) -> None:
+    (remark,) = read({"mcpServers": {"a": {"command": "x", **entry}}}).remarks
+    assert "includeTools or excludeTools" in remark.message
+
+
 def test_a_file_of_variables_is_named_with_an_underscore_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=t0p\n")
     assert only({"command": "x", "env_file": ".env"}, f"{tmp_path}/mcp.json")[1].env == {"TOKEN": "t0p"}
@@ -318,6 +348,9 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         ({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, ".kilocode/mcp.json"),
         ({"agents": {}, "tools": {"web": {}, "mcpServers": {"a": {"command": "x"}}}}, "config.json"),
         ({"tools": {"mcp": {"enabled": True, "servers": {"a": {"command": "x"}}}}}, "config.json"),
+        ({"augment.advanced": {"mcpServers": [{"name": "a", "command": "x"}]}}, "settings.json"),
+        ({"nanocoder": {"providers": [], "mcpServers": {"a": {"command": "x"}}}}, "agents.config.json"),
+        ({"core": {}, "mcp": {"stdio_servers": [{"name": "a", "command": "x"}]}}, "config.toml.json"),
     ],
     ids=[
         "powers of Kiro",
@@ -329,12 +362,35 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
         "a project of Kilo Code",
         "tools of nanobot",
         "tools of PicoClaw",
+        "Augment",
+        "Nanocoder",
+        "OpenHands",
     ],
 )
 def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:
     (declared,) = read(content, f"/repo/{file}").servers
     assert declared.server.metadata.name == "a"
     assert declared.server.spec.command in (["x"], ["/repo/x"])
+
+
+def test_servers_of_openhands_that_run_elsewhere_are_named_after_their_hosts() -> None:
+    remote = {"shttp_servers": ["https://a.example/mcp", {"url": "https://b.example/mcp", "api_key": "k3y"}]}
+    configuration = read({"mcp": {**remote, "sse_servers": ["https://c.example/sse"], "stdio_servers": []}})
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    assert [
+        (each.server.metadata.name, each.server.spec.effective_transport, each.credential.headers)
+        for each in configuration.servers
+    ] == [
+        ("a-example", "streamable-http", {}),
+        ("b-example", "streamable-http", {"Authorization": "Bearer k3y"}),
+        ("c-example", "sse", {}),
+    ]
+
+
+def test_a_member_mcp_without_servers_that_can_be_read_is_not_called_misspelt() -> None:
+    bifrost = {"mcp": {"client_configs": [{"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}}]}}
+    (problem,) = read(bifrost).problems
+    assert (problem.field, "put them into mcpServers" in problem.message) == ("mcp", True)
 
 
 def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:

@@ -91,7 +91,7 @@ def test_no_credential_ends_up_in_a_resource() -> None:
             "is not a field of fairlead; its fields are auth, caBundle,",
         ),
         ('{"command": "x", "fairlead": "fast"}', 3, "mcpServers.a.fairlead", "must be an object of fields"),
-        ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must be an http or https URL"),
+        ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must start with http:// or https://"),
         (
             '{"url": "http://y", "apiKey": "k", "headers": {"authorization": "z"}}',
             3,
@@ -295,6 +295,11 @@ def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other(
     ("entry", "field", "message"),
     [
         ('{"serverUrl": "https://u:p@x/mcp"}', "serverUrl", "a credential goes into headers"),
+        ('{"url": "https://x/mcp?key=<YOUR_TOKEN>"}', "url", "contains a placeholder in <> or {}: replace it by"),
+        ('{"url": "ws://x/mcp"}', "url", "must start with http:// or https://"),
+        ('{"url": "localhost:4000/mcp"}', "url", "must start with http:// or https://"),
+        ('{"httpUrl": "https://{host}/mcp"}', "httpUrl", "contains a placeholder"),
+        ('{"url": "https://x/a b"}', "url", "blanks and characters such as < and { percent-encoded"),
         ('{"url": "http://x/mcp", "type": "stdio"}', "type", "'stdio' needs command"),
         (
             '{"url": "http://x/mcp", "type": "ws"}',

@@ -10,10 +10,12 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import CATALOG, Catalog, ChildEndpoint, Credential, ToolEntry
-from fairlead_api.documents.codec import catalog_name, encode
+from fairlead_api.documents.codec import SERVERS_NAME, catalog_name, encode
+from fairlead_api.documents.servers import SERVERS, Servers
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_operator.local.documents import (
+    RESERVE,
     DirectoryCredentialStore,
     DirectoryDocuments,
     DirectoryTrouble,
@@ -50,7 +52,7 @@ async def test_a_document_is_published_read_and_withdrawn(tmp_path: Path) -> Non
     await documents.publish(pack(name, CATALOG, data, labels_for(KEY, "u1")))
     assert await documents.read(name) == data
     assert documents.catalog(KEY) == catalog()
-    assert [file.name for file in (tmp_path / "d").iterdir()] == [f"{name}.json"]
+    assert sorted(file.name for file in (tmp_path / "d").iterdir()) == [RESERVE, f"{name}.json"]
     await documents.withdraw(name)
     await documents.withdraw(name)
     assert await documents.read(name) is None
@@ -92,15 +94,33 @@ async def test_failed_writes_are_reported_until_every_file_is_written(tmp_path: 
         folder.mkdir()
         with pytest.raises(DirectoryTrouble):
             await documents.publish(pack(folder.stem, CATALOG, encode(catalog())))
-    assert [report and report[0] for report in reports] == in_the_way
-    assert reports[0] is not None
-    assert reports[0][1] == "Is a directory"
+    assert reports == [(in_the_way[0], "Is a directory")], "one problem at a time, which stays until it is solved"
     assert sorted((tmp_path / "d").iterdir()) == in_the_way, "a part of a file takes up the last space"
     for folder in in_the_way:
-        assert reports[-1] is not None
+        assert reports[-1] == (folder, "Is a directory")
         folder.rmdir()
         await documents.publish(pack(folder.stem, CATALOG, encode(catalog())))
     assert reports[2:] == [None]
+
+
+async def test_the_servers_document_has_space_on_a_full_disk_and_other_documents_have_not(tmp_path: Path) -> None:
+    """Writing `/dev/full` fails as on a full disk."""
+    documents = DirectoryDocuments(tmp_path)
+    documents.claim_space()
+    reserved = (tmp_path / RESERVE).stat()
+    assert reserved.st_blocks * 512 >= reserved.st_size > 0
+    for name in (SERVERS_NAME, catalog_name(KEY)):
+        (tmp_path / f".{name}.json.tmp").symlink_to("/dev/full")
+    data = encode(Servers())
+    await documents.publish(pack(SERVERS_NAME, SERVERS, data))
+    assert await documents.read(SERVERS_NAME) == data
+    assert (tmp_path / RESERVE).stat().st_size == reserved.st_size, "there is space for the next one"
+    with pytest.raises(DirectoryTrouble, match="No space left"):
+        await documents.publish(pack(catalog_name(KEY), CATALOG, encode(catalog())))
+    (tmp_path / RESERVE).unlink()
+    (tmp_path / RESERVE).symlink_to("/dev/full")
+    with pytest.raises(DirectoryTrouble, match="No space left"):
+        documents.claim_space()
 
 
 def test_a_file_that_is_not_written_again_counts_as_unwanted(tmp_path: Path) -> None:

@@ -247,6 +247,18 @@ def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> 
     )
 
 
+def test_an_invalid_server_of_another_file_does_not_blame_the_server_of_its_name(tmp_path: Path) -> None:
+    good, bad = tmp_path / "e.json", tmp_path / "f.json"
+    good.write_text(mcp_json('"e": {"command": "x"}'))
+    bad.write_text(mcp_json('"e": {"url": "http://x/mcp", "type": "websocket"}'))
+    scan = scanned(over([good, bad]))
+    assert names(scan) == ["e"]
+    assert scan.contents.refused == {}
+    (problem,) = scan.of_files
+    assert problem.file == str(bad)
+    assert problem.message.endswith(f"(the server of this name in {good}:1 runs)")
+
+
 def test_secrets_are_read_from_manifests_with_values_of_the_environment(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         'apiVersion: v1\nkind: Secret\nmetadata: {name: s, labels: {"fairlead.dev/credential": "true"}}\n'

@@ -86,6 +86,7 @@ FILES = {
     "devcontainer.json": "devcontainer",
     "Hermes": "hermes",
     "Mistral Vibe": "vibe",
+    "OpenHands": "openhands",
     "gptme": "gptme",
     "Octomind": "octomind",
     "MaiBot": "maibot",

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.ports import Environment
 from fairlead_operator.server import deployment_status
 from fairlead_operator.server.overlay import merge
 from fairlead_operator.server.prefixes import Prefixes, requested_prefix
 from fairlead_operator.server.spec_checks import check
+from fairlead_operator.server.symptoms import Symptom
 from operatorfakes import mcp_server
 
 IMAGE = {"image": {"name": "demo:1"}}
@@ -279,6 +281,38 @@ def test_a_deployments_status_is_judged(
     server = type(server).model_validate({**server.to_wire(), "status": shown})
     verdict, lost = deployment_status.judge(server, 1, status)
     assert (verdict.ok, verdict.cause, lost is not None) == (ok, reason, down)
+
+
+REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
+NOT_PULLED = Symptom(Cause.IMAGE_PULL_FAILED, "demo:9 cannot be pulled")
+INSTALLING = Symptom(Cause.INSTALLING, "the package is being installed", hopeless=False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "conditions", "symptom", "words"),
+    [
+        ((1, 1, 1), [REFUSED], None, "1 of 3 pods are up, and others cannot start: pods cannot be created: exceeded"),
+        ((2, 3, 3), [], NOT_PULLED, "2 of 3 pods are up, and others cannot start: ImagePullFailed: demo:9 cannot be"),
+        ((3, 4, 1), [], NOT_PULLED, "pods of an earlier spec serve, and others cannot start: ImagePullFailed: demo:9"),
+        ((3, 4, 1), [STUCK], None, "pods of an earlier spec serve, and others cannot start: no pod became available"),
+        ((3, 4, 1), [], INSTALLING, None),
+        ((2, 3, 3), [], None, None),
+        ((3, 3, 3), [], NOT_PULLED, None),
+        ((0, 3, 3), [REFUSED], NOT_PULLED, None),
+    ],
+)
+def test_pods_that_cannot_start_beside_others_that_serve_are_told(
+    counts: tuple[int, int, int], conditions: list[dict[str, str]], symptom: Symptom | None, words: str | None
+) -> None:
+    server = mcp_server(image={"name": "demo:1"}, replicas=3)
+    available, total, updated = counts
+    status = {"availableReplicas": available, "replicas": total, "updatedReplicas": updated, "observedGeneration": 1}
+    verdict = deployment_status.missing_pods(server, 1, {**status, "conditions": conditions}, symptom)
+    if words is None:
+        assert verdict is None
+    else:
+        assert verdict is not None
+        assert verdict.message.startswith(words)
 
 
 def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:

@@ -38,7 +38,8 @@ PREFIX: Final = ValidationRule(
 URL: Final = ValidationRule(
     cel=f"self.matches(r'{_URL}')",
     message="must be an http or https URL in the form https://tools.example.com/mcp: a scheme in lower case, a port up "
-    "to 65535 if any, and no user name, password or fragment; a credential goes into auth",
+    "to 65535 if any, no user name, password or fragment, and blanks and characters such as < and { percent-encoded; a "
+    "credential goes into auth",
     holds=matcher(_URL),
 )
 PATH: Final = ValidationRule(
