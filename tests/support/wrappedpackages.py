@@ -48,7 +48,7 @@ def main():
 
 
 def npm_project(folder: Path) -> Path:
-    """Make `folder` a project that has the package installed, as `npm install` leaves it; its program."""
+    """Install the package into a project in `folder`, as `npm install` does. Returns the package's program."""
     package = folder / "node_modules" / NAME
     package.mkdir(parents=True)
     manifest = {"name": NAME, "version": "1.0.0", "bin": {NAME: "program.js"}}
