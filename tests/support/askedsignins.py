@@ -116,7 +116,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
 
 
 async def answering(request: Request, reply: Reply) -> None:
-    """A server of either revision, whose tool returns the token with which it was called."""
+    """Answer like a server of either revision whose tool returns the token of the call."""
     if request.verb == "GET":
         return reply.send(405)
     if request.method == "initialize":

@@ -40,7 +40,7 @@ def lists(*tools: Item) -> Handler:
 
 
 def named(request: Request) -> dict[str, Any]:
-    """Result of a call: the name of the tool."""
+    """Result of a call, whose text is the name of the tool."""
     return {"content": [{"type": "text", "text": request.params["name"]}], "isError": False}
 
 

@@ -1,7 +1,7 @@
 """A gateway with every kind of client and every kind of server, and the outcomes of calls.
 
-An outcome is a plain mapping: what the client got (`code`, `says`, `marks`, `heard`), what its server saw (`requests`,
-and more where a feature looks closer), and what was recorded (`audit`, `counted`, `limited`).
+An outcome is a plain mapping: what the client received (`code`, `says`, `marks`, `heard`), what its server received
+(`requests`, and further members for some features), and what was recorded (`audit`, `counted`, `limited`).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Cell:
         return [span for span in self.world.collector.spans if wanted.items() <= attributes(span).items()]
 
     async def written(self, lines: int) -> list[dict[str, Any]]:
-        """Wait until `count` lines have been added to the audit log since the cell was created, and return them."""
+        """Wait until this number of lines was added to the audit log since the cell was created, and return them."""
         await eventually(lambda: len(self.world.audited(self._audited)) >= lines, seconds=5)
         return [json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audited(self._audited)]
 

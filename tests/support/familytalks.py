@@ -1,6 +1,6 @@
-"""Requests of clients of every family, and their answers, in no family's form.
+"""Requests of clients of every family of APIs, and their answers in a neutral form.
 
-answer = await asked(world, "gemini", HI)
+answer = await post_request(world, "gemini", HI)
 text, calls, own = answered(answer, "gemini", stream=False)
 """
 

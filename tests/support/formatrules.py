@@ -46,7 +46,7 @@ class Rules:
 
 
 def violations(format_name: str, tool: dict[str, Any], model: str | None = None) -> list[str]:
-    """The rules that a definition breaks, in the order of the rules; empty for one that the provider takes."""
+    """The rules that a definition breaks, in the order of the rules; empty if the provider accepts the definition."""
     rules = _rules(format_name, tool, model)
     parts = rules.open_envelope(tool)
     problems = list(parts.problems)
@@ -244,7 +244,9 @@ def property_keys(tool: Tool, rules: Rules) -> Iterator[str]:
 
 
 def not_too_deep(tool: Tool, rules: Rules) -> Iterator[str]:
-    """No figure is published: five levels, counting alternatives, are taken; six are refused in every report."""
+    """Limit of nesting, which the provider does not publish: it accepts five levels, counting alternatives, and refuses
+    six in all reports.
+    """
     for node in places(tool.schema):
         if node.depth + (not node.path.startswith("/$defs/")) > 5:  # a definition begins again
             yield f"{node.path}: exceeds the maximum allowed nesting depth"

@@ -61,7 +61,7 @@ class Reading:
         self._gaps = gaps
 
     async def longest_gap_ms(self) -> tuple[float, str]:
-        """The shortest of the longest gaps of each try, and how the last one ended."""
+        """Longest gap in milliseconds in the best of several attempts, and how the last attempt ended."""
         ended = ""
 
         async def read() -> None:
@@ -82,7 +82,7 @@ class Reading:
 
 @contextlib.asynccontextmanager
 async def reading(reader: str, folder: Path, address: str) -> AsyncIterator[Reading]:
-    """The reader as a process that asks its peer at `address`."""
+    """Run a reader in a process that sends requests to its peer at `address`."""
     gaps = Gaps(folder / "gaps")
     plugins = "import unguarded; " if UNGUARDED in os.environ else ""
     process = await asyncio.create_subprocess_exec(
@@ -156,7 +156,7 @@ def _filled(opening: bytes, unit: bytes, closing: bytes, size: int) -> Callable[
 
 
 def _members(size: int) -> Callable[[], bytes]:
-    """Members of an object, each of another name."""
+    """Members of an object, each with a different name."""
     return lambda: b"".join(b'"k%06d":1,' % number for number in range(size // 12))
 
 
@@ -207,7 +207,9 @@ ITEMS: Final = 40
 
 
 def _of_cluster(*shapes: tuple[bytes, bytes, Sequence[bytes]], metadata: bytes = b"") -> Iterator[PeerAttack]:
-    """Objects by what is in them beside their metadata, and with many values in these."""
+    """Attacks with one object, and with ITEMS objects. `shapes`: members of the objects besides their metadata, each
+    with the values that are repeated in them.
+    """
     for opening, closing, units in shapes:
         for unit in units:
             filled = _filled(b'{"metadata":{%b%b},%b' % (_IDENTITY, metadata, opening), unit, closing, OBJECT)
@@ -286,7 +288,7 @@ OF_HTTP: Final = {
     "secrets": (Cluster, _secrets),
     "pods": (Cluster, _pods),
 }
-"""Readers of what comes by HTTP: who answers, and the attacks."""
+"""Readers of HTTP answers, each with its peer and the attacks."""
 
 
 async def gaps_of(reader: str, folder: Path, stride: int) -> dict[str, tuple[float, str]]:
@@ -346,7 +348,7 @@ async def gaps_of_speech(folder: Path) -> dict[str, tuple[float, str]]:
 
 
 async def _flooded(http: aiohttp.ClientSession, port: str, messages: Callable[[], Iterable[str]]) -> None:
-    """A speech session with these messages, closed by both sides at the end: all of them have been read."""
+    """Send these messages in a speech session, and close it. Returns after the gateway has read all messages."""
     async with http.ws_connect(f"http://127.0.0.1:{port}/v1/realtime?model={MODEL}", max_msg_size=0) as socket:
         await socket.receive()
         with contextlib.suppress(ConnectionError, aiohttp.ClientError):

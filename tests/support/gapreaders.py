@@ -44,7 +44,7 @@ Ask = Callable[[], Awaitable[str]]
 Reader = Callable[[str], contextlib.AbstractAsyncContextManager[Ask]]
 SECONDS = 20.0
 WATCHED_SECONDS = 0.3
-"""For the first event of a watch behind a list."""
+"""Seconds to wait for the first event of the watch after a list."""
 
 
 @contextlib.asynccontextmanager
@@ -232,7 +232,7 @@ async def _main(name: str, address: str) -> None:
         _write("ready")
         while await reader.readline():
             ended = await ask()
-            await asyncio.sleep(10 * gap_recorder.SECONDS)  # the gap is recorded by the turn behind it
+            await asyncio.sleep(10 * gap_recorder.SECONDS)  # the next turn of the loop records the gap
             _write(ended)
 
 

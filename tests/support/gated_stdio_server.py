@@ -20,7 +20,7 @@ from waiting import eventually
 
 TOKEN = "a-token-of-a-test"
 CREDENTIAL = CredentialRef(secret="s", key="k", hash="1")
-"""Where a catalog has the token of a server: see `write_token`."""
+"""Reference of a catalog to the server's token, which `write_token` stores."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Gated:
 
     @property
     def servers(self) -> list[int]:
-        """Process ids of the servers that it has started and that live (the listener itself is not a server)."""
+        """Process ids of the running servers that the listener has started."""
         pids = []
         for listener in children(self.process.pid):
             pids += children(listener)
@@ -44,13 +44,13 @@ class Gated:
 
 
 def write_token(folder: Path, token: str = TOKEN) -> None:
-    """Give a gateway that runs in a folder the token of CREDENTIAL."""
+    """Store the token of CREDENTIAL for a gateway that runs in `folder`."""
     (folder / "credentials").mkdir()
     (folder / "credentials" / "s.json").write_text(json.dumps({"token": token}))
 
 
 def children(pid: int) -> list[int]:
-    """Direct children; a zombie is none."""
+    """Process ids of direct children, without zombies."""
     pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -65,8 +65,9 @@ def children(pid: int) -> list[int]:
 async def gated(
     *command: str, token: str = TOKEN, most: int = 128, key_variable: str = "", program: str = ""
 ) -> AsyncIterator[Gated]:
-    """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of users
-    for a variable if it is named; `program` is the digest of the program.
+    """Serve `command`, which runs in this interpreter if it is a script, to clients with the token. With
+    `key_variable`, clients also send a user's key, which the server gets in this variable. `program`: digest of the
+    program.
     """
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
@@ -84,6 +85,6 @@ async def gated(
 
 
 async def _listening(port: int) -> None:
-    """Seen in the table of sockets: a connection would start a server."""
+    """Wait until the port listens, by the kernel's table of sockets, because a connection would start a server."""
     tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
     await eventually(lambda: any(f":{port:04X} " in table.read_text() for table in tables))

@@ -149,10 +149,11 @@ async def llm_world(
     before_call: Callable[[], Awaitable[object]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
-    """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
-    annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model, and
-    `before_call` with each call of a tool. Tokens are counted in this process unless `rest_processes` says otherwise.
+    """`scripts`: turns of one model, or a list of turns for each of several models, which form the route
+    `fairlead/all`. `provider`: further members of all providers; `providers`: further members of each provider, in
+    order. The server's annotations are trusted, and the server also has `tools`. `before_answer` is awaited before each
+    answer of a model, and `before_call` before each call of a tool. Tokens are counted in this process unless
+    `rest_processes` is given.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each

@@ -20,7 +20,7 @@ from restworld import MESSAGES, post
 
 ALL_DECLARED: Final[dict[str, Any]] = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}
 WITH_TASKS: Final[dict[str, Any]] = {**ALL_DECLARED, "extensions": {TASKS: {}}}
-"""Legacy clients declare it too, but it has no effect for them."""
+"""Capabilities with tasks. Legacy clients declare tasks too, without effect."""
 STREAM_FIRST: Final = "text/event-stream, application/json"
 PARENT: Final = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 """`traceparent` of every request (W3C Trace Context)."""
@@ -156,7 +156,7 @@ class Client:
         return _answered(message, tuple(heard))
 
     async def _followed(self, wire: Wire, task: str, heard: list[str]) -> dict[str, Any]:
-        """Final answer of a task, whose questions are answered."""
+        """Follow a task, and answer its questions. Returns the final answer."""
         while True:
             wire.send(self._request("tasks/get", {"taskId": task}))
             message = await self._answer(wire, heard)
@@ -181,7 +181,7 @@ class Client:
         return made.with_headers(traceparent=PARENT, **({"accept": STREAM_FIRST} if kind.streams else {}))
 
     async def _answer(self, wire: Wire, heard: list[str]) -> dict[str, Any]:
-        """Answer to a request. Questions before it are answered."""
+        """Wait for the answer to a request, and answer questions that arrive before it."""
         async with asyncio.timeout(20):
             head = await wire.reader.readuntil(b"\r\n\r\n")
             if b"event-stream" not in head:

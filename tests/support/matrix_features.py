@@ -132,7 +132,7 @@ def chained(name: str) -> Outcome:
 
 
 async def _given_up(cell: Cell) -> Outcome:
-    """The client cancels the request after it has reached the server, and the server is notified."""
+    """Cancel a request after it has reached the server. Waits until the server is notified."""
     world = cell.world
     path = f"/{cell.name}"
     world.server.broken_off.clear()
@@ -180,7 +180,7 @@ def tasked(tool: str) -> Play:
 
 
 async def _about(cell: Cell) -> Outcome:
-    """A followed task: its requests are in the audit log under the name of its tool."""
+    """Follow a task. Returns the audit lines of its requests, which have the name of the task's tool."""
     await cell.call("works")
     *_, line = await cell.written(2)
     return {"audit": [(line["method"], line["name"], line["decision"], line["outcome"])]}

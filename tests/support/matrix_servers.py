@@ -161,17 +161,17 @@ class EveryServer:
     # Tasks (SEP-2663)
 
     async def call_works(self, request: Request, reply: Reply) -> None:
-        """A task for clients with tasks."""
+        """Begin a task if the client supports tasks."""
         if not _has_tasks(request):
             return reply.result(request, {"resultType": "complete", **text_result("done")})
         return self._begin(request, reply, text_result("done"))
 
     async def call_toils(self, request: Request, reply: Reply) -> None:
-        """Always a task."""
+        """Begin a task, whatever the client supports."""
         self._begin(request, reply, text_result("done"))
 
     async def call_inquires(self, request: Request, reply: Reply) -> None:
-        """Always a task, which asks its client."""
+        """Begin a task that asks its client, whatever the client supports."""
         self._begin(request, reply, None)
 
     def _begin(self, request: Request, reply: Reply, result: dict[str, Any] | None) -> None:

@@ -1,9 +1,9 @@
 """Runs tests against mutants of modules: `hack/mutants`.
 
-First the tests run once, and coverage notes which of them reaches which line in this process. Then mutants are drawn
-by a seed from the lines that are reached, and each runs with the tests that reach its line: those of the merge scope,
-and where these let it live, all of them as the night runs them, with more examples of each property. Children of tests
-run the module as it is.
+First the tests run once, and coverage records which test reaches which line in this process. Then mutants of reached
+lines are chosen by a seed. Each mutant runs with the tests that reach its line: first with those of the merge scope,
+and if none of these fails, with all of them as in a nightly run, with more examples of each property. Child processes
+of tests run the unchanged module.
 
     python -m mutation_run MODULE… [--tests PATH…] [--count N] [--seed N]
 """

@@ -4,7 +4,7 @@
     parameters = mcp_remote(f"http://127.0.0.1:{gateway.port}/mcp", folder)    # a stdio server for any client
     told = await typescript_sdk(url, LOGIN, tool="shop__buy")                  # the SDK's client, once
 
-A test is skipped where the packages cannot be had.
+A test is skipped if the packages cannot be installed.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
 
 
 async def typescript_sdk(url: str, login: Mapping[str, str], *, tool: str, document: str = "") -> dict[str, Any]:
-    """Sign a person in by a client of the TypeScript SDK, which lists tools, and calls one with an access token that is
-    over. Returns `tools`, the `text` of the result, whether it has `refreshed`, and its `client` id. With `document`,
-    that is the URL of its document; otherwise it registers itself.
+    """Sign a user in by a client of the TypeScript SDK, which lists the tools, and calls one with an expired access
+    token. Returns `tools`, the `text` of the result, whether the client has `refreshed` its token, and its `client` id.
+    With `document`, the id is this URL of its client document; otherwise the client registers itself.
     """
     program = await _folder() / "sdk_client.mjs"
     process = await asyncio.create_subprocess_exec("node", program, url, document, tool, stdout=asyncio.subprocess.PIPE)

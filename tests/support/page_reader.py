@@ -34,9 +34,7 @@ def sections(page: Path) -> dict[str, list[str]]:
 
 
 class Reader:
-    """Reader who follows the commands of a page; a context manager. `ports` are those that the page or the environment
-    names.
-    """
+    """Reader who runs the commands of a page; a context manager. `ports`: all ports in the page and the environment."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str], *ports: int) -> None:
         self.folder = folder

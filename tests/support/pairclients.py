@@ -142,7 +142,7 @@ def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 @dataclass
 class Said:
-    """An answer as the client has it at the end."""
+    """A complete answer, as the client's SDK returns it."""
 
     text: str = ""
     thoughts: str = ""
@@ -154,7 +154,7 @@ class Said:
 
     @property
     def meaning(self) -> tuple[Any, ...]:
-        """Text, refusal, calls and end."""
+        """Parts of the answer that have to be equal for all pairs: text, refusal, calls, and reason of the end."""
         return self.text, self.refusal, self.calls, self.stop
 
 

@@ -1,6 +1,6 @@
 """Requests to a control plane's API server over connections that are kept open.
 
-A TLS handshake costs both sides more than most requests do, and tests that wait ask twenty times a second.
+A TLS handshake costs both sides more than most requests, and waiting tests send twenty requests a second.
 """
 
 from __future__ import annotations

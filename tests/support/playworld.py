@@ -1,6 +1,6 @@
 """The example with a voice agent, run by `fairlead up` in front of scripted speech models: all eight servers.
 
-Behind its servers for the web and for pictures are endpoints here that take as long as such endpoints do.
+The endpoints behind the servers for the web and for pictures are fakes that take as long as real ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Endpoints:
 
     port: int = 0
     held: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the search has arrived that is never answered."""
+    """Set when the search that is never answered has arrived."""
     images_drawn: int = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -79,7 +79,9 @@ class PlayWorld:
 
 
 def _copied(folder: Path, port: int) -> None:
-    """The example, with addresses of endpoints. Models wait for a search: an interruption cancels it."""
+    """Copy the example, with the addresses of the endpoints. Models wait for a search, so an interruption cancels
+    it.
+    """
     shutil.copytree(EXAMPLE, folder)
     ends = {
         "web-search": f', --set, "engine=http://127.0.0.1:{port}"]',

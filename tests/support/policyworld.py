@@ -1,6 +1,6 @@
 """Callers, random policies and catalogs, and a naive oracle of the merge table that shares no code with the real one.
 
-The oracle goes by the sentences of the table, one tool at a time, with a matcher of its own.
+The oracle applies the sentences of the table to one tool at a time, with its own matcher.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions of clients at a provider that rotates refresh tokens, by several replicas with one store.
+"""Sessions of clients at several replicas with one store, over a provider that rotates refresh tokens.
 
 world = SessionWorld(store)
 replica = world.replica()

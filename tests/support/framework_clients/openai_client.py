@@ -1,4 +1,6 @@
-"""OpenAI's own client, with a loop of its user's: Chat Completions, and Responses in both ways to continue them."""
+"""OpenAI's own client, with a tool loop in the user's program: Chat Completions, and Responses, which the client
+continues by their output or by their id.
+"""
 
 from __future__ import annotations
 
