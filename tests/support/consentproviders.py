@@ -46,7 +46,7 @@ class ConsentProvider:
     def jwks_url(self) -> str:
         return f"{self.base}/jwks"
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def events_of(self, event: str) -> list[dict[str, Any]]:
         """Events of one kind."""
         return [line for line in self.events if line["event"] == event]
 

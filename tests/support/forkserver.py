@@ -1,6 +1,6 @@
 """`fairlead` commands as processes that are forked from one interpreter, which has imported their modules before.
 
-    process = await forked("tools", "--url", url, cwd=folder, env=environment)
+    process = await fork_command("tools", "--url", url, cwd=folder, env=environment)
     out, err = await process.communicate()
 
 A short command spends most of its time on imports. The first command of a test process starts the server, which ends
@@ -159,7 +159,7 @@ def _server() -> _Server:
     return _Server()
 
 
-async def forked(*words: str, cwd: Path | None = None, env: Mapping[str, str]) -> ForkedProcess:
+async def fork_command(*words: str, cwd: Path | None = None, env: Mapping[str, str]) -> ForkedProcess:
     """Start `fairlead WORDS` in a folder, this one by default, with an environment for which `can_fork` is true."""
     theirs_in, stdin = os.pipe()
     stdout, theirs_out = os.pipe()

@@ -31,10 +31,10 @@ def read_deep_object(explode: bool, name: str, schema_type: str, location: Mappi
         raise KeyError(name)
     if of_name[0][0] == "":
         return of_name[0][1]
-    return _nested((_STEP.findall(steps), text) for steps, text in of_name)
+    return _nest((_STEP.findall(steps), text) for steps, text in of_name)
 
 
-def _nested(pairs: Iterable[tuple[list[str], str]]) -> Any:
+def _nest(pairs: Iterable[tuple[list[str], str]]) -> Any:
     """Object or list of pairs, each with the steps that lead to its text."""
     groups: dict[str, list[tuple[list[str], str]]] = {}
     for steps, text in pairs:
@@ -42,7 +42,7 @@ def _nested(pairs: Iterable[tuple[list[str], str]]) -> Any:
     if [*groups] == [""]:
         return [text for _, text in groups[""]]
     members = {
-        step: below[0][1] if not below[0][0] else _nested(below)  # a text, or what is further down
+        step: below[0][1] if not below[0][0] else _nest(below)  # a text, or what is further down
         for step, below in groups.items()
     }
     return list(members.values()) if [*members] == [*map(str, range(len(members)))] else members

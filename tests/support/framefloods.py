@@ -59,7 +59,7 @@ LIVE_FLOODS: dict[str, Callable[[], tuple[str, ...]]] = {
 
 
 @contextlib.asynccontextmanager
-async def flooded(url: str, flood: str) -> AsyncIterator[None]:
+async def flood_session(url: str, flood: str) -> AsyncIterator[None]:
     """Flood a session from another process for the duration of the context."""
     command = sys.executable, __file__, url, flood
     process = await asyncio.create_subprocess_exec(

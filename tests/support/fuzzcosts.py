@@ -75,7 +75,7 @@ class CostlyGateway:
 
     async def cost_of(self, flood: Flood, total: int) -> Cost:
         """Send about `total` bytes, on one connection after the other."""
-        await self._settled()
+        await self._await_settled()
         _reset_peak(self.pid)
         before = _memory(self.pid)
         began = _loop_ns(self.pid)
@@ -83,7 +83,7 @@ class CostlyGateway:
         while sent < total:
             sent += await _pour(self.process.port, flood, next(self.numbers), total - sent)
             connections += 1
-        await self._settled()
+        await self._await_settled()
         after = _memory(self.pid)
         return Cost(
             sent,
@@ -93,7 +93,7 @@ class CostlyGateway:
             after["VmRSS"] - before["VmRSS"],
         )
 
-    async def _settled(self) -> None:
+    async def _await_settled(self) -> None:
         """Wait until all sent bytes were read, and other clients are served."""
         answer = await ask(self.process, legacy("ping"))
         assert answer.status == 200

@@ -109,7 +109,7 @@ class FuzzWorld:
     async def _example(self, work: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(PATIENCE):
             await work
-        await self.settled()
+        await self.await_settled()
         messages = self.troubles.lines
         self.troubles.lines = []
         assert not messages, "\n".join(messages)
@@ -120,16 +120,16 @@ class FuzzWorld:
         answer = await ask(self.gateway, calling(self.tool, {"n": number}, number=number))
         assert (answer.message["id"], marker_of(answer.message)) == (number, number)
 
-    async def settled(self) -> None:
+    async def await_settled(self) -> None:
         """Wait until no call runs, no connection is open or busy, and no task is left. Raises AssertionError."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while self._left():  # noqa: ASYNC110  # none of these tells it by an event
+                while self._remaining():  # noqa: ASYNC110  # none of these tells it by an event
                     await asyncio.sleep(0.001)
         except TimeoutError:
-            raise AssertionError(f"left over: {self._left()}") from None
+            raise AssertionError(f"left over: {self._remaining()}") from None
 
-    def _left(self) -> list[object]:
+    def _remaining(self) -> list[object]:
         left: list[object] = [*self.gateway.endpoint.calls]
         left += self.gateway._listener.connections
         left += [gauges for gauges in self.gateway.registry.gauges().values() if gauges.busy or gauges.waiting]

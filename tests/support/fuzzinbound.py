@@ -92,7 +92,7 @@ def spoiled_bodies(draw: st.DrawFn) -> bytes:
     return draw(st.binary(max_size=40))
 
 
-def chunked(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
+def chunk_body(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
     pieces = []
     start = 0
     for size in sizes:
@@ -131,7 +131,7 @@ def good_requests(draw: st.DrawFn) -> bytes:
     extension = draw(st.sampled_from([b"", b";a=b", b';q="x y"', b";" + b"e" * 300]))
     trailer = draw(st.sampled_from([b"", b"x-trailer: 1\r\n", b"content-length: 5\r\n"]))
     # a number is as long as its placeholder, so that chunk sizes remain valid
-    return head(era, method, [b"transfer-encoding: chunked"], target) + chunked(body, sizes, extension, trailer)
+    return head(era, method, [b"transfer-encoding: chunked"], target) + chunk_body(body, sizes, extension, trailer)
 
 
 FRAMING: Final[tuple[list[bytes], ...]] = (

@@ -1,6 +1,6 @@
 """Peers whose answers are made to be slow to read, each with the product's code that reads them: see `gapreaders`.
 
-async with reading("embeddings", tmp_path, answer) as reading_process:
+async with run_reader("embeddings", tmp_path, answer) as reading_process:
     gap, ended = await reading_process.longest_gap_ms()
 """
 
@@ -81,7 +81,7 @@ class Reading:
 
 
 @contextlib.asynccontextmanager
-async def reading(reader: str, folder: Path, address: str) -> AsyncIterator[Reading]:
+async def run_reader(reader: str, folder: Path, address: str) -> AsyncIterator[Reading]:
     """Run a reader in a process that sends requests to its peer at `address`."""
     gaps = Gaps(folder / "gaps")
     plugins = "import unguarded; " if UNGUARDED in os.environ else ""
@@ -151,7 +151,7 @@ async def _answer(send: Any, status: int, body: bytes) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _filled(opening: bytes, unit: bytes, closing: bytes, size: int) -> Callable[[], bytes]:
+def _filled_bytes(opening: bytes, unit: bytes, closing: bytes, size: int) -> Callable[[], bytes]:
     return Filled(opening, unit, closing, size).bytes
 
 
@@ -166,9 +166,9 @@ _VALUES: Final = (b"{},", b"1,", b'"",', b'{"a":1},', b"[[],[]],")
 def _of_models(limit: int, *shapes: tuple[bytes, bytes, Sequence[bytes]]) -> Iterator[PeerAttack]:
     for opening, closing, units in shapes:
         for unit in units:
-            yield PeerAttack(f"{opening[:40]!r} {unit!r}", _filled(opening, unit, closing, limit - 1024))
+            yield PeerAttack(f"{opening[:40]!r} {unit!r}", _filled_bytes(opening, unit, closing, limit - 1024))
     for unit in _VALUES:
-        filled = _filled(b'{"error":{"message":"x","details":[', unit, b"1]}}", limit - 1024)
+        filled = _filled_bytes(b'{"error":{"message":"x","details":[', unit, b"1]}}", limit - 1024)
         yield PeerAttack(f"a refusal with {unit!r}", filled, status=400)
 
 
@@ -212,7 +212,7 @@ def _of_cluster(*shapes: tuple[bytes, bytes, Sequence[bytes]], metadata: bytes =
     """
     for opening, closing, units in shapes:
         for unit in units:
-            filled = _filled(b'{"metadata":{%b%b},%b' % (_IDENTITY, metadata, opening), unit, closing, OBJECT)
+            filled = _filled_bytes(b'{"metadata":{%b%b},%b' % (_IDENTITY, metadata, opening), unit, closing, OBJECT)
             for items in (1, ITEMS):
                 yield PeerAttack(f"{items} with {opening[:40]!r} {unit[:24]!r}", filled, items)
 
@@ -226,7 +226,7 @@ def _of_metadata() -> Iterator[PeerAttack]:
         (b'"annotations":{', b'"z":"1"}}}', (members,)),
     ):
         for unit in units:
-            filled = _filled(b'{"metadata":{%b,%b' % (_IDENTITY, opening), unit, closing, OBJECT)
+            filled = _filled_bytes(b'{"metadata":{%b,%b' % (_IDENTITY, opening), unit, closing, OBJECT)
             yield PeerAttack(f"{ITEMS} with {opening!r} {unit[:24]!r}", filled, ITEMS)
 
 
@@ -295,7 +295,7 @@ async def gaps_of(reader: str, folder: Path, stride: int) -> dict[str, tuple[flo
     """Longest gaps by attack, in milliseconds, and how the reading ended; one attack in `stride` is made."""
     made, attacks = OF_HTTP[reader]
     peer, gaps = made(), {}
-    async with serve_asgi(peer) as port, reading(reader, folder, f"http://127.0.0.1:{port}") as process:
+    async with serve_asgi(peer) as port, run_reader(reader, folder, f"http://127.0.0.1:{port}") as process:
         for number, attack in enumerate(attacks()):
             if number % stride == 0:
                 peer.body, peer.status = attack.answer(), attack.status
@@ -317,9 +317,9 @@ async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
             for start in range(0, count, step):
                 values: dict[Any, Any] = {str(n): b"x" * size for n in range(start, min(count, start + step))}
                 await redis.hset(key, mapping=values)
-            async with reading("results", folder, server.url) as process:
+            async with run_reader("results", folder, server.url) as process:
                 gaps[f"{name} results"] = await process.longest_gap_ms()
-        async with reading("rates", folder, server.url) as process:
+        async with run_reader("rates", folder, server.url) as process:
             gaps["2,000 rates"] = await process.longest_gap_ms()
         await redis.aclose()
     return gaps
@@ -343,11 +343,11 @@ async def gaps_of_speech(folder: Path) -> dict[str, tuple[float, str]]:
         ) as gateway:
             port = (await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1]
             for flood, messages in FLOODS.items():
-                gaps[flood] = await shortest_gap_ms(recorded, partial(_flooded, http, port, messages)), ""
+                gaps[flood] = await shortest_gap_ms(recorded, partial(_send_flood, http, port, messages)), ""
     return gaps
 
 
-async def _flooded(http: aiohttp.ClientSession, port: str, messages: Callable[[], Iterable[str]]) -> None:
+async def _send_flood(http: aiohttp.ClientSession, port: str, messages: Callable[[], Iterable[str]]) -> None:
     """Send these messages in a speech session, and close it. Returns after the gateway has read all messages."""
     async with http.ws_connect(f"http://127.0.0.1:{port}/v1/realtime?model={MODEL}", max_msg_size=0) as socket:
         await socket.receive()

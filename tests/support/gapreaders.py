@@ -133,7 +133,7 @@ async def _documents(address: str) -> AsyncIterator[Ask]:
     kube = _cluster(address)
 
     async def ask() -> str:
-        store = SnapshotStore(KubeSource(kube, "release"), _served)
+        store = SnapshotStore(KubeSource(kube, "release"), _serve)
         await store.start()
         await eventually(lambda: bool(store.broken_total) or (not store.stale and store.swaps > 0), seconds=SECONDS)
         await asyncio.sleep(WATCHED_SECONDS)
@@ -144,7 +144,7 @@ async def _documents(address: str) -> AsyncIterator[Ask]:
     await kube.aclose()
 
 
-async def _served(snapshot: Snapshot) -> bool:
+async def _serve(snapshot: Snapshot) -> bool:
     return True
 
 

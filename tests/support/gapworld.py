@@ -114,7 +114,7 @@ class GapWorld:
 
     async def _once(self, attack: Attack) -> None:
         await self.make(attack)
-        await self._settled()
+        await self._await_settled()
 
     async def make(self, attack: Attack) -> Answer:
         """Make an attack once, and return the answer to it."""
@@ -125,7 +125,7 @@ class GapWorld:
         request = Ask(body=attack.request.bytes(number), headers=dict(attack.headers), target=path)
         return await ask(self.process, request)
 
-    async def _settled(self) -> None:
+    async def _await_settled(self) -> None:
         assert (await get(self.process, "/v1/tiers")).status == 200
 
 

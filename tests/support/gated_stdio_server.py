@@ -76,7 +76,7 @@ async def gated(
     argv = stdio_gate.listen(port, stdio_gate.digest(token), words, most=most, **keys, busybox=busybox)
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
-        await _listening(port)
+        await _await_listener(port)
         yield Gated(port, process)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -84,7 +84,7 @@ async def gated(
         await process.wait()
 
 
-async def _listening(port: int) -> None:
+async def _await_listener(port: int) -> None:
     """Wait until the port listens, by the kernel's table of sockets, because a connection would start a server."""
     tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
     await eventually(lambda: any(f":{port:04X} " in table.read_text() for table in tables))

@@ -100,7 +100,7 @@ def chunks(answer: Answer) -> list[Any]:
     return [each if each == "[DONE]" else json.loads(each) for each in data]
 
 
-def _called(seen: list[dict[str, Any]]) -> Any:
+def _call_handler(seen: list[dict[str, Any]]) -> Any:
     def call(request: Request) -> dict[str, Any]:
         params = request.message["params"]
         seen.append(params)
@@ -115,7 +115,7 @@ def _called(seen: list[dict[str, Any]]) -> Any:
 def _tool_server(
     tools: Sequence[dict[str, Any]], seen: list[dict[str, Any]], before: Callable[[], Awaitable[object]] | None
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
-    call = _called(seen)
+    call = _call_handler(seen)
 
     async def handle(request: Request, reply: Reply) -> None:
         if before is not None and request.method == "tools/call":
@@ -125,7 +125,7 @@ def _tool_server(
     return raw_server(handle)
 
 
-def _delayed(model: ScriptedModel, before: Callable[[], Awaitable[None]] | None) -> Any:
+def _with_delay(model: ScriptedModel, before: Callable[[], Awaitable[None]] | None) -> Any:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         if before is not None and scope["type"] == "http":
             await before()
@@ -160,7 +160,7 @@ async def llm_world(
     own = [*providers, *({} for _ in models)]
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
-        ports = [await stack.enter_async_context(serve_asgi(_delayed(model, before_answer))) for model in models]
+        ports = [await stack.enter_async_context(serve_asgi(_with_delay(model, before_answer))) for model in models]
         server = await stack.enter_async_context(_tool_server([ADDS, FAILS, *tools], seen, before_call))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})

@@ -30,7 +30,7 @@ _SOURCES: Final = Path(__file__).parent / "npm_sign_in"
 _EXAMPLE: Final = "@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js"
 
 
-async def _installed(program: str) -> Path:
+async def _program(program: str) -> Path:
     return await _folder() / "node_modules" / program
 
 
@@ -46,7 +46,7 @@ async def oauth_example() -> AsyncIterator[str]:
     issued for it. That server supports dynamic registration and PKCE, gives no refresh tokens, and consents by a
     redirect. Its tool is `greet`.
     """
-    program = await _installed(_EXAMPLE)
+    program = await _program(_EXAMPLE)
     port, consent_port = free_port(), free_port()
     process = await asyncio.create_subprocess_exec(
         "node",
@@ -77,7 +77,7 @@ async def oauth_example() -> AsyncIterator[str]:
 
 async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
     """`mcp-remote` for a URL, with its state in a folder."""
-    program = await _installed("mcp-remote/dist/proxy.js")
+    program = await _program("mcp-remote/dist/proxy.js")
     environment = {"MCP_REMOTE_CONFIG_DIR": str(folder / "mcp-remote"), "PATH": os.environ["PATH"]}
     return StdioServerParameters(command="node", args=[str(program), url, "--transport", "http-only"], env=environment)
 

@@ -296,7 +296,7 @@ def parameters(url: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(url).query))
 
 
-def altered(url: str, **changes: str | None) -> str:
+def alter_url(url: str, **changes: str | None) -> str:
     """The URL with replaced parameters; those that are None are removed."""
     fields = {name: value for name, value in {**parameters(url), **changes}.items() if value is not None}
     return f"{url.partition('?')[0]}?{urlencode(fields)}"

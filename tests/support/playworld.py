@@ -25,7 +25,7 @@ from fairlead_servers.table import SERVERS
 from playengines import PlayEngine
 from playscript import HOLD, STEPS, script
 from upprocess import fairlead_up
-from voicetables import flat, key_of, listed, of_bundled
+from voicetables import flat, key_of, listed_tools, of_bundled
 from waiting import until_async
 
 EXAMPLE: Final = Path(__file__).resolve().parents[2] / "examples" / "voice"
@@ -78,7 +78,7 @@ class PlayWorld:
     """None if the servers send no requests."""
 
 
-def _copied(folder: Path, port: int) -> None:
+def _copy_example(folder: Path, port: int) -> None:
     """Copy the example, with the addresses of the endpoints. Models wait for a search, so an interruption cancels
     it.
     """
@@ -101,7 +101,7 @@ async def play_world(folder: Path, engines: Sequence[PlayEngine]) -> AsyncIterat
         for engine in engines:
             played = script(STEPS, late=not engine.hears_first)
             await stack.enter_async_context(engine.serving(played, "127.0.0.1"))
-        _copied(folder / "voice", endpoints.port)
+        _copy_example(folder / "voice", endpoints.port)
         providers: dict[str, dict[str, Any]] = {}
         for number, engine in enumerate(engines):
             providers |= engine.providers("127.0.0.1", f"play-{number}")
@@ -128,6 +128,6 @@ async def until_tables(url: str, keys: dict[str, str], engines: Sequence[PlayEng
             expected = of_bundled(flat(engine.table, tier))
 
             async def shows(agent: str, tier: str, expected: set[str]) -> bool:
-                return await listed(f"{url}/{tier}", keys[agent]) == expected
+                return await listed_tools(f"{url}/{tier}", keys[agent]) == expected
 
             await until_async(f"{engine.agent} {tier}", partial(shows, engine.agent, tier, expected), seconds=120)

@@ -52,7 +52,7 @@ def lint(exposition: bytes) -> str:
     return done.stdout.decode() or ("" if done.returncode == 0 else f"promtool ended with {done.returncode}")
 
 
-def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
+def hurry_rules(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
     """The rules with ranges and waiting times of seconds. `thresholds` maps an alert to a text in its expression, and
     the replacement of this text.
     """

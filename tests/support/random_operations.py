@@ -370,7 +370,7 @@ async def chaos(
             plane.request("DELETE", f"{GROUP}/latencytiers")
 
 
-async def compared(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
+async def compare(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
     """Run the operations. Returns the resulting documents, and those of a fresh operator."""
     await run.operations(operations, kills)
     await run.declare_in_peace(IN_PEACE)

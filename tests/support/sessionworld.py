@@ -146,7 +146,7 @@ class Replica:
         caller = Identity(kind="jwt", principal=jwt_principal(ISSUER, subject, None), session=session.id)
         return (await self._subjects.get(caller, kind)).value
 
-    async def stored(self, session: ClientSession, subject: str = "ada") -> StoredGrant | None:
+    async def stored_record(self, session: ClientSession, subject: str = "ada") -> StoredGrant | None:
         versioned = await self.store.read(GrantKey(key_of(subject), f"session:{session.id}"))
         return None if versioned is None else versioned.grant
 

@@ -49,8 +49,8 @@ class PlayTrace:
     engine: str
     steps: list[tuple[float, str]] = field(default_factory=list)
     shown: list[tuple[float, str, frozenset[str]]] = field(default_factory=list)
-    """Each time at which the model received functions, with the tier that has exactly these functions (empty if there
-    is no such tier) and the functions.
+    """Each time at which the model received functions, with the tier that has exactly these functions (empty without
+    such a tier) and the functions.
     """
     waited: dict[str, float] = field(default_factory=dict)
     """Seconds that a step waited for its tier's tools after they were requested."""

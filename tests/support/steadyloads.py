@@ -54,7 +54,7 @@ class Load:
         with urllib.request.urlopen(url, timeout=20) as answer:
             return Told(self.where, **json.load(answer))
 
-    def settled(self, since: float, *, busy: int, seconds: float = 35.0) -> Told:
+    def await_settled(self, since: float, *, busy: int, seconds: float = 35.0) -> Told:
         """Like `told`, after at most `busy` calls are still running, so that all earlier calls have ended."""
         end = time.monotonic() + seconds
         while (told := self.told(since)).in_flight > busy and time.monotonic() < end:

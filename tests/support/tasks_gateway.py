@@ -55,7 +55,7 @@ def about(method: str, task: str, header: str | None = "", **params: Any) -> Ask
     return modern(method, {"taskId": task, **params}, **DECLARING).with_headers(**named)
 
 
-async def created(gateway: Gateway, *args: Any, **more: Any) -> str:
+async def create_task(gateway: Gateway, *args: Any, **more: Any) -> str:
     result = (await ask(gateway, calls(*args, **more))).message["result"]
     assert result["resultType"] == "task", result
     return str(result["taskId"])
@@ -65,7 +65,7 @@ def trusted_by(*names: str) -> Trust:
     return Trust((Vouching(*(anybody(name) for name in names)),))
 
 
-async def listening(wire: Wire, tasks: list[str], who: str = "") -> dict[str, Any]:
+async def listen_to_tasks(wire: Wire, tasks: list[str], who: str = "") -> dict[str, Any]:
     """Open a stream of notifications for these tasks. Returns the granted subscriptions."""
     wanted = {"taskIds": tasks, "toolsListChanged": True}
     request = modern("subscriptions/listen", {"notifications": wanted}, number="s", **DECLARING)

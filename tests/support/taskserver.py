@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairlead_mcp.methods import TASKS
 from gatewayworld import META
 from rawserver import Reply, Request
-from toolservers import greeted
+from toolservers import answer_handshake
 
 DECLARING: Final[dict[str, Any]] = {META + "clientCapabilities": {"extensions": {TASKS: {}}}}
 """`_meta` of a client with tasks."""
@@ -54,14 +54,14 @@ class TaskServer:
         self.tasks[ident] = {"taskId": ident, **self._new, "status": "completed", **members}
 
     async def handle(self, request: Request, reply: Reply) -> None:
-        if greeted(request, reply):
+        if answer_handshake(request, reply):
             return None
         capabilities = request.params.get("_meta", {}).get(META + "clientCapabilities", {})
         declares = TASKS in capabilities.get("extensions", {})
         if request.method == "tools/call":
             return self._call(request, reply, declares=declares)
         if request.method == "subscriptions/listen":
-            return await self._listened(request, reply)
+            return await self._listen(request, reply)
         ident = request.params.get("taskId")
         self.seen.append((request.method, request.params, request.headers))
         if request.headers.get("mcp-name") != ident:
@@ -77,7 +77,7 @@ class TaskServer:
             self.ends(ident, result=text_result(str(request.params["inputResponses"])))
         return reply.result(request, {"resultType": "complete"})
 
-    async def _listened(self, request: Request, reply: Reply) -> None:
+    async def _listen(self, request: Request, reply: Reply) -> None:
         if not self.notifies:
             return reply.error(request, 404, -32601, "Method not found")
         wanted = request.params["notifications"]

@@ -286,7 +286,7 @@ class TokenEndpoint(LocalIssuer):
         if methods[0] == "client_secret_basic":
             name, secret = self._basic(scheme, pair)
         elif methods[0] == "private_key_jwt":
-            name = self._asserted(parameters)
+            name = self._client_of_assertion(parameters)
         client = self.clients.get(name)
         if client is None or client.method != methods[0]:
             raise Refused("invalid_client", f"no client {name[:40]} authenticates by {methods[0]}", 401)
@@ -303,7 +303,7 @@ class TokenEndpoint(LocalIssuer):
             raise Refused("invalid_client", "the header Authorization is not Basic", 401)
         return unquote_plus(name), unquote_plus(secret)
 
-    def _asserted(self, parameters: dict[str, str]) -> str:
+    def _client_of_assertion(self, parameters: dict[str, str]) -> str:
         """Name of the client in a client assertion (RFC 7523 section 3)."""
         if parameters.get("client_assertion_type") != ASSERTION:
             raise Refused("invalid_client", "the client_assertion_type is unknown", 401)

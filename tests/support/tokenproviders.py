@@ -220,7 +220,7 @@ def _clients(callbacks: Sequence[str]) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _running(
+def _run_process(
     folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer: str = "", callbacks: Sequence[str] = ()
 ) -> Iterator[TokenProvider]:
     """Run the process, which has no settings yet."""
@@ -252,7 +252,7 @@ def _running(
 @pytest.fixture(scope="module")
 def shared_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenProvider]:
     """Process that all tests of a module share, for `oidc_provider`."""
-    with _running(tmp_path_factory.mktemp("provider")) as provider:
+    with _run_process(tmp_path_factory.mktemp("provider")) as provider:
         yield provider
 
 
@@ -280,7 +280,7 @@ async def oidc_provider(
     with contextlib.ExitStack() as stack:
         if shared is None:
             # blocking is fine here, because nothing else runs in the test yet
-            shared = stack.enter_context(_running(folder, **process))
+            shared = stack.enter_context(_run_process(folder, **process))
         await shared.configure(
             gateway,
             resources={

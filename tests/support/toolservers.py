@@ -36,9 +36,9 @@ __all__ = [
     "RawServer",
     "Reply",
     "Request",
+    "answer_handshake",
     "answer_modern",
     "broken_server",
-    "greeted",
     "legacy_server",
     "modern_server",
     "raw_server",
@@ -167,7 +167,7 @@ def answer_modern(
     return reply.result(request, {"resultType": "complete", **result, "_meta": {META + "serverInfo": INFO}})
 
 
-def greeted(request: Request, reply: Reply, **headers: str) -> bool:
+def answer_handshake(request: Request, reply: Reply, **headers: str) -> bool:
     """Answer the handshake and the notifications of a legacy client, for handlers that answer all other requests.
     Returns whether the request was answered. `headers`: headers of the handshake's answer, such as
     `mcp_session_id="s"`.

@@ -41,7 +41,7 @@ def splits(body: bytes) -> Iterator[list[bytes]]:
     yield [body[at : at + 1] for at in range(len(body))]
 
 
-def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
+def stream_bytes(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
     """Bytes that a client receives for rounds whose provider streams arrive in these pieces. No calls run in
     between.
     """

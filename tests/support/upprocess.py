@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from mcp import Client
 
-from forkserver import ForkedProcess, can_fork, forked
+from forkserver import ForkedProcess, can_fork, fork_command
 from waiting import until_async
 
 Event = dict[str, Any]
@@ -104,7 +104,7 @@ async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | Non
     process: ForkedProcess | asyncio.subprocess.Process
     environment = {**os.environ, **(env or {})}
     if can_fork(environment):
-        process = await forked("up", *map(str, words), cwd=cwd, env=environment)
+        process = await fork_command("up", *map(str, words), cwd=cwd, env=environment)
         process.close_stdin()
     else:
         process = await asyncio.create_subprocess_exec(
@@ -141,12 +141,12 @@ async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | No
 async def until_listed(url: str, *servers: str) -> None:
     """Wait until the gateway lists tools of each server, which happens shortly after the operator has reported them."""
 
-    async def listed() -> bool:
+    async def is_listed() -> bool:
         async with Client(url) as client:
             tools = (await client.list_tools()).tools
         return {tool.name.partition("__")[0] for tool in tools} >= {*servers}
 
-    await until_async(f"tools of {', '.join(servers)}", listed)
+    await until_async(f"tools of {', '.join(servers)}", is_listed)
 
 
 async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:
@@ -154,13 +154,13 @@ async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(20):
-                await asyncio.gather(process.wait(), *(_drained(s) for s in (process.stdout, process.stderr)))
+                await asyncio.gather(process.wait(), *(_drain(s) for s in (process.stdout, process.stderr)))
         except TimeoutError:
             process.kill()
-    await asyncio.gather(process.wait(), *(_drained(stream) for stream in (process.stdout, process.stderr)))
+    await asyncio.gather(process.wait(), *(_drain(stream) for stream in (process.stdout, process.stderr)))
 
 
-async def _drained(stream: asyncio.StreamReader | None) -> None:
+async def _drain(stream: asyncio.StreamReader | None) -> None:
     if stream is not None:
         while await stream.read(1 << 16):
             pass

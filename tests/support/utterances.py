@@ -47,7 +47,7 @@ def sentences(name: str = "classes.txt") -> dict[str, list[str]]:
     return texts
 
 
-def raised(chooser: Chooser, text: str) -> bool:
+def is_raised(chooser: Chooser, text: str) -> bool:
     """Whether a sentence in the middle of a conversation gets another tier than the fastest."""
     return chooser.choose(Turn(text=text, number=7), ConversationState(), 1000.0)[0].tier != chooser.tiers[0].name
 
@@ -66,7 +66,7 @@ def _utterance(line: str, kind: str) -> Utterance:
     return Utterance(tuple(accumulate(parts, lambda before, part: f"{before} {part}")), tiers, kind)
 
 
-def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
+def choose_tiers(chooser: Chooser, utterance: Utterance) -> list[str]:
     """The chosen tier after each part, in the middle of a conversation without earlier requests."""
     state, tiers = ConversationState(), []
     for text in utterance.heard:
@@ -97,6 +97,6 @@ def accuracy(chooser: Chooser, kind: str) -> Accuracy:
     for utterance in utterances():
         if utterance.kind == kind:
             every.update(utterance.tiers)
-            got = chosen(chooser, utterance)
+            got = choose_tiers(chooser, utterance)
             right.update(tier for tier, answer in zip(utterance.tiers, got, strict=True) if tier == answer)
     return Accuracy(right, every)

@@ -37,16 +37,18 @@ class VectorPlace:
         return [hit.key for hit in results.hits[0]]
 
     def put(self, vectors: dict[str, bytes]) -> int:
-        return self.catalogs.put(NewVectors({key: made(key, each) for key, each in vectors.items()}, self.folder))
+        return self.catalogs.put(
+            NewVectors({key: tool_vector(key, each) for key, each in vectors.items()}, self.folder)
+        )
 
     def close(self) -> None:
         self.catalogs.close()
 
 
-def made(key: str, vector: bytes) -> ToolVector:
+def tool_vector(key: str, vector: bytes) -> ToolVector:
     """A tool's vector. The key of its texts is the key of the tool."""
     return ToolVector(vector, f"text of {key}")
 
 
 def tool(key: str, name: str, vector: bytes | None = None) -> NewTool:
-    return NewTool(key, name, "s", Raw(b"{}"), None if vector is None else made(key, vector))
+    return NewTool(key, name, "s", Raw(b"{}"), None if vector is None else tool_vector(key, vector))

@@ -15,7 +15,7 @@ FACT: Final = '{"type": "fact", "id": "moon", "text": "The moon is a lantern tha
 """A record for `fairlead ingest`."""
 
 
-async def written(client: Client) -> str:
+async def write_state(client: Client) -> str:
     """Write a file, and start music. Returns the track that plays. The caller has to ingest the record itself."""
     structured(await client.call_tool("file-io__write_file", {"path": "log.md", "content": "Landfall."}))
     playing = structured(await client.call_tool("music-ambiance__play_track", {"mood": "tavern"}))

@@ -67,7 +67,7 @@ def of_bundled(names: set[str]) -> set[str]:
 
 
 @asynccontextmanager
-async def connected(url: str, key: str) -> AsyncIterator[Client]:
+async def connect_agent(url: str, key: str) -> AsyncIterator[Client]:
     """SDK client of an agent, which sends its API key."""
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=60) as http,
@@ -76,9 +76,9 @@ async def connected(url: str, key: str) -> AsyncIterator[Client]:
         yield client
 
 
-async def listed(url: str, key: str) -> set[str]:
+async def listed_tools(url: str, key: str) -> set[str]:
     """Names of the tools that an endpoint lists for an agent."""
-    async with connected(url, key) as client:
+    async with connect_agent(url, key) as client:
         return {tool.name for tool in (await client.list_tools()).tools}
 
 
