@@ -1,6 +1,6 @@
 """Certificates and kubeconfigs for one throwaway control plane, made with the `openssl` program.
 
-Elliptic keys, because a plane per test file should not cost seconds of RSA.
+The keys are of an elliptic curve: RSA keys would take seconds for each control plane, and each test file has one.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PRE
 
 
 class _PassingRecords:
-    """Servers of the records that are looked at (`GrantKey.server`)."""
+    """Servers whose records are checked (`GrantKey.server`)."""
 
     def __contains__(self, server: object) -> bool:
         return isinstance(server, str) and server.startswith(_PREFIXES)
