@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from playwright.async_api import Page
 
-from consoleshowcase import CHANGED_SERVER, SLOW_TOOL, decided, showcase
+from consoleshowcase import CHANGED_SERVER, SLOW_TOOL, showcase, tools_state
 from consolewalk import NAVIGATION, Look, start_page
 from consoleworld import browser
 from fairlead_app.authentication import build_trust
@@ -98,12 +98,12 @@ async def _moves(page: Page, folder: Path, gateway: Gateway, documents: Path) ->
     """A tool that leaves tiers and returns to them."""
     for number, median in enumerate(MEDIANS, 1):
         await asyncio.sleep(STEP_SECONDS)
-        publish(documents / "documents", decided({MOVING: median}))
+        publish(documents / "documents", tools_state({MOVING: median}))
 
-        async def moved(wanted: int = number) -> bool:
+        async def has_moved(wanted: int = number) -> bool:
             return len(gateway.rest.administration.moves.all) >= wanted
 
-        await until_async("the move", moved)
+        await until_async("the move", has_moved)
     await page.goto(f"{ORIGIN}/console/tiers")
     heading = page.get_by_role("heading", name="Moves between tiers")
     await heading.evaluate("heading => heading.closest('section').scrollIntoView()")

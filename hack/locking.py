@@ -102,7 +102,7 @@ def resolve(lock: Lock, folder: Path, *, upgrade: bool) -> str:
     if lock.over:
         text = without(text, (folder / f"{lock.over}.txt").read_text())
     if named := addresses(text):
-        raise LockFault(f"requirements/{lock.name}.txt would name an address: {named[0]}")
+        raise LockFault(f"requirements/{lock.name}.txt would contain the address of a package index: {named[0]}")
     return text
 
 

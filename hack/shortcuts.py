@@ -34,11 +34,11 @@ def read_file(name: str, text: str, tree: ast.Module) -> Iterator[str]:
         if token.type == tokenize.COMMENT and (comment := UNFORMATTED.search(token.string)):
             yield f'{name}:{token.start[0]}: "{comment[0]}"; take it out and let ruff lay the statement out'
     for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
-        if isinstance(node, ast.Assign) and crowded(node):
+        if isinstance(node, ast.Assign) and is_crowded(node):
             yield f"{name}:{node.lineno}: several attributes are assigned in one tuple; write a statement for each"
 
 
-def crowded(node: ast.Assign) -> bool:
+def is_crowded(node: ast.Assign) -> bool:
     """Whether a tuple of values is assigned to attributes although no value reads one of the other targets."""
     target, value = node.targets[0], node.value
     if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):

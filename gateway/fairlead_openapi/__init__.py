@@ -1,4 +1,4 @@
-"""HTTP APIs as tools: compiles OpenAPI documents to tool definitions, and makes requests of calls
+"""HTTP APIs as tools: compiles OpenAPI documents to tool definitions, and makes the HTTP requests of calls.
 
-Pure, but for `compiling.worker`, which runs a compilation in a process of its own.
+Pure, except for `compiling.worker`, which runs a compilation in a separate process.
 """

@@ -152,8 +152,8 @@ class RestContext:
         return await self.when_ready(request, lambda seen: self.answer(lambda: make(seen)))
 
     def administers(self, identity: Identity) -> bool:
-        """Whether the principal is an administrator. If authentication is off, every principal is. With a key that a
-        principal made for itself, it never is, nor by the token of a client that no setting names.
+        """Whether the principal is an administrator. If authentication is off, every principal is. A caller with a key
+        that a principal made for itself never is, nor is a caller with the token of a client that no setting names.
         """
         if identity.made or identity.of_anybody:
             return False

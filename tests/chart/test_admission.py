@@ -28,7 +28,7 @@ def mcp_server(name: str, unrestricted: Any = None, **spec: Any) -> str:
     return json.dumps({**head, "spec": body})
 
 
-def admitted(plane: ControlPlane, text: str, namespace: str = "team") -> str:
+def admission_error(plane: ControlPlane, text: str, namespace: str = "team") -> str:
     """Error of the API server for a dry run; empty if the request was admitted."""
     path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/mcpservers?dryRun=All"
     status, answer = plane.request("POST", path, json.loads(text))
@@ -39,7 +39,7 @@ def answers(plane: ControlPlane) -> tuple[str, str]:
     """Errors of both policies, for templates and for approvals, about objects of their kinds."""
     template = pod(hostPID=True)
     approval = {"hash": "sha256:1", "by": "somebody-else"}
-    return admitted(plane, mcp_server("x", template)), admitted(plane, mcp_server("x", approval=approval))
+    return admission_error(plane, mcp_server("x", template)), admission_error(plane, mcp_server("x", approval=approval))
 
 
 def in_force(plane: ControlPlane) -> bool:
@@ -65,10 +65,10 @@ def test_the_admission_policy_refuses_unrestricted_templates_in_the_words_of_the
     guarded: ControlPlane,
 ) -> None:
     for template in (pod(hostPID=True), pod(nodeSelector={"disk": "ssd"}), {}):
-        assert NOT_ALLOWED in admitted(guarded, mcp_server("demo", template))
+        assert NOT_ALLOWED in admission_error(guarded, mcp_server("demo", template))
     for allowed in ALLOWED.values():
-        assert admitted(guarded, mcp_server("demo", podTemplate=allowed)) == ""
-    assert admitted(guarded, mcp_server("demo", pod(hostPID=True)), namespace="exempt") == ""
+        assert admission_error(guarded, mcp_server("demo", podTemplate=allowed)) == ""
+    assert admission_error(guarded, mcp_server("demo", pod(hostPID=True)), namespace="exempt") == ""
 
 
 def test_a_server_from_before_may_change_but_for_its_template(knowing: ControlPlane, request: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_server_from_before_may_change_but_for_its_template(knowing: ControlPl
 def test_an_approval_bears_the_name_of_who_gives_it_or_none(guarded: ControlPlane) -> None:
     user = guarded.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}").stdout
     for by, refused in (({"by": user}, False), ({}, False), ({"by": "somebody-else"}, True)):
-        answer = admitted(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
+        answer = admission_error(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
         assert (f"spec.approval.by must be who makes the request, {user}" in answer) is refused, answer
 
 
@@ -147,7 +147,7 @@ def _updates(name: str, member: str, value: Any, before: dict[str, Any]) -> Iter
             yield "PATCH", path, JSON_PATCH, [{"op": "add", "path": f"/spec/{member}/{part}", "value": value[part]}]
 
 
-def _taken(plane: ControlPlane, tries: list[Try], member: str, allowed: Any) -> list[Try]:
+def _accepted_tries(plane: ControlPlane, tries: list[Try], member: str, allowed: Any) -> list[Try]:
     """Requests, sent as dry runs, that would set a forbidden value of the member."""
     taken = []
     for method, path, kind, body in tries:
@@ -183,11 +183,11 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_unrestr
     ):
         spec = {"image": {"name": "registry.example/demo:1"}, member: template}
         tries = [*_creations(spec, member)]
-        assert _taken(guarded, tries, member, None) == []
+        assert _accepted_tries(guarded, tries, member, None) == []
         tried += len(tries)
         for name, before in servers_from_before.items():
             tries = [*_updates(name, member, template, before)]
-            assert _taken(guarded, tries, member, before["spec"].get(member)) == []
+            assert _accepted_tries(guarded, tries, member, before["spec"].get(member)) == []
             tried += len(tries)
     assert tried >= TRIES
 
@@ -200,11 +200,11 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_approva
     for by in ("somebody-else", "Admin", "admin ", "system:admin", "\u0430dmin"):
         approval = {"hash": "sha256:1", "by": by}
         tries = [*_creations({"image": {"name": "registry.example/demo:1"}, member: approval}, member)]
-        assert _taken(guarded, tries, member, None) == []
+        assert _accepted_tries(guarded, tries, member, None) == []
         tried += len(tries)
         for name, before in servers_from_before.items():
             tries = [*_updates(name, member, approval, before)]
-            assert _taken(guarded, tries, member, None) == []
+            assert _accepted_tries(guarded, tries, member, None) == []
             tried += len(tries)
     assert tried >= TRIES
 

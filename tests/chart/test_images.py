@@ -88,7 +88,7 @@ def buildable() -> str | None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Context that only one process at a time can enter."""
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as file:
@@ -222,7 +222,7 @@ def _built(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
     _needs(buildable())
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"{name}-image"
-    with locked(folder):
+    with lock_folder(folder):
         if not (folder / "manifest.json").exists():
             build(name, folder)
     return read(folder)
@@ -244,7 +244,7 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Image:
 def root(image: Image) -> Path:
     """Folder with the image's files."""
     _needs(None if os.geteuid() == 0 else "root is needed to run the files of an image as a pod does")
-    with locked(image.folder):
+    with lock_folder(image.folder):
         return image.unpack()
 
 

@@ -55,7 +55,7 @@ def mcp_server(name: str, **spec: object) -> str:
     return json.dumps({**head, "spec": {"url": "http://a.example/mcp", **spec}})
 
 
-def listed(plane: ControlPlane, plural: str) -> bool:
+def is_listed(plane: ControlPlane, plural: str) -> bool:
     """Whether the API server lists the objects of a kind. Until then, deleting the definition hangs, because the API
     server cannot delete its objects, and retries only after 5, 10, 20, 40 and 80 seconds.
     """
@@ -89,7 +89,7 @@ def test_a_release_leaves_the_definitions_alone_and_can_be_installed_again(plane
 def test_without_keep_the_definitions_go_as_well(plane: ControlPlane, helm: Helm) -> None:
     helm.install("--set", "crds.keep=false")
     assert crds(plane) == 3
-    until("all kinds listed", lambda: all(map(partial(listed, plane), PLURALS)), seconds=60)
+    until("all kinds listed", lambda: all(map(partial(is_listed, plane), PLURALS)), seconds=60)
     helm.uninstall()
     until("no definitions", lambda: crds(plane) == 0, seconds=60)
     until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)

@@ -47,7 +47,7 @@ each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 
 
 @functools.cache
-def rendered(values: Path) -> list[Object]:
+def render(values: Path) -> list[Object]:
     """Manifests by file of values, rendered once for all tests, which must not change them."""
     with TemporaryDirectory() as home:
         return Helm(Path(home)).template("--values", values, *API_VERSIONS)
@@ -65,24 +65,24 @@ def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path
     location = write_schemas(document, tmp_path)
     written = [tmp_path / f"{values.stem}.yaml" for values in FILES]
     for path, values in zip(written, FILES, strict=True):
-        path.write_text(manifests(rendered(values)))
+        path.write_text(manifests(render(values)))
     command = [str(program("kubeconform")), "-strict", "-summary", "-schema-location", location, *map(str, written)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-    total = sum(len(rendered(values)) for values in FILES)
+    total = sum(len(render(values)) for values in FILES)
     assert f"Valid: {total}, Invalid: 0, Errors: 0, Skipped: 0" in done.stdout, done.stdout
 
 
 @each_file
 def test_an_api_server_would_take_every_object(knowing: ControlPlane, values: Path) -> None:
-    text = manifests(rendered(values))
+    text = manifests(render(values))
     apply = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-")
     knowing.kubectl(*apply, stdin=text)
 
 
 @each_file
 def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: ControlPlane, values: Path) -> None:
-    manifests = rendered(values)
+    manifests = render(values)
     pods = [d["spec"]["template"] for d in of_kind(manifests, "Deployment")] + of_kind(manifests, "Pod")
     assert len(pods) == 3
     for number, pod in enumerate(pods):
@@ -94,11 +94,11 @@ def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: Control
 
 @each_file
 def test_operator_and_gateway_understand_every_variable_of_the_chart(values: Path) -> None:
-    read_settings(rendered(values))
+    read_settings(render(values))
 
 
 def test_settings_arrive_as_they_were_meant() -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "large.yaml")
+    manifests = render(Path(__file__).parent / "values" / "large.yaml")
     ours = {
         component: {
             name: value for name, value in environment(manifests, component, "tools").items() if isinstance(value, str)
@@ -129,7 +129,7 @@ def default_tier(objects: list[Object]) -> str:
 
 
 def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "large.yaml")
+    manifests = render(Path(__file__).parent / "values" / "large.yaml")
     file = tmp_path / "tiers.yaml"
     file.write_text(rendered_object(manifests, "ConfigMap", "tools-operator")["data"]["tiers.yaml"])
     assert [(tier.metadata.name, tier.spec.default) for tier in tiers_in(str(file))] == [
@@ -140,7 +140,7 @@ def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
 
 
 def test_identity_values_arrive_at_the_gateway_as_it_reads_them(tmp_path: Path) -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    manifests = render(Path(__file__).parent / "values" / "closed.yaml")
     file = tmp_path / "identity.yaml"
     file.write_text(rendered_object(manifests, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
     credential_issuers = load_credential_issuers(file)
@@ -157,7 +157,7 @@ def test_identity_values_arrive_at_the_gateway_as_it_reads_them(tmp_path: Path) 
 
 
 def test_operator_and_gateway_agree_on_where_servers_may_be() -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    manifests = render(Path(__file__).parent / "values" / "closed.yaml")
     operator, gateway = (environment(manifests, component) for component in ("operator", "gateway"))
     for name, value in {
         "ALLOWED_URLS": "*.tools.svc,192.168.0.0/16",
@@ -179,7 +179,7 @@ def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> N
     (peer,) = rule["from"]
     (expression,) = peer["podSelector"]["matchExpressions"]
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": NAMESPACE}
-    for each in of_kind(rendered(values), "Deployment"):
+    for each in of_kind(render(values), "Deployment"):
         labels = each["spec"]["template"]["metadata"]["labels"]
         assert peer["podSelector"]["matchLabels"].items() <= labels.items()
         assert labels[expression["key"]] in expression["values"]
@@ -187,7 +187,7 @@ def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> N
 
 @pytest.mark.parametrize("component", ["operator", "gateway"])
 def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: str) -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    manifests = render(Path(__file__).parent / "values" / "closed.yaml")
     spec = rendered_object(manifests, "NetworkPolicy", f"fairlead-{component}")["spec"]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     _, api, within, redis = spec["egress"]
@@ -212,7 +212,7 @@ def test_egress_of_a_release_for_one_namespace_leads_to_its_servers_alone(helm: 
 
 @each_file
 def test_selectors_select_the_pods_of_the_chart_for_any_values(values: Path) -> None:
-    manifests = rendered(values)
+    manifests = render(values)
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind(manifests, "Deployment")]
     selectors = [d["spec"]["selector"]["matchLabels"] for d in of_kind(manifests, "Deployment")]
     assert {tuple(sorted(selector)) for selector in selectors} == {
@@ -242,7 +242,7 @@ def test_definitions_are_kept_left_out_or_removed_as_told(helm: Helm) -> None:
 
 
 def test_alerts_and_dashboards_are_those_of_the_files() -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "exposed.yaml")
+    manifests = render(Path(__file__).parent / "values" / "exposed.yaml")
     (rule,) = of_kind(manifests, "PrometheusRule")
     assert rule["spec"] == yaml.safe_load((CHART / "alerts" / "fairlead.yaml").read_text())
     dashboards = rendered_object(manifests, "ConfigMap", "fairlead-dashboards")
@@ -268,12 +268,12 @@ RESENDS = [{"name": "timeout", "value": "1"}, {"name": "attempts", "value": "3"}
 
 def test_a_question_to_a_name_server_that_is_lost_is_sent_again_before_a_connection_is_given_up() -> None:
     for component in ("operator", "gateway"):
-        pod = rendered_object(rendered(DEFAULT), "Deployment", f"fairlead-{component}")["spec"]["template"]["spec"]
+        pod = rendered_object(render(DEFAULT), "Deployment", f"fairlead-{component}")["spec"]["template"]["spec"]
         assert pod["dnsConfig"] == {"options": RESENDS}
 
 
 def test_pods_are_as_the_values_of_their_component_say() -> None:
-    manifests = rendered(Path(__file__).parent / "values" / "large.yaml")
+    manifests = render(Path(__file__).parent / "values" / "large.yaml")
     for component, policy in (("operator", "None"), ("gateway", None)):
         pod = rendered_object(manifests, "Deployment", f"tools-{component}")["spec"]["template"]["spec"]
         assert [each["name"] for each in pod["initContainers"] + pod["containers"]] == ["wait", component, "proxy"]

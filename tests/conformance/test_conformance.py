@@ -14,7 +14,7 @@ from conformance_clients import SCENARIOS, Scenario, run
 
 
 @contextlib.contextmanager
-def skipping() -> Iterator[None]:
+def skip_if_missing() -> Iterator[None]:
     """Skip the test if the suite cannot be installed. In CI with npx, this is a failure instead."""
     try:
         yield
@@ -27,7 +27,7 @@ def skipping() -> Iterator[None]:
 @pytest.mark.network
 @pytest.mark.timeout(1800)
 def test_every_check_that_the_server_passes_alone_passes_through_the_gateway(tmp_path: Path) -> None:
-    with skipping():
+    with skip_if_missing():
         compared = conformance.compare(tmp_path)
     assert all(comparison.bare.passed > (40 if "tasks" in comparison.revision else 80) for comparison in compared)
     assert conformance.judge(compared, conformance.baseline()) == []
@@ -42,7 +42,7 @@ def test_every_check_that_the_server_passes_alone_passes_through_the_gateway(tmp
 def test_our_clients_pass_what_the_suite_asks_of_clients(
     tmp_path: Path, subject: str, revision: str, name: str
 ) -> None:
-    with skipping():
+    with skip_if_missing():
         result = run(Scenario(name, revision, subject), tmp_path)
     assert result.missed == {}, result.output
     assert result.passed > 0

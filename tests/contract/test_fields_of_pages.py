@@ -106,7 +106,7 @@ def values(of: Any, above: FieldPath = ()) -> Iterator[FieldPath]:
             yield from values(value, (*above, name))
 
 
-def named(page: Path) -> Iterator[FieldPath]:
+def field_paths(page: Path) -> Iterator[FieldPath]:
     """Words of a page that look like a field, because they contain a dot or an inner capital."""
     for span in _SPAN.findall(_FENCED.sub("", page.read_text())):
         match = _FIELD.fullmatch(span)
@@ -119,7 +119,9 @@ def test_every_field_that_a_page_about_configuration_names_exists(page: str) -> 
     chart = yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text())
     allowed = fields() | set(values(chart))
     others = OTHERS | KUBERNETES | OTHERS_OF_PAGES.get(page, set())
-    missing = [".".join(path) for path in named(ROOT / page) if path not in allowed and ".".join(path) not in others]
+    missing = [
+        ".".join(path) for path in field_paths(ROOT / page) if path not in allowed and ".".join(path) not in others
+    ]
     assert missing == []
 
 
@@ -129,7 +131,7 @@ def test_no_page_names_a_field_by_the_name_that_it_had_before() -> None:
     wrong = [
         f"{page.relative_to(ROOT)}: {path[-1]}"
         for page in sorted(ROOT.glob("docs/**/*.md"))
-        for path in named(page)
+        for path in field_paths(page)
         if path[-1] in before
     ]
     assert wrong == []

@@ -17,10 +17,10 @@ def rows() -> list[str]:
 
 def test_every_place_has_a_bound_and_a_test_that_exists() -> None:
     assert len(rows()) > 30
-    assert [row for row in rows() if not _tested(row)] == []
+    assert [row for row in rows() if not _is_tested(row)] == []
 
 
-def _tested(row: str) -> bool:
+def _is_tested(row: str) -> bool:
     match = _TEST.search(row)
     file = None if match is None else ROOT / match[1]
     if match is None or file is None or not file.is_file():

@@ -14,7 +14,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.client_call import STAGES
 from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running
-from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
+from lifepages import LifePage, assert_taken_in_order, links_in, steps, trace_calls
 from petapi import PET, api_catalog, pet_api
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import MESSAGES, post
@@ -31,7 +31,7 @@ Scenario = Callable[[Path, Traced], Awaitable[None]]
 
 
 def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None:
-    assert len(linked(PAGE.text)) > 50
+    assert len(links_in(PAGE.text)) > 50
     PAGE.assert_names_are_where_they_lead()
 
 
@@ -40,7 +40,7 @@ def test_the_page_names_every_stage_in_its_order() -> None:
     assert [stage.__name__ for stage in STAGES] == re.findall(r"\[`(\w+)`\]\(\S+/calls/path/client_call\.py\)", checks)
 
 
-async def answering(request: Request, reply: Reply) -> None:
+async def answer_with_progress(request: Request, reply: Reply) -> None:
     """A server of either era that reports progress on request, and counts other requests."""
     if request.verb != "POST":
         return reply.send(405)
@@ -63,7 +63,7 @@ async def answering(request: Request, reply: Reply) -> None:
 
 def world(
     make: Callable[[Gateway, RawServer, Traced], Awaitable[None]],
-    handle: Callable[[Request, Reply], Awaitable[None]] = answering,
+    handle: Callable[[Request, Reply], Awaitable[None]] = answer_with_progress,
     **more: Any,
 ) -> Scenario:
     """Scenario with a gateway and a server whose sessions are open before the tracing begins."""
@@ -240,5 +240,5 @@ WALKS: dict[str, tuple[str, Scenario]] = {
 async def test_a_real_call_takes_the_steps_in_the_order_of_the_page(tmp_path: Path, walk: str) -> None:
     text, scenario = WALKS[walk]
     seen: list[str] = []
-    await scenario(tmp_path, lambda: tracing(seen))
+    await scenario(tmp_path, lambda: trace_calls(seen))
     assert_taken_in_order(steps(text), seen)

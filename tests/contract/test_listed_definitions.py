@@ -12,7 +12,7 @@ import pytest
 from mcp_types import _v2025_11_25, _v2026_07_28
 from pydantic import BaseModel
 
-from definition_corpus import LISTED, REVISIONS, corpus, published
+from definition_corpus import LISTED, REVISIONS, corpus, list_schemas
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.policy.view import View
 from fairlead_operator.discovery.findings import ListingFindings
@@ -40,7 +40,7 @@ MODELS: Final[dict[tuple[str, str], type[BaseModel]]] = {
 
 
 @cache
-def discovered() -> tuple[View, ListingFindings]:
+def discover() -> tuple[View, ListingFindings]:
     """The merged endpoint of both servers, and the findings about the malformed one."""
     odd, findings = odd_server()
     return select(build({"good": good_server(), "odd": odd})).targets[b"/mcp"], findings
@@ -48,7 +48,7 @@ def discovered() -> tuple[View, ListingFindings]:
 
 def listing(listed: str, revision: str) -> list[dict[str, Any]]:
     """The entries that a client of the revision gets."""
-    view, _ = discovered()
+    view, _ = discover()
     if listed == "Tool":
         raw = b"".join(view.legacy_listing if revision == "2025-11-25" else view.listing)
     else:
@@ -60,7 +60,7 @@ def listing(listed: str, revision: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("listed", LISTED)
 def test_every_entry_of_a_list_fits_the_published_schema_of_its_clients(listed: str, revision: str) -> None:
-    schema = {**published(revision), "$ref": f"#/$defs/{listed}"}
+    schema = {**list_schemas(revision), "$ref": f"#/$defs/{listed}"}
     validator = jsonschema_rs.Draft202012Validator(schema)
     entries = listing(listed, revision)
     assert len(entries) > 10, "what can be mended is listed"
@@ -78,7 +78,7 @@ def test_the_entries_of_a_good_server_are_listed_beside_a_server_with_odd_ones(l
 
 @pytest.mark.parametrize("listed", LISTED)
 def test_every_entry_that_is_left_out_is_told_with_its_name_and_a_cause(listed: str) -> None:
-    _, findings = discovered()
+    _, findings = discover()
     left_out = [fault for fault in findings.faults if fault.left_out and fault.word == WORDS[listed]]
     assert len(left_out) + len(listing(listed, "2026-07-28")) - 1 == len([*corpus(listed)])
     assert all(fault.why for fault in left_out)
@@ -89,21 +89,21 @@ def test_every_entry_that_is_left_out_is_told_with_its_name_and_a_cause(listed: 
 
 @pytest.mark.parametrize("listed", sorted({*LISTED} - {"Tool"}))
 def test_only_tools_have_another_shape_in_the_older_revision(listed: str) -> None:
-    old, new = (json.dumps(_resolved(listed, revision), sort_keys=True) for revision in REVISIONS)
+    old, new = (json.dumps(_resolve_references(listed, revision), sort_keys=True) for revision in REVISIONS)
     assert old == new
 
 
 _OPEN: Final[tuple[str, Any]] = ("additionalProperties", {})
 
 
-def _resolved(listed: str, revision: str) -> Any:
+def _resolve_references(listed: str, revision: str) -> Any:
     """A definition with references replaced by their targets, and one spelling for open objects."""
 
     def resolved(value: Any) -> Any:
         if isinstance(value, dict):
             if "$ref" in value:
-                return resolved(published(revision)["$defs"][value["$ref"].rpartition("/")[2]])
+                return resolved(list_schemas(revision)["$defs"][value["$ref"].rpartition("/")[2]])
             return {name: resolved(member) for name, member in value.items() if (name, member) != _OPEN}
         return [resolved(item) for item in value] if isinstance(value, list) else value
 
-    return resolved(published(revision)["$defs"][listed])
+    return resolved(list_schemas(revision)["$defs"][listed])

@@ -149,12 +149,12 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
         return
     assert (page in RUN_BY) != (page in NOT_RUN), "say which test runs its commands, or why none does"
     for test in RUN_BY.get(page, ()):
-        text = (ROOT / test).read_text() + _supported(ROOT / test)
+        text = (ROOT / test).read_text() + _support_names(ROOT / test)
         assert Path(page).name in text
         assert Path(page).parent.name in text
 
 
-def _supported(test: Path) -> str:
+def _support_names(test: Path) -> str:
     """Names that a test imports from modules of tests/support."""
     names = re.findall(r"^from (\w+) import", test.read_text(), re.MULTILINE)
     modules = [ROOT / "tests" / "support" / f"{name}.py" for name in names]

@@ -49,7 +49,7 @@ def test_each_file_is_there_and_defines_what_changes(pattern: str, change: str) 
 
     assert files
     assert names
-    assert {file.name: defined(file).isdisjoint(names) for file in files} == {file.name: False for file in files}
+    assert {file.name: defined_names(file).isdisjoint(names) for file in files} == {file.name: False for file in files}
 
 
 def test_every_other_file_that_the_page_names_is_there() -> None:
@@ -59,7 +59,7 @@ def test_every_other_file_that_the_page_names_is_there() -> None:
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
-def defined(file: Path) -> set[str]:
+def defined_names(file: Path) -> set[str]:
     """Names that a module defines at its top."""
     names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -74,12 +74,12 @@ def defined(file: Path) -> set[str]:
 
 
 def test_routes_are_made_by_one_module_and_copied_as_a_whole_by_others() -> None:
-    assert {str(file.relative_to(GATEWAY)) for file in made(Route.__name__)} == {
+    assert {str(file.relative_to(GATEWAY)) for file in files_that_make(Route.__name__)} == {
         "fairlead_gateway/calls/routes/routing.py"
     }
 
 
-def made(name: str) -> Iterator[Path]:
+def files_that_make(name: str) -> Iterator[Path]:
     """Files of the gateway that create objects of a class of the core."""
     for file in sorted(GATEWAY.glob("fairlead_*/**/*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))

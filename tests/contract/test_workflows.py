@@ -86,7 +86,7 @@ def test_an_unknown_scope_is_refused_before_anything_is_installed() -> None:
     assert (done.returncode, done.stdout) == (2, "CI_SCOPE=all: pr, merge or nightly\n")
 
 
-def updated(ecosystem: str) -> set[str]:
+def updated_folders(ecosystem: str) -> set[str]:
     """Folders that Dependabot updates, without leading slash."""
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     (update,) = [update for update in updates if update["package-ecosystem"] == ecosystem]
@@ -102,7 +102,7 @@ def test_dependencies_of_every_image_and_go_module_are_kept_new(ecosystem: str, 
     folders = {path.rpartition("/")[0] for path in listed.stdout.split()} - left_out
     assert folders
     assert {
-        folder for folder in folders if not any(Path(folder).match(pattern) for pattern in updated(ecosystem))
+        folder for folder in folders if not any(Path(folder).match(pattern) for pattern in updated_folders(ecosystem))
     } == set()
 
 

@@ -134,7 +134,7 @@ def prometheus(folder: Path, targets: list[str]) -> Iterator[str]:
             process.wait(20)
 
 
-def queried(base: str, query: str) -> float | None:
+def query_value(base: str, query: str) -> float | None:
     """The only value of a query's result; None if the result is empty."""
     url = f"{base}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     try:
@@ -159,7 +159,7 @@ async def test_prometheus_reads_a_tools_p95_and_kubectl_shows_it(gateway: str, n
 
             async def p95() -> float | None:
                 assert not (await client.call_tool(tool, {"customer": "Ahab"})).is_error
-                return queried(base, f"histogram_quantile(0.95, sum by (le) (rate({buckets}[1m])))")
+                return query_value(base, f"histogram_quantile(0.95, sum by (le) (rate({buckets}[1m])))")
 
             value = await until_async("a p95", p95, seconds=60)
     assert value is not None
@@ -177,13 +177,13 @@ async def test_a_slow_tool_leaves_the_fast_tier_and_stays_in_the_deep_one(gatewa
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     slow = f"{name}__ask_supplier"  # takes 1 s, and the limit of `fast` is 500 ms
 
-    async def left() -> bool:
+    async def is_left() -> bool:
         async with Client(f"{gateway}/mcp/deep") as deep, Client(f"{gateway}/mcp/fast") as fast:
             assert not (await deep.call_tool(slow, {"item": "rope"})).is_error
             shown = {tool.name for tool in (await fast.list_tools()).tools}
             return slow not in shown and f"{name}__get_stock" in shown
 
-    await until_async("the slow tool to leave", left, seconds=90)
+    await until_async("the slow tool to leave", is_left, seconds=90)
     async with Client(f"{gateway}/mcp/deep") as deep:
         assert slow in {tool.name for tool in (await deep.list_tools()).tools}
 
@@ -202,20 +202,20 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
         async def shown() -> set[str]:
             return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
 
-        async def seen(*names: str) -> float:
+        async def seconds_until_listed(*names: str) -> float:
             """Seconds until exactly these tools are listed."""
             began = time.monotonic()
 
-            async def listed() -> bool:
+            async def is_listed() -> bool:
                 return await shown() == set(names)
 
-            await until_async(f"{names} alone", listed, seconds=30)
+            await until_async(f"{names} alone", is_listed, seconds=30)
             return time.monotonic() - began
 
         took = []
         for tool in ("get_stock", "search_orders", "forecast_demand"):
             apply(policy({"action": "Allow", "tools": [tool]}), namespace=namespace)
-            took.append(await seen(tool))
+            took.append(await seconds_until_listed(tool))
         assert min(took) < 1.0, took  # repeated, because the machine may be busy
         with pytest.raises(MCPError, match="Unknown tool"):
             await client.call_tool("get_stock", {"item": "rope"})
@@ -246,7 +246,7 @@ def test_an_upgrade_under_load_fails_no_call(installation: Installation, namespa
         since = time.time()
         until("calls after that", lambda: all(load.told(since).good > 60 for load in loads), seconds=60)
         for load in loads:
-            told = load.settled(began, busy=3)
+            told = load.await_settled(began, busy=3)
             assert told.calls > 100
             assert told.bad == [], f"{told.where}: {told.bad[:5]}"
     kubectl("delete", "lt", "e2e")

@@ -42,15 +42,15 @@ from playscript import script
 from playworld import PlayWorld, until_tables
 from servedtools import structured
 from spokenplay import cancellable, check, play
-from voicestate import FACT, KEEPERS, state_survived, written
+from voicestate import FACT, KEEPERS, state_survived, write_state
 from voicetables import (
     CASCADE,
     SPEECH,
     WEB,
-    connected,
+    connect_agent,
     flat,
     key_of,
-    listed,
+    listed_tools,
     of_bundled,
     utterances_choose_tiers,
 )
@@ -116,7 +116,7 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
 """
 
 
-def told(text: str) -> None:
+def print_measurement(text: str) -> None:
     """Print a measurement."""
     print(text)  # noqa: T201  # shown with -s
 
@@ -192,7 +192,7 @@ def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
 async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_measured(table: Table) -> None:
     for name in SERVERS:
         until(f"{name} to be Ready", partial(table.ready, name), seconds=120)
-    async with connected(table.tier("deep"), table.keys["qa"]) as client:
+    async with connect_agent(table.tier("deep"), table.keys["qa"]) as client:
 
         async def called(tool: str, calls: list[dict[str, Any]]) -> None:
             for arguments in calls:
@@ -210,11 +210,11 @@ async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_mea
     assert {score["name"] for score in scores} == flat(CASCADE, "deep")
     for score in scores:
         tags = ", ".join(score["tags"])
-        told(f"{score['name']:34} p50 {score['medianMs']:7.1f} ms of {score['samples']:3} calls  {tags}")
+        print_measurement(f"{score['name']:34} p50 {score['medianMs']:7.1f} ms of {score['samples']:3} calls  {tags}")
     for tier in CASCADE:
-        assert of_bundled(await listed(table.tier(tier), table.keys["qa"])) == flat(CASCADE, tier), tier
-        assert of_bundled(await listed(table.tier(tier), table.keys["s2s"])) == flat(SPEECH, tier), tier
-    assert of_bundled(await listed(f"{table.url}/mcp", table.keys["qa"])) == flat(CASCADE, "fast")
+        assert of_bundled(await listed_tools(table.tier(tier), table.keys["qa"])) == flat(CASCADE, tier), tier
+        assert of_bundled(await listed_tools(table.tier(tier), table.keys["s2s"])) == flat(SPEECH, tier), tier
+    assert of_bundled(await listed_tools(f"{table.url}/mcp", table.keys["qa"])) == flat(CASCADE, "fast")
 
     _, out = await table.cli("leaderboard", "--json")
     boards = {
@@ -231,17 +231,18 @@ async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(tab
         began = time.monotonic()
 
         async def so() -> bool:
-            return ("web-search__search" in await listed(table.tier("deep"), table.keys["npc"])) is shown
+            return ("web-search__search" in await listed_tools(table.tier("deep"), table.keys["npc"])) is shown
 
         await until_async("the edited policy", so, seconds=30)
         return time.monotonic() - began
 
-    qa, npc = [await listed(table.tier("deep"), table.keys[agent]) for agent in ("qa", "npc")]
+    qa, npc = [await listed_tools(table.tier("deep"), table.keys[agent]) for agent in ("qa", "npc")]
     assert npc == qa - WEB
     search = "web-search__search"
     async with AsyncExitStack() as stack:
         asking, playing = [
-            await stack.enter_async_context(connected(table.tier("deep"), table.keys[agent])) for agent in ("qa", "npc")
+            await stack.enter_async_context(connect_agent(table.tier("deep"), table.keys[agent]))
+            for agent in ("qa", "npc")
         ]
         assert structured(await asking.call_tool(search, {"query": "knots"}))["results"]
         with pytest.raises(MCPError, match=f"Unknown tool: {search}"):
@@ -255,7 +256,9 @@ async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(tab
             took.append(await listed_for_npc(shown=True))
             table.deny_npc("search", "fetch_page", "generate_image")
             took.append(await listed_for_npc(shown=False))
-        told(f"a policy that kubectl has edited holds after {', '.join(f'{seconds:.2f} s' for seconds in took)}")
+        print_measurement(
+            f"a policy that kubectl has edited holds after {', '.join(f'{seconds:.2f} s' for seconds in took)}"
+        )
         assert sorted(took)[2] < 2.0, took  # repeated, because the machine may be busy
         table.deny_npc("roll")
         await listed_for_npc(shown=True)
@@ -270,46 +273,46 @@ async def test_a_server_that_is_slowed_down_rises_above_its_floor_and_comes_back
         pytest.skip("this Kubernetes cannot give a pod that runs less CPU: it is older than 1.33")
     roll = "dice-roller__roll"
 
-    def limited(cpu: str) -> None:
+    def change_limit(cpu: str) -> None:
         """Change the CPU limit of the running server in place."""
         (pod,) = table.pods("dice-roller")
         containers = [{"name": "server", "resources": {"limits": {"cpu": cpu}}}]
         change = json.dumps({"spec": {"containers": containers}})
         kubectl("patch", "-n", table.namespace, "pod", pod["metadata"]["name"], "--subresource=resize", "-p", change)
 
-        def given() -> bool:
+        def is_given() -> bool:
             (now,) = table.pods("dice-roller")
             limit: str | None = now["status"]["containerStatuses"][0]["resources"]["limits"].get("cpu")
             return limit == cpu
 
-        until(f"{cpu} of CPU", given, seconds=30)
+        until(f"{cpu} of CPU", is_given, seconds=30)
 
-    async def shown(tier: str) -> bool:
-        return roll in await listed(table.tier(tier), table.keys["qa"])
+    async def is_shown(tier: str) -> bool:
+        return roll in await listed_tools(table.tier(tier), table.keys["qa"])
 
-    assert await shown("fast")
-    limited("10m")
-    async with connected(table.tier("deep"), table.keys["qa"]) as client:
+    assert await is_shown("fast")
+    change_limit("10m")
+    async with connect_agent(table.tier("deep"), table.keys["qa"]) as client:
 
-        async def risen() -> bool:
+        async def has_risen() -> bool:
             await asyncio.gather(*(client.call_tool(roll, {"expression": "100d6"}) for _ in range(4)))
-            return not await shown("fast")
+            return not await is_shown("fast")
 
-        await until_async("the slow tool to leave the fast tier", risen, seconds=90)
-        told((await table.cli("explain", roll))[1])
-        assert await shown("deep")
-        limited("2")
+        await until_async("the slow tool to leave the fast tier", has_risen, seconds=90)
+        print_measurement((await table.cli("explain", roll))[1])
+        assert await is_shown("deep")
+        change_limit("2")
 
         async def back() -> bool:
             assert not (await client.call_tool(roll, {"expression": "1d20"})).is_error
-            return await shown("fast")
+            return await is_shown("fast")
 
         await until_async("the tool to come back", back, seconds=120)
-    told((await table.cli("explain", roll))[1])
+    print_measurement((await table.cli("explain", roll))[1])
 
 
 async def test_state_survives_a_killed_process_and_a_pod_that_is_replaced(table: Table) -> None:
-    async with connected(table.tier("deep"), table.keys["qa"]) as client:
+    async with connect_agent(table.tier("deep"), table.keys["qa"]) as client:
         (pod,) = table.pods("memory")
         ingest = (
             "exec",
@@ -323,27 +326,27 @@ async def test_state_survives_a_killed_process_and_a_pod_that_is_replaced(table:
             "/dev/stdin",
         )
         kubectl(*ingest, stdin=FACT)
-        track = await written(client)
+        track = await write_state(client)
 
         def restarts() -> int:
             return sum(pod["status"]["containerStatuses"][0]["restartCount"] > 0 for pod in table.pods(*KEEPERS))
 
-        told(killed(table, [pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)]))
+        print_measurement(kill_from_node(table, [pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)]))
         until("containers started again", lambda: restarts() == len(KEEPERS), seconds=60)
         await until_async("what was kept, after kill -9", lambda: state_survived(client, track), seconds=60)
 
         before = {pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)}
         kubectl("delete", "pods", "-n", table.namespace, "-l", f"fairlead.dev/server in ({','.join(KEEPERS)})")
 
-        def replaced() -> bool:
+        def is_replaced() -> bool:
             now = ready_pods(f"fairlead.dev/server in ({','.join(KEEPERS)})", table.namespace)
             return len(now) == len(KEEPERS) and not before & {pod["metadata"]["uid"] for pod in now}
 
-        until("other pods", replaced, seconds=90)
+        until("other pods", is_replaced, seconds=90)
         await until_async("what was kept, in other pods", lambda: state_survived(client, track), seconds=60)
 
 
-def killed(table: Table, uids: list[str]) -> str:
+def kill_from_node(table: Table, uids: list[str]) -> str:
     """Kill the processes of these pods from their node, because process 1 cannot be killed within its pod. Returns
     lines about the processes."""
     container = {"name": "kill", "image": IMAGE, "imagePullPolicy": "Never", "command": ["python", "-c", KILL, *uids]}
@@ -371,7 +374,9 @@ async def test_a_session_is_played_over_every_speech_engine(table: Table, instal
             trace = await play(engine, world)
             check(trace, steps)
             for call in trace.calls:
-                told(f"{engine.name:16} {call.name:34} {(call.ended - call.began) * 1000:7.1f} ms  {call.outcome}")
+                print_measurement(
+                    f"{engine.name:16} {call.name:34} {(call.ended - call.began) * 1000:7.1f} ms  {call.outcome}"
+                )
 
 
 def set_values(path: str, value: Any) -> list[str]:

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
 
 
 @contextmanager
-def trusting(installation: Installation, issuer: str) -> Iterator[str]:
+def trust_issuer(installation: Installation, issuer: str) -> Iterator[str]:
     """URL of gateways that also accept an issuer's tokens. The previous settings are restored at the end."""
     first = "identity.issuers[0]"
     installation.upgrade(f"gateway.settings.publicUrl={HERE}", f"{first}.issuer={issuer}", f"{first}.allowHttp=true")
@@ -54,7 +54,7 @@ def server(url: str, issuer: str) -> list[Json]:
     ]
 
 
-async def called(url: str, token: str) -> Any:
+async def call_whoami(url: str, token: str) -> Any:
     """Result of `whoami` for a caller with the token."""
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
@@ -88,12 +88,12 @@ async def test_two_persons_call_one_server_as_themselves_and_a_third_is_told_wha
         ) as provider,
         python_server(issuer, provider.jwks_url, address=address, port=ports[1], url=url),
     ):
-        with trusting(installation, issuer) as gateway:
+        with trust_issuer(installation, issuer) as gateway:
             apply(*server(url, issuer), namespace=namespace)
             await asyncio.to_thread(until, "Ready", lambda: ready(namespace, "as-themselves") == "True", seconds=120)
             tokens = {person: await provider.sign_in(person) for person in ("alice", "bob", "carol")}
-            await until_async("the tools", lambda: called(gateway, tokens["alice"]))
-            results = {person: await called(gateway, token) for person, token in tokens.items()}
+            await until_async("the tools", lambda: call_whoami(gateway, tokens["alice"]))
+            results = {person: await call_whoami(gateway, token) for person, token in tokens.items()}
     assert [results[person].content[0].text for person in ("alice", "bob")] == ["alice", "bob"]
     assert results["carol"].is_error
     assert "consent" in results["carol"].content[0].text

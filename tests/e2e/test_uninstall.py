@@ -10,15 +10,15 @@ from waiting import until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 
-def of_fairlead(*words: str) -> list[str]:
-    """Names of objects that belong to Fairlead."""
-    return [line for line in kubectl("get", *words, "-o", "name").split() if RELEASE in line]
+def objects_of_release(kinds: str, *options: str) -> list[str]:
+    """Names of the release's objects of these `kinds`, which are separated by commas. `options`: for `kubectl get`."""
+    return [line for line in kubectl("get", kinds, *options, "-o", "name").split() if RELEASE in line]
 
 
 def test_an_uninstall_leaves_nothing(installation: Installation) -> None:
-    assert of_fairlead("clusterroles,clusterrolebindings,crds")
-    assert of_fairlead("configmaps,secrets,leases,services,deployments,pods", "-n", NAMESPACE)
+    assert objects_of_release("clusterroles,clusterrolebindings,crds")
+    assert objects_of_release("configmaps,secrets,leases,services,deployments,pods", "-n", NAMESPACE)
     installation.uninstall()
-    assert of_fairlead("clusterroles,clusterrolebindings,crds") == []
+    assert objects_of_release("clusterroles,clusterrolebindings,crds") == []
     kinds = "configmaps,secrets,leases,services,deployments,pods,serviceaccounts,roles,rolebindings,networkpolicies"
-    until("nothing", lambda: of_fairlead(kinds, "-n", NAMESPACE) == [], seconds=90)
+    until("nothing", lambda: objects_of_release(kinds, "-n", NAMESPACE) == [], seconds=90)

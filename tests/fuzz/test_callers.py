@@ -131,7 +131,7 @@ class Crowd:
             self.wrong.append(f"{mine} got the answer of {got}")
 
 
-async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, patience: float = 60) -> Crowd:
+async def play_crowd(kind: type[Multiplexer], seed: int, clients: int, calls: int, patience: float = 60) -> Crowd:
     """Run a crowd over one stream, both ends of which are in this event loop."""
     dice = random.Random(seed)
     loop = asyncio.get_running_loop()
@@ -161,7 +161,7 @@ def test_each_caller_gets_its_own_answer_on_a_shared_stream() -> None:
     @given(st.integers(0, 2**32), st.integers(2, 60))
     def example(seed: int, clients: int) -> None:
         nonlocal answered
-        crowd = asyncio.run(played(Multiplexer, seed, clients, 1 + 600 // clients))
+        crowd = asyncio.run(play_crowd(Multiplexer, seed, clients, 1 + 600 // clients))
         assert crowd.wrong == []
         assert crowd.multiplexer.in_flight == 0
         answered += crowd.answered
@@ -171,7 +171,7 @@ def test_each_caller_gets_its_own_answer_on_a_shared_stream() -> None:
 
 
 def test_the_same_crowd_finds_out_a_multiplexer_that_rewrites_no_ids() -> None:
-    crowds = [asyncio.run(played(WithoutRewriting, seed, 20, 4, patience=0.1)) for seed in range(4)]
+    crowds = [asyncio.run(play_crowd(WithoutRewriting, seed, 20, 4, patience=0.1)) for seed in range(4)]
     assert sum(crowd.mixed_up for crowd in crowds) > 0
     assert all(crowd.wrong for crowd in crowds)
 

@@ -125,7 +125,7 @@ async def test_no_form_of_another_site_signs_somebody_in_or_acts_for_them(tmp_pa
     assert let_in == []
 
 
-def _altered(text: str) -> Iterator[str]:
+def _altered_texts(text: str) -> Iterator[str]:
     """All texts with one altered character, or truncated at either end."""
     for index in range(len(text)):
         yield text[:index]
@@ -139,7 +139,7 @@ def test_no_altered_or_swapped_cookie_is_a_session() -> None:
     session = sealer.begin("token")
     value = sealer.seal(session, sealer.name)
     bits = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-    tried = [changed for changed in _altered(value) if _decoded(changed) != bits]
+    tried = [changed for changed in _altered_texts(value) if _decoded(changed) != bits]
     tried += [other.seal(session, sealer.name), sealer.seal(session, "another purpose"), value + "A", value * 2]
     assert len(tried) >= TRIES
     assert [changed for changed in tried if sealer.session(f"{sealer.name}={changed}") is not None] == []
@@ -168,7 +168,14 @@ def test_no_altered_replayed_or_swapped_id_of_a_task_opens_it() -> None:
     hers = ids.seal("task-1", ServerKey("default", "shop"), "buy", mallory)
     spliced = [f"{prefix}.{each.split('.')[1]}.{payload}" for each in others if each != hers]
     spliced += [f"{prefix}.{mac}.{each.split('.')[2]}" for each in others if each.split(".")[2] != payload]
-    tried = [*_altered(sealed), *spliced, *(each + "=" for each in others), sealed.upper(), f" {sealed}", f"{sealed}\n"]
+    tried = [
+        *_altered_texts(sealed),
+        *spliced,
+        *(each + "=" for each in others),
+        sealed.upper(),
+        f" {sealed}",
+        f"{sealed}\n",
+    ]
     assert len(tried) >= TRIES
     assert [each for each in tried if ids.open(each, alice) is not None] == []
     altered = [each for each in tried if each.rstrip("=") not in others]
@@ -191,7 +198,7 @@ async def test_a_kept_result_cannot_be_read_by_another_principal(tmp_path: Path)
         context = made.message["result"]["_meta"]["fairlead.dev/context"]
         session = context["sessionId"]
         ident = context["entryId"]
-        sessions = [session, *(changed for changed in _altered(session) if changed.strip())][:: len(session) // 8]
+        sessions = [session, *(changed for changed in _altered_texts(session) if changed.strip())][:: len(session) // 8]
         targets = [
             f"/v1/context?{urlencode({'session_id': each, **more})}"
             for each in (session, *sessions)
@@ -381,11 +388,11 @@ async def _nameless(address: str) -> str:
     return ""
 
 
-def _respelt(value: Any, respell: Callable[[str], str]) -> Any:
+def _respell(value: Any, respell: Callable[[str], str]) -> Any:
     """A document with differently spelled members."""
     if isinstance(value, dict):
-        return {respell(name): _respelt(item, respell) for name, item in value.items()}
-    return [_respelt(item, respell) for item in value] if isinstance(value, list) else value
+        return {respell(name): _respell(item, respell) for name, item in value.items()}
+    return [_respell(item, respell) for item in value] if isinstance(value, list) else value
 
 
 _SPELLINGS: Final[tuple[Callable[[str], str], ...]] = (
@@ -402,7 +409,7 @@ def test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_a
     tried = 0
     for (path, template), respell in itertools.product(TEMPLATES, _SPELLINGS):
         tried += 1
-        spelt = _respelt(template, respell)
+        spelt = _respell(template, respell)
         head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "demo"}}
         text = json.dumps({**head, "spec": {"image": {"name": "demo:1"}, "podTemplate": spelt}})
         if not load_text(text).problems:
@@ -445,7 +452,7 @@ def _pages() -> Iterator[str]:
         yield from (f"{scheme}:{slashes}{rest}" for slashes in ("/", "", "///", "\\\\", "/\t/", "/\\"))
         yield from (uri.replace("//", f"//{part}", 1) for part in _PARTS)
         yield from (f"{uri}{end}" for end in _ENDS)
-        yield from _altered(uri)
+        yield from _altered_texts(uri)
 
 
 def _as_a_server(uri: str) -> str:

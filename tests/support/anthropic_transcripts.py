@@ -38,12 +38,12 @@ def text(index: int, *pieces: str, **more: Any) -> list[dict[str, Any]]:
     return block(index, {"type": "text", "text": "", **more}, *deltas)
 
 
-def called(index: int, name: str, *pieces: str, kind: str = "tool_use", **more: Any) -> list[dict[str, Any]]:
+def call_events(index: int, name: str, *pieces: str, kind: str = "tool_use", **more: Any) -> list[dict[str, Any]]:
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     return block(index, {"type": kind, "id": f"toolu_{index}", "name": name, "input": {}, **more}, *deltas)
 
 
-def ended(reason: str, usage: Mapping[str, Any] | None = None, **delta: Any) -> list[dict[str, Any]]:
+def end_events(reason: str, usage: Mapping[str, Any] | None = None, **delta: Any) -> list[dict[str, Any]]:
     fields = {"stop_reason": reason, "stop_sequence": None, **delta}
     return [{"type": "message_delta", "delta": fields, "usage": usage or {"output_tokens": 12}}, STOP]
 
@@ -64,28 +64,30 @@ CITED = {
     "cited_text": "c",
 }
 TRANSCRIPTS: dict[str, ScriptedTurn] = {
-    "text": turn(START, PING, text(0, "Hel", "lo"), ended("end_turn")),
+    "text": turn(START, PING, text(0, "Hel", "lo"), end_events("end_turn")),
     "text that is not ASCII": turn(
         START,
         text(0, "Gr\u00fc\u00dfe, \u4e16", "\u754c \u2028\u0085", "\U0001faa2"),
-        ended("end_turn"),
+        end_events("end_turn"),
         ascii_only=False,
     ),
-    "escaped text that is not ASCII": turn(START, text(0, "Gr\u00fc\u00dfe \U0001faa2 \u2028"), ended("end_turn")),
-    "a ping first": turn(PING, START, PING, text(0, "Hi"), PING, ended("end_turn")),
+    "escaped text that is not ASCII": turn(START, text(0, "Gr\u00fc\u00dfe \U0001faa2 \u2028"), end_events("end_turn")),
+    "a ping first": turn(PING, START, PING, text(0, "Hi"), PING, end_events("end_turn")),
     "parallel calls": turn(
         START,
         text(0, "Both."),
-        called(1, "theirs", '{"q"', ": 1}"),
-        called(2, "theirs", '{"q": 2}'),
-        ended("tool_use"),
+        call_events(1, "theirs", '{"q"', ": 1}"),
+        call_events(2, "theirs", '{"q": 2}'),
+        end_events("tool_use"),
     ),
     "input split anywhere": turn(
-        START, called(0, "theirs", "", *'{"q": "\u00e4 \\u00e4 \\\\", "n": [1.0, 1e3, -0]}'), ended("tool_use")
+        START,
+        call_events(0, "theirs", "", *'{"q": "\u00e4 \\u00e4 \\\\", "n": [1.0, 1e3, -0]}'),
+        end_events("tool_use"),
     ),
-    "a call without input": turn(START, called(0, "theirs"), ended("tool_use")),
-    "a call with an empty piece of input": turn(START, called(0, "theirs", ""), ended("tool_use")),
-    "input that comes at once": turn(START, called(0, "theirs", input={"q": 1}), ended("tool_use")),
+    "a call without input": turn(START, call_events(0, "theirs"), end_events("tool_use")),
+    "a call with an empty piece of input": turn(START, call_events(0, "theirs", ""), end_events("tool_use")),
+    "input that comes at once": turn(START, call_events(0, "theirs", input={"q": 1}), end_events("tool_use")),
     "thinking with its signature": turn(
         START,
         block(
@@ -95,30 +97,30 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
             {"type": "signature_delta", "signature": "EqQB+/=="},
         ),
         text(1, "So."),
-        ended("end_turn"),
+        end_events("end_turn"),
     ),
     "thinking that is left out, and its signature": turn(
         START,
         block(
             0, {"type": "thinking", "thinking": "", "signature": ""}, {"type": "signature_delta", "signature": "EqQB"}
         ),
-        called(1, "theirs"),
-        ended("tool_use"),
+        call_events(1, "theirs"),
+        end_events("tool_use"),
     ),
     "redacted thinking": turn(
-        START, block(0, {"type": "redacted_thinking", "data": "Emw+/="}), text(1, "So."), ended("end_turn")
+        START, block(0, {"type": "redacted_thinking", "data": "Emw+/="}), text(1, "So."), end_events("end_turn")
     ),
     "a refusal": turn(
         START,
         text(0, "I"),
-        ended("refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "No."}),
+        end_events("refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "No."}),
     ),
-    "cut by length": turn(START, text(0, "Half"), ended("max_tokens")),
-    "cut by length in a call": turn(START, called(0, "theirs", '{"q": "ha'), ended("max_tokens")),
-    "a stop sequence": turn(START, text(0, "Half"), ended("stop_sequence", stop_sequence="END")),
+    "cut by length": turn(START, text(0, "Half"), end_events("max_tokens")),
+    "cut by length in a call": turn(START, call_events(0, "theirs", '{"q": "ha'), end_events("max_tokens")),
+    "a stop sequence": turn(START, text(0, "Half"), end_events("stop_sequence", stop_sequence="END")),
     "a server's tool and its result": turn(
         START,
-        called(0, "web_search", '{"query": "x"}', kind="server_tool_use"),
+        call_events(0, "web_search", '{"query": "x"}', kind="server_tool_use"),
         block(1, {"type": "web_search_tool_result", "tool_use_id": "toolu_0", "content": [FOUND]}),
         block(
             2,
@@ -126,17 +128,17 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
             {"type": "citations_delta", "citation": CITED},
             {"type": "text_delta", "text": "Found."},
         ),
-        ended("end_turn", {"input_tokens": 99, "output_tokens": 5, "server_tool_use": {"web_search_requests": 1}}),
+        end_events("end_turn", {"input_tokens": 99, "output_tokens": 5, "server_tool_use": {"web_search_requests": 1}}),
     ),
     "a paused turn": turn(
-        START, called(0, "web_search", '{"query": "x"}', kind="server_tool_use"), ended("pause_turn")
+        START, call_events(0, "web_search", '{"query": "x"}', kind="server_tool_use"), end_events("pause_turn")
     ),
     "blocks, deltas and events that nobody knows": turn(
         START,
         {"type": "weather", "mood": 1},
         block(0, {"type": "hologram", "beams": [1.0]}, {"type": "beam", "n": 1}),
         text(1, "Hi", sparkle="x"),
-        ended("end_turn", container={"id": "c", "expires_at": "2026-01-01T00:00:00Z"}),
+        end_events("end_turn", container={"id": "c", "expires_at": "2026-01-01T00:00:00Z"}),
     ),
     "an error in the stream": turn(
         START, text(0, "Ha"), {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}

@@ -155,7 +155,7 @@ async def _pass_back(request: web.Request, chunks: AsyncIterator[bytes], respons
 
 
 async def _without_lost(chunks: AsyncIterator[bytes], loses: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Lines of a watch, one per event."""
+    """The lines of a watch, one per event, without each event of an object for which `loses` returns True."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

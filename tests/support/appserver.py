@@ -10,7 +10,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, Definition
 from gatewayworld import LEGACY, MODERN, catalog
 from rawserver import Reply, Request
-from toolservers import answer_modern, greeted, tool
+from toolservers import answer_handshake, answer_modern, tool
 
 SHARED: Final = "ui://shared/app.html"
 CAPABILITIES: Final = Raw(b'{"resources":{},"prompts":{},"extensions":{"io.modelcontextprotocol/ui":{}}}')
@@ -58,7 +58,7 @@ class AppServer:
         return None
 
     async def handle(self, request: Request, reply: Reply) -> None:
-        if self.era == LEGACY and greeted(request, reply):
+        if self.era == LEGACY and answer_handshake(request, reply):
             return None
         result = self.result(request)
         if result is None:

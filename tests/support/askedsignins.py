@@ -115,8 +115,8 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
         return CallCredential(person, AccessToken.bearer(f"of-{person.decode()[-8:]}", float("inf"), frozenset()))
 
 
-async def answering(request: Request, reply: Reply) -> None:
-    """A server of either revision, whose tool returns the token with which it was called."""
+async def answer_with_token(request: Request, reply: Reply) -> None:
+    """Answer like a server of either revision whose tool returns the token of the call."""
     if request.verb == "GET":
         return reply.send(405)
     if request.method == "initialize":
@@ -155,7 +155,7 @@ async def asked_sign_ins(
     """A gateway with a server that requires users to sign in."""
     sign_ins = FakeSignIns()
     bounds = limits(timeout_ms=timeout_ms, **({} if max_timeout_ms is None else {"max_timeout_ms": max_timeout_ms}))
-    async with raw_server(answering) as server:
+    async with raw_server(answer_with_token) as server:
 
         def document(*tools: str) -> Any:
             return catalog("demo", server.url, tools, version=version, limits=bounds)

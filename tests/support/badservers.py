@@ -34,13 +34,13 @@ def lists(*tools: Item) -> Handler:
     every = [tool("good"), *tools]
 
     async def handle(request: Request, reply: Reply) -> None:
-        answer_modern(request, reply, every, call=named)
+        answer_modern(request, reply, every, call=name_result)
 
     return handle
 
 
-def named(request: Request) -> dict[str, Any]:
-    """Result of a call: the name of the tool."""
+def name_result(request: Request) -> dict[str, Any]:
+    """Result of a call, whose text is the name of the tool."""
     return {"content": [{"type": "text", "text": request.params["name"]}], "isError": False}
 
 

@@ -1,7 +1,7 @@
 """A gateway with every kind of client and every kind of server, and the outcomes of calls.
 
-An outcome is a plain mapping: what the client got (`code`, `says`, `marks`, `heard`), what its server saw (`requests`,
-and more where a feature looks closer), and what was recorded (`audit`, `counted`, `limited`).
+An outcome is a plain mapping: what the client received (`code`, `says`, `marks`, `heard`), what its server received
+(`requests`, and further members for some features), and what was recorded (`audit`, `counted`, `limited`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.policy.tiers import GRACE_SECONDS
 from gatewayworld import Clock, running
 from matrix_clients import KINDS, Answered, Client
-from matrix_servers import BESIDE, SERVERS, EveryServer, catalogs, governed
+from matrix_servers import BESIDE, SERVERS, EveryServer, catalogs, governing_documents
 from otlpreceiver import Receiver, attributes
 from ports import free_port
 from rawserver import RawServer, Request, raw_server
@@ -69,7 +69,7 @@ def slug(kind: str, server: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _traced(collector: Receiver | None) -> AsyncIterator[None]:
+async def _export_spans(collector: Receiver | None) -> AsyncIterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if collector is not None:
             patched.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
@@ -83,7 +83,7 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
     every = EveryServer()
     audit = folder / "audit.log"
     names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
-    async with raw_server(every.handle) as server, _traced(collector):
+    async with raw_server(every.handle) as server, _export_spans(collector):
         url = f"http://127.0.0.1:{server.port}"
         dead = f"http://127.0.0.1:{free_port()}/mcp"
         documents = [document for name, (_, kind) in names.items() for document in catalogs(name, kind, url, dead)]
@@ -92,7 +92,7 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
         async with running(
             folder,
             *documents,
-            *governed([*names]),
+            *governing_documents([*names]),
             audit="all",
             audit_file=audit,
             audit_arguments="redact",
@@ -131,8 +131,8 @@ class Cell:
         wanted = {"fairlead.server": f"default/{self.name}", "mcp.method.name": method}
         return [span for span in self.world.collector.spans if wanted.items() <= attributes(span).items()]
 
-    async def written(self, lines: int) -> list[dict[str, Any]]:
-        """Wait until `count` lines have been added to the audit log since the cell was created, and return them."""
+    async def audit_lines(self, lines: int) -> list[dict[str, Any]]:
+        """Wait until this number of lines was added to the audit log since the cell was created, and return them."""
         await eventually(lambda: len(self.world.audited(self._audited)) >= lines, seconds=5)
         return [json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audited(self._audited)]
 
@@ -169,7 +169,7 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
         )
     )
     new = world.counted(method) - counted
-    written = await cell.written(new.total())
+    written = await cell.audit_lines(new.total())
     assert cell.last is not None
     told = {"code": cell.last.code, "says": cell.last.says, "marks": cell.last.marks, "heard": cell.last.heard}
     return {

@@ -32,7 +32,7 @@ QUIET = base64.b64encode(bytes(28800)).decode()
 
 
 async def speak(client: RealtimeClient) -> None:
-    """One turn of speech."""
+    """Send one turn of speech."""
     await client.send("input_audio_buffer.append", audio=LOUD)
     await client.send("input_audio_buffer.append", audio=QUIET)
 

@@ -1,4 +1,4 @@
-"""Loads modules with another text than that of their file: without a guard, or with a mutation."""
+"""Loads modules with a changed text, for example without a guard or with a mutation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 Change = Callable[[str], str]
-"""From the text of a module to the text that is loaded instead. Raises ImportError if the change cannot be applied."""
+"""Changes the text of a module before it is loaded. Raises ImportError if the change cannot be applied."""
 
 
 class ChangedLoader(SourceFileLoader):

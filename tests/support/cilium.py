@@ -7,7 +7,7 @@ from typing import Any
 POLICIES = "ciliumnetworkpolicies.cilium.io"
 
 
-def _listed(**members: Any) -> dict[str, Any]:
+def _list_schema(**members: Any) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object", "properties": members}}
 
 
@@ -16,14 +16,16 @@ def definition() -> dict[str, Any]:
     text = {"type": "string"}
     labels = {"type": "object", "additionalProperties": text}
     chosen = {"type": "object", "properties": {"matchLabels": labels}}
-    lookups = {"type": "object", "properties": {"dns": _listed(matchPattern=text)}}
-    ports = _listed(ports=_listed(port=text, protocol={"type": "string", "enum": ["TCP", "UDP", "ANY"]}), rules=lookups)
-    rule = _listed(
+    lookups = {"type": "object", "properties": {"dns": _list_schema(matchPattern=text)}}
+    ports = _list_schema(
+        ports=_list_schema(port=text, protocol={"type": "string", "enum": ["TCP", "UDP", "ANY"]}), rules=lookups
+    )
+    rule = _list_schema(
         toEndpoints={"type": "array", "items": chosen},
-        toFQDNs=_listed(matchName=text, matchPattern=text),
+        toFQDNs=_list_schema(matchName=text, matchPattern=text),
         toPorts=ports,
     )
-    denials = _listed(toCIDR={"type": "array", "items": {"type": "string", "format": "cidr"}})
+    denials = _list_schema(toCIDR={"type": "array", "items": {"type": "string", "format": "cidr"}})
     spec = {"type": "object", "properties": {"endpointSelector": chosen, "egress": rule, "egressDeny": denials}}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
     names = {"plural": "ciliumnetworkpolicies", "singular": "ciliumnetworkpolicy", "kind": "CiliumNetworkPolicy"}

@@ -1,8 +1,8 @@
 """Clients of a gateway that connect in every way and leave in every way, for tests and for `hack/bench soak`.
 
-As a program, it runs a crowd in another network namespace, and reads commands from standard input: see `elsewhere`. It
-answers `come COUNT SOURCE` with `here` after that many clients have their answers, and `go` with `gone` after all have
-closed their connections.
+As a program, it runs clients in another network namespace (see `elsewhere`), and reads commands from standard input.
+`come COUNT SOURCE` connects COUNT clients from the address SOURCE, and prints `here` when all have their answers. `go`
+closes their connections, and prints `gone`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Guest:
         self.writer.close()
 
 
-async def come(host: str, port: int, way: str, *, source: str | None = None) -> Guest:
-    """Connect and proceed as `way` says. Returns after the expected answer has arrived."""
+async def connect_guest(host: str, port: int, way: str, *, source: str | None = None) -> Guest:
+    """Connect a client that behaves in one of `WAYS`. Returns after the expected answer has arrived."""
     local = (source, 0) if source is not None else None
     reader, writer = await asyncio.open_connection(host, port, local_addr=local)
     guest = Guest(reader, writer)
@@ -88,7 +88,7 @@ async def _listen(ask: Callable[[Ask], Awaitable[bytes]], reader: asyncio.Stream
 async def crowd(host: str, port: int, count: int, *, source: str | None = None) -> list[Guest]:
     """Connect `count` guests, using all ways in turn."""
     ways = [WAYS[number % len(WAYS)] for number in range(count)]
-    return list(await asyncio.gather(*(come(host, port, way, source=source) for way in ways)))
+    return list(await asyncio.gather(*(connect_guest(host, port, way, source=source) for way in ways)))
 
 
 async def _obey(host: str, port: int) -> None:

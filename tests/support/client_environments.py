@@ -2,8 +2,8 @@
 
     python -m client_environments [NAME …]
 
-makes all of them, or those named, and says how far it is. Each is kept in ~/.cache/fairlead/clients under a hash of its
-pins.
+creates all environments, or the named ones, and prints its progress. Each environment is stored in
+~/.cache/fairlead/clients under a hash of its pins.
 """
 
 from __future__ import annotations

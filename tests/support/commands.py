@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from forkserver import ForkedProcess, can_fork, forked
+from forkserver import ForkedProcess, can_fork, fork_command
 
 _MAIN = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
 
@@ -17,7 +17,7 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
     process: ForkedProcess | asyncio.subprocess.Process
     env = {**os.environ, **environment}
     if not code and can_fork(env):
-        process = await forked(*words, env=env)
+        process = await fork_command(*words, env=env)
     else:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

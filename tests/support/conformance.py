@@ -164,10 +164,10 @@ def await_endpoint(url: str, log: Path) -> None:
 def gateway_over(
     url: str, port: int, folder: Path, session: str = "Shared"
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """`fairlead up` over one server, which is `subject` there, with that `spec.session`; its log is `up.log` in
+    """Run `fairlead up` with one server, which is named `subject` and has this `spec.session`. The log is `up.log` in
     `folder`.
 
-    Its tools are not probed: the suite looks at calls of its own.
+    The tools are not probed, because the suite checks the calls that the server receives.
     """
     spec = {"url": url, "session": session, "calibration": {"probe": "Never"}}
     subject = {
@@ -319,7 +319,7 @@ def main(folder: Path) -> int:
             through = f"{comparison.through.passed}/{comparison.through.failed}"
             print(f"{comparison.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
         for name in keep_bare(compared):
-            print(f"tests/conformance/bare.json has the bare runs of {name} again: commit it")
+            print(f"tests/conformance/bare.json has new runs of {name} without a gateway: commit it")
         wrong = judge(compared, baseline()) + run_clients(folder)
     except CannotRun as error:
         print(f"cannot run: {error}", file=sys.stderr)

@@ -1,7 +1,6 @@
 """The client scenarios of the conformance suite, with our client code as their subject.
 
-Scenarios of OAuth (`auth/*`) are left out: credentials of servers are given to Fairlead ready to send, it runs no such
-flow.
+Scenarios of OAuth (`auth/*`) are left out, because these clients only send credentials that they were given.
 """
 
 from __future__ import annotations

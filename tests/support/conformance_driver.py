@@ -2,9 +2,9 @@
 
     python tests/support/conformance_driver.py session|gateway URL
 
-The suite serves one server at URL and looks at what comes. `session` is what discovery and the command line use;
-`gateway` is `fairlead up` over that server, asked by a client that sends every byte itself. The scenario, the revision
-and what to call stand in the environment.
+The suite serves one server at URL and checks the requests that the server receives. `session` runs the client code of
+discovery and the command line. `gateway` runs `fairlead up` over that server, with a client that writes every byte of
+its requests itself. The environment has the scenario, the revision, and what to call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Peer(Protocol):
     """Client that calls the server, directly or through a gateway."""
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and return its result. Raises if there is none."""
+        """Send a request and return its result. Raises if there is no result."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Outcomes of runs of the conformance suite. Those of its subjects without a gateway are stored in the repository.
 
-A subject without a gateway in front of it answers as it did the last time while it, its library and the suite are the
-same: then its outcome is read in place of a run of minutes. `hack/conformance` writes the file again where they differ.
+Without a gateway, a subject has the same outcome as long as the subject, its library and the suite are unchanged. Its
+stored outcome then replaces a run of minutes. `hack/conformance` updates the file when one of them has changed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _rank(status: str) -> int:
 
 @dataclass(frozen=True)
 class Subject:
-    """A server that the suite is run against: the files that it is made of, and what it is made with."""
+    """A server that the suite tests: its source files, and the versions of what it runs with."""
 
     name: str
     files: tuple[Path, ...]
@@ -71,7 +71,7 @@ class Subject:
 
     @property
     def key(self) -> dict[str, Any]:
-        """Hash that changes when the result of a run without a gateway may change."""
+        """Hash and versions, which change when the outcome of a run without a gateway may change."""
         source = hashlib.sha256(b"\0".join(file.read_bytes() for file in self.files)).hexdigest()
         return {"source": source, "madeWith": [*self.made_with]}
 

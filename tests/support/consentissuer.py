@@ -4,9 +4,9 @@
         grant, token = await world.sign_in("alice")
         token = await world.source.obtain(world.person("alice"))
 
-`ConsentIssuer` registers clients (RFC 7591), takes PKCE with S256 alone, sends `iss`, rotates refresh tokens, ends a
-consent whose refresh token it sees twice, and revokes (RFC 7009). It records all requests. Tests may replace members of
-the published `metadata` (None: absent), and the next answers of an endpoint (`answer`).
+`ConsentIssuer` registers clients (RFC 7591), accepts only PKCE with S256, sends `iss`, rotates refresh tokens, ends a
+consent whose refresh token it sees twice, and revokes tokens (RFC 7009). It records all requests. Tests may replace
+members of the published `metadata` (None: absent), and the next answers of an endpoint (`answer`).
 """
 
 from __future__ import annotations

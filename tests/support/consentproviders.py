@@ -46,7 +46,7 @@ class ConsentProvider:
     def jwks_url(self) -> str:
         return f"{self.base}/jwks"
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def events_of(self, event: str) -> list[dict[str, Any]]:
         """Events of one kind."""
         return [line for line in self.events if line["event"] == event]
 
@@ -70,7 +70,7 @@ class ConsentProvider:
                 form = re.search(r'<form[^>]*action="([^"]+)".*?name="prompt" value="([^"]+)"', text, re.DOTALL)
                 assert form is not None, text
                 url, fields = urljoin(url, form[1]), {"prompt": form[2], "login": person, "password": "any"}
-        raise AssertionError(f"the provider does not come to an end: {url}")
+        raise AssertionError(f"the provider redirects without end: {url}")
 
 
 @contextlib.asynccontextmanager
@@ -83,8 +83,8 @@ async def consent_provider(
     port: int = 0,
     issuer: str = "",
 ) -> AsyncIterator[ConsentProvider]:
-    """A provider, on a free port unless one is given. `resources`: scopes of the servers for which it gives tokens;
-    `authority`: PEM of one whose certificates it trusts when it reads documents; `issuer`: its URL by default.
+    """A provider, on a free port by default. `resources`: scopes of the servers for which it gives tokens; `authority`:
+    PEM of a certificate authority that it trusts when it fetches client documents; `issuer`: by default its URL.
     """
     required("node")
     required("npm")

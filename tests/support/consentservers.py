@@ -180,7 +180,7 @@ class ConsentServer:
             accounts.setdefault(session, set()).add(account)
         return accounts
 
-    def recording(self, app: Any) -> Any:
+    def record_requests(self, app: Any) -> Any:
         """Wrap the application so that its requests are recorded."""
 
         async def recorded(scope: Any, receive: Any, send: Any) -> None:
@@ -240,7 +240,7 @@ async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )
     made = ConsentServer(f"{base}/mcp", provider)
-    async with serve_asgi(_noting_methods(made.recording(app), made.methods), port=port):
+    async with serve_asgi(_noting_methods(made.record_requests(app), made.methods), port=port):
         yield made
 
 

@@ -1,6 +1,6 @@
 """Visits all pages of a console in a browser, following only links, and collects the problems of each page.
 
-pages = await walked(chromium, gateway, Look(width=375, dark=True))
+pages = await walk(chromium, gateway, Look(width=375, dark=True))
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WalkedPage:
     problems: list[str] = field(default_factory=list)
 
 
-async def walked(
+async def walk(
     chromium: Browser, gateway: Reachable, look: Look, *, keyboard: bool = False, folder: Path | None = None
 ) -> list[WalkedPage]:
     """Visit all pages that are linked from the first one, EACH of a kind. With `keyboard`, every control has to be

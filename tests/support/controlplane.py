@@ -239,12 +239,12 @@ class ControlPlane:
     def await_definitions(self) -> None:
         """Wait until every CRD is served. `kubectl wait` fails for a CRD that has no status yet."""
 
-        def served(item: Any) -> bool:
+        def is_served(item: Any) -> bool:
             conditions = (item.get("status") or {}).get("conditions") or ()
             return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        until("CRDs established", lambda: all(map(served, self.request("GET", path)[1]["items"])), seconds=20)
+        until("CRDs established", lambda: all(map(is_served, self.request("GET", path)[1]["items"])), seconds=20)
 
     def create_namespace(self, name: str, labels: dict[str, str] | None = None) -> str:
         """Create a namespace. Raises AssertionError if the API server refuses."""

@@ -28,7 +28,7 @@ class Odd(NamedTuple):
 
 
 @cache
-def published(revision: str) -> dict[str, Any]:
+def list_schemas(revision: str) -> dict[str, Any]:
     """Part of a revision's schema that describes lists."""
     folder = files("fairlead_tools.definitions").joinpath("published")
     schema: dict[str, Any] = json.loads(folder.joinpath(f"{revision}.json").read_bytes())
@@ -39,7 +39,7 @@ def corpus(listed: str) -> Iterator[Odd]:
     """Odd definitions of one type, each with a unique name."""
     number = 0
     for revision in REVISIONS:
-        whole = _example(published(revision)["$defs"][listed], revision)
+        whole = _example(list_schemas(revision)["$defs"][listed], revision)
         for path in _paths(whole):
             for label, value in _values().items():
                 number += 1
@@ -152,7 +152,7 @@ def _name(definition: dict[str, Any], listed: str, name: str) -> None:
 def _example(schema: dict[str, Any], revision: str) -> Any:
     """A value with all members of a schema."""
     if "$ref" in schema:
-        return _example(published(revision)["$defs"][schema["$ref"].rpartition("/")[2]], revision)
+        return _example(list_schemas(revision)["$defs"][schema["$ref"].rpartition("/")[2]], revision)
     if "const" in schema or "enum" in schema:
         return schema.get("const", schema.get("enum", [None])[0])
     match schema.get("type"):

@@ -111,7 +111,9 @@ class DocumentOracle:
                 security_provider_factory=_SecurityProviders(),
             ),
         )
-        self._credential = Credential(schemes={name: _sent(each) for name, each in self.compiled.schemes.items()})
+        self._credential = Credential(
+            schemes={name: _credential_for(each) for name, each in self.compiled.schemes.items()}
+        )
 
     def judge(self, tool: CompiledTool, requests: int) -> Iterator[Judgement]:
         """Judge requests with arguments that the tool's schema accepts; fewer than `requests` if such arguments are
@@ -140,7 +142,7 @@ class DocumentOracle:
         limits = [self._limit(tool, error) for error in result.errors]
         if all(limits):
             return Judgement(tool.name, arguments, limit=limits[0])
-        return Judgement(tool.name, arguments, "; ".join(map(_told, result.errors)))
+        return Judgement(tool.name, arguments, "; ".join(map(_messages_of, result.errors)))
 
     def _limit(self, tool: CompiledTool, error: Exception) -> str:
         of_body = isinstance(error, RequestBodyValidationError)
@@ -233,7 +235,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, list) and (not value or any(map(_is_empty, value))))
 
 
-def _told(error: Exception) -> str:
+def _messages_of(error: Exception) -> str:
     """Messages of an error's causes."""
     causes: list[str] = []
     step: BaseException | None = error
@@ -266,7 +268,7 @@ def _written_as_pairs(operation: Operation) -> set[str]:
     return names
 
 
-def _sent(scheme: SecurityScheme) -> SentCredential:
+def _credential_for(scheme: SecurityScheme) -> SentCredential:
     """A credential for a security scheme."""
     match scheme.type, scheme.location:
         case "apiKey", "query":

@@ -23,7 +23,7 @@ FORMS_ALONE: Final = "2025-06-18"
 async def call_with_pages(url: str, token: str, tool: str, open_page: Open) -> types.CallToolResult:
     """Call with the Python SDK's client of 2025-11-25, which opens the pages of `elicitation/create`."""
 
-    async def elicited(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
         await open_page(params.url)
         return types.ElicitResult(action="accept")
@@ -31,7 +31,7 @@ async def call_with_pages(url: str, token: str, tool: str, open_page: Open) -> t
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as http,
         Client(
-            streamable_http_client(f"{url}/mcp", http_client=http), mode="legacy", elicitation_callback=elicited
+            streamable_http_client(f"{url}/mcp", http_client=http), mode="legacy", elicitation_callback=elicit
         ) as client,
     ):
         return await client.call_tool(tool, {})

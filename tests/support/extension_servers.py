@@ -51,7 +51,7 @@ async def world(
         yield gateway, a, b
 
 
-def asking(method: str, params: dict[str, Any], era: str = MODERN, target: str = MERGED) -> Ask:
+def host_request(method: str, params: dict[str, Any], era: str = MODERN, target: str = MERGED) -> Ask:
     """Request of a host of one era."""
     if era == LEGACY:
         return legacy(method, params).to(target)
@@ -60,7 +60,7 @@ def asking(method: str, params: dict[str, Any], era: str = MODERN, target: str =
 
 
 async def read(gateway: Gateway, uri: str, era: str = MODERN, target: str = MERGED) -> Answer:
-    return await ask(gateway, asking("resources/read", {"uri": uri}, era, target))
+    return await ask(gateway, host_request("resources/read", {"uri": uri}, era, target))
 
 
 async def extensions(gateway: Gateway) -> tuple[Any, Any]:

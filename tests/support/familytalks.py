@@ -1,7 +1,7 @@
-"""Requests of clients of every family, and their answers, in no family's form.
+"""Requests of clients of every family of APIs, and their answers in a neutral form.
 
-answer = await asked(world, "gemini", HI)
-text, calls, own = answered(answer, "gemini", stream=False)
+answer = await post_request(world, "gemini", HI)
+text, calls, own = parse_answer(answer, "gemini", stream=False)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def post_request(
     return await post(world.gateway, path[front], body | dict(members or {}))
 
 
-def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
+def parse_answer(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
     """Text and calls of an answer, and the gateway's own member."""
     assert answer.status == 200, answer.body
     family = FAMILIES[front]

@@ -27,7 +27,7 @@ TOOL: Final = "shop__buy"
 BOUGHT: Final = '{"item":"tea"}'
 """Text of the tool's answer to a call for tea."""
 REFUSED: Final = "the server answered with error -32602: Unknown tool: shop__buy"
-"""Answer to a person whom no policy lets call the tool, as the other gateway passes it on."""
+"""Error for a user whom no policy allows to call the tool, as the other gateway passes it on."""
 SECRET_THERE: Final = "the secret of the near gateway at the far one"
 """Secret of the other gateway's client, whose id is that of its client at the provider."""
 _STAFF: Final = ("alice", "carol", "dave")
@@ -51,7 +51,9 @@ class FarGateway:
     async def running(
         self, *issuers: dict[str, Any], client_documents: Fetch | None = None, **server: Any
     ) -> AsyncIterator[None]:
-        """`issuers` besides the provider, which is `corp`; keywords are members of `authorizationServer`."""
+        """Run the gateway. `issuers`: accepted in addition to the provider, which is named `corp`. Keywords are members
+        of `authorizationServer`.
+        """
         folder = self.folder / "far"
         folder.mkdir(exist_ok=True)
         secret = hashlib.sha256(SECRET_THERE.encode()).hexdigest()
@@ -69,7 +71,7 @@ class FarGateway:
 
 @contextlib.asynccontextmanager
 async def far_gateway(folder: Path, near: str, callbacks: Sequence[str] = ()) -> AsyncIterator[FarGateway]:
-    """`near`: URL of the other gateway, for which people's tokens are; `callbacks`: where it signs people in."""
+    """`near`: URL of the other gateway, which is the audience of users' tokens; `callbacks`: its redirect URIs."""
     port = free_port()
     people = {person: [f"http://127.0.0.1:{port}"] for person in (*_STAFF, *_OTHERS)}
     async with (

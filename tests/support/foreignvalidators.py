@@ -55,7 +55,7 @@ def _gemini(name: str, tools: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def _main() -> None:
-    missing = [name for name in NEEDED if not _installed(name)]
+    missing = [name for name in NEEDED if not _is_installed(name)]
     tools = json.load(sys.stdin)
     refusals: list[list[str]] = []
     for name in tools:
@@ -67,7 +67,7 @@ def _main() -> None:
     json.dump(refusals, sys.stdout)
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:

@@ -1,11 +1,11 @@
 """`fairlead` commands as processes that are forked from one interpreter, which has imported their modules before.
 
-    process = await forked("tools", "--url", url, cwd=folder, env=environment)
+    process = await fork_command("tools", "--url", url, cwd=folder, env=environment)
     out, err = await process.communicate()
 
-Imports are most of what a short command takes. The server is started by the first command of a test process and ends
-with it. By night, with coverage, or with an environment that an interpreter reads at its start, `can_fork` is false:
-the caller starts an interpreter then.
+A short command spends most of its time on imports. The first command of a test process starts the server, which ends
+with the test process. `can_fork` is false in nightly runs, with coverage, and with environment variables that an
+interpreter reads at its start. The caller then has to start an interpreter.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ PRELOADED: Final = (
 )
 """Modules that import most of what verbs need."""
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
-"""Beginnings of the names of variables that act when an interpreter starts."""
+"""Prefixes of environment variables that an interpreter reads at its start."""
 _NEVER_FORKED: Final = ("COVERAGE", "FAIRLEAD_COVERAGE", "FAIRLEAD_UNGUARDED")
-"""Beginnings of the names of variables with which something else is imported first."""
+"""Prefixes of environment variables with which another module is imported before the command."""
 _REQUEST_BYTES: Final = 1 << 20
 _LIMIT: Final = 1 << 22
 
 spent_s = 0.0
-"""Processor seconds of all forked processes that have ended, with theirs: those are not children of this process."""
+"""Processor seconds of all forked processes that have ended, and of their children. The kernel does not count them as
+children of this process, because the server forks them.
+"""
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -66,15 +68,15 @@ def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def can_fork(environment: Mapping[str, str]) -> bool:
-    """Whether a command with this environment behaves forked as it does in an interpreter of its own."""
+    """Whether a command with this environment behaves the same when it is forked as in a new interpreter."""
     if NIGHTLY in os.environ or any(name.startswith(_NEVER_FORKED) for name in environment):
         return False
     return _read_at_start(environment) == _server().environment
 
 
 class ForkedProcess:
-    """A process with what tests use of `asyncio.subprocess.Process`; its standard input is empty, or what
-    `communicate` is given.
+    """A process with those methods of `asyncio.subprocess.Process` that tests use. Its standard input is empty, or the
+    data passed to `communicate`.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class ForkedProcess:
         return await asyncio.shield(self._ended)
 
     async def communicate(self, data: bytes = b"") -> tuple[bytes, bytes]:
-        """Everything on standard output and standard error, after the end; `data` fits a pipe."""
+        """Wait for the end, and return standard output and standard error. `data` has to fit into a pipe."""
         assert self.stdout is not None
         assert self.stderr is not None
         if data:
@@ -133,7 +135,7 @@ class ForkedProcess:
 
 
 class _Server:
-    """The interpreter that forks, as the process that asks it sees it."""
+    """This process's side of the interpreter that forks."""
 
     def __init__(self) -> None:
         self.environment = _read_at_start(os.environ)
@@ -157,7 +159,7 @@ def _server() -> _Server:
     return _Server()
 
 
-async def forked(*words: str, cwd: Path | None = None, env: Mapping[str, str]) -> ForkedProcess:
+async def fork_command(*words: str, cwd: Path | None = None, env: Mapping[str, str]) -> ForkedProcess:
     """Start `fairlead WORDS` in a folder, this one by default, with an environment for which `can_fork` is true."""
     theirs_in, stdin = os.pipe()
     stdout, theirs_out = os.pipe()
@@ -188,7 +190,9 @@ async def _reader(file: int) -> asyncio.StreamReader:
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork until nobody can ask any more. Returns in each forked process, which then is its command, and at the end."""
+    """Fork a process for each request until the socket is closed. Returns in each forked process, which then runs its
+    command, and in the server at the end.
+    """
     reports: dict[int, int] = {}
     awake, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -226,7 +230,7 @@ def _report_ended(reports: dict[int, int]) -> None:
 
 
 def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
-    """Be what an interpreter is that has just been started with these words, streams, folder and environment."""
+    """Give this process the arguments, streams, folder and environment of a newly started interpreter."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -109,13 +109,13 @@ ANTHROPIC_ROOT = {"type", "properties", "additionalProperties", "required", "$de
 
 @dataclass(frozen=True)
 class Place:
-    """One subschema: where it stands, and what it is."""
+    """One subschema and its location."""
 
     path: str
     schema: Any
     depth: int
     parent: str = ""
-    """The keyword that holds it."""
+    """Keyword that contains the subschema."""
 
 
 def places(schema: Any, path: str = "", depth: int = 0, parent: str = "") -> Iterator[Place]:

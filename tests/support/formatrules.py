@@ -46,7 +46,7 @@ class Rules:
 
 
 def violations(format_name: str, tool: dict[str, Any], model: str | None = None) -> list[str]:
-    """The rules that a definition breaks, in the order of the rules; empty for one that the provider takes."""
+    """The rules that a definition breaks, in the order of the rules; empty if the provider accepts the definition."""
     rules = _rules(format_name, tool, model)
     parts = rules.open_envelope(tool)
     problems = list(parts.problems)
@@ -153,7 +153,7 @@ def no_booleans(tool: Tool, rules: Rules) -> Iterator[str]:
             yield f"{node.path}: {node.schema!r} is not a schema object"
 
 
-def closed(tool: Tool, rules: Rules) -> Iterator[str]:
+def objects_are_closed(tool: Tool, rules: Rules) -> Iterator[str]:
     for node in places(tool.schema):
         kind = node.schema.get("type") if isinstance(node.schema, dict) else None
         if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and (
@@ -170,7 +170,7 @@ def all_required(tool: Tool, rules: Rules) -> Iterator[str]:
             yield f"{node.path}: 'required' must include every key in properties: missing {sorted(missing)}"
 
 
-def typed(tool: Tool, rules: Rules) -> Iterator[str]:
+def schemas_have_types(tool: Tool, rules: Rules) -> Iterator[str]:
     for node in places(tool.schema):
         if isinstance(node.schema, dict) and not node.schema.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
             yield f"{node.path}: schema must have a 'type' key"
@@ -244,7 +244,9 @@ def property_keys(tool: Tool, rules: Rules) -> Iterator[str]:
 
 
 def not_too_deep(tool: Tool, rules: Rules) -> Iterator[str]:
-    """No figure is published: five levels, counting alternatives, are taken; six are refused in every report."""
+    """Limit of nesting, which the provider does not publish: it accepts five levels, counting alternatives, and refuses
+    six in all reports.
+    """
     for node in places(tool.schema):
         if node.depth + (not node.path.startswith("/$defs/")) > 5:  # a definition begins again
             yield f"{node.path}: exceeds the maximum allowed nesting depth"
@@ -290,9 +292,9 @@ _OPENAI: tuple[Check, ...] = (well_formed, has_properties, arrays_have_items, pa
 _OPENAI_STRICT: tuple[Check, ...] = (
     *_OPENAI,
     no_root_combinators,
-    closed,
+    objects_are_closed,
     all_required,
-    typed,
+    schemas_have_types,
     references_stand_alone,
     no_booleans,
     no_lookaround,
@@ -306,8 +308,8 @@ _CLAUDE_STRICT: tuple[Check, ...] = (
     has_properties,
     references_resolve,
     references_stand_alone,
-    closed,
-    typed,
+    objects_are_closed,
+    schemas_have_types,
     no_booleans,
     enums_agree,
     without(NO_STRICT_CLAUDE, "is not supported"),

@@ -1,4 +1,4 @@
-"""Readers of queries, forms and multipart bodies as servers read them, for `openapi-core`, whose own know less of them.
+"""Readers of queries, forms and multipart bodies for `openapi-core`, which read them as servers do. Its own read less:
 
 | reader | beyond openapi-core |
 |---|---|
@@ -23,7 +23,7 @@ _STEP: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
 def read_deep_object(explode: bool, name: str, schema_type: str, location: Mapping[str, Any]) -> Any:
-    """Value of a parameter in the style `deepObject`. Raises KeyError if none of its pairs is there."""
+    """Value of a parameter in the style `deepObject`. Raises KeyError if the query has none of its pairs."""
     assert isinstance(location, ImmutableMultiDict)
     pairs = list(location.items(multi=True))
     of_name = [(key.removeprefix(name), text) for key, text in pairs if key == name or key.startswith(f"{name}[")]
@@ -31,10 +31,10 @@ def read_deep_object(explode: bool, name: str, schema_type: str, location: Mappi
         raise KeyError(name)
     if of_name[0][0] == "":
         return of_name[0][1]
-    return _nested((_STEP.findall(steps), text) for steps, text in of_name)
+    return _nest((_STEP.findall(steps), text) for steps, text in of_name)
 
 
-def _nested(pairs: Iterable[tuple[list[str], str]]) -> Any:
+def _nest(pairs: Iterable[tuple[list[str], str]]) -> Any:
     """Object or list of pairs, each with the steps that lead to its text."""
     groups: dict[str, list[tuple[list[str], str]]] = {}
     for steps, text in pairs:
@@ -42,21 +42,21 @@ def _nested(pairs: Iterable[tuple[list[str], str]]) -> Any:
     if [*groups] == [""]:
         return [text for _, text in groups[""]]
     members = {
-        step: below[0][1] if not below[0][0] else _nested(below)  # a text, or what is further down
+        step: below[0][1] if not below[0][0] else _nest(below)  # a text, or what is further down
         for step, below in groups.items()
     }
     return list(members.values()) if [*members] == [*map(str, range(len(members)))] else members
 
 
 def read_form(explode: bool, name: str, schema_type: str, location: Mapping[str, Any]) -> Any:
-    """Value of a parameter in the style `form`. Raises KeyError if its pair is not there, but for an object's."""
+    """Value of a parameter in the style `form`. Raises KeyError if its pair is missing, unless it is an object."""
     if explode and schema_type == "object":
         return dict(location)
     return form_loads(explode, name, schema_type, location)
 
 
 def read_spaces(explode: bool, name: str, schema_type: str, location: Mapping[str, Any]) -> Any:
-    """Value of a parameter in the style `spaceDelimited`. Raises KeyError if it is not there."""
+    """Value of a parameter in the style `spaceDelimited`. Raises KeyError if it is missing."""
     if explode:
         return form_loads(explode, name, schema_type, location)
     return delimited_loads(explode, name, schema_type, location, delimiter=" ")
@@ -73,4 +73,4 @@ def read_multipart(body: bytes, **parameters: str) -> Mapping[str, Any]:
 
 
 FORM_READERS: Final = {"form": read_form, "spaceDelimited": read_spaces, "deepObject": read_deep_object}
-"""By style."""
+"""Readers by style of the parameter."""

@@ -46,7 +46,7 @@ FLOODS: dict[str, Callable[[], tuple[str, ...]]] = {
     "small messages": lambda: ('{"type":"x"}',) * 1000,
     "15 MiB of audio": lambda: (f'{{"type":"input_audio_buffer.append","audio":"{"A" * 15 * MIB}"}}',),
 }
-"""Messages by name, made when they are wanted: together they are 100 MB."""
+"""Messages by name, made on demand, because together they take 100 MB."""
 LIVE_FLOODS: dict[str, Callable[[], tuple[str, ...]]] = {
     "15 MiB of empty objects": lambda: (_event("{},", 15 * MIB, live=True),),
     "1 MiB of empty objects": lambda: (_event("{},", MIB - 200, live=True),),
@@ -59,8 +59,8 @@ LIVE_FLOODS: dict[str, Callable[[], tuple[str, ...]]] = {
 
 
 @contextlib.asynccontextmanager
-async def flooded(url: str, flood: str) -> AsyncIterator[None]:
-    """While a process of its own floods a session."""
+async def flood_session(url: str, flood: str) -> AsyncIterator[None]:
+    """Flood a session from another process for the duration of the context."""
     command = sys.executable, __file__, url, flood
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

@@ -28,13 +28,13 @@ MODELS: Final = ("gpt-5", "claude-sonnet-4-5", "gemini-2.5-flash")
 
 @dataclass(frozen=True)
 class FrameworkRow:
-    """A client, and what it calls the APIs of models."""
+    """A client, and its names for the APIs of models."""
 
     title: str
     apis: Mapping[str, str]
     """Provider of the same API, by the framework's own word for it. The first is its default."""
     prefix: str = ""
-    """Text that it puts in front of its tools' names."""
+    """Text that the client puts in front of its tools' names."""
 
 
 ENDPOINTS: Final[Mapping[str, str]] = {
@@ -154,7 +154,7 @@ def _own_pins(name: str) -> list[str]:
 
 
 def script(own: str, ours: str) -> tuple[ScriptedTurn, ...]:
-    """Turns of the model, with the names that it knows the two tools by."""
+    """Turns of the model, with the names under which it has the client's and the gateway's tool."""
 
     def add(a: int, b: int) -> ScriptedCall:
         return ScriptedCall(ours, {"a": a, "b": b})
@@ -182,7 +182,7 @@ def forms(name: str) -> tuple[ScriptedTurn, ...]:
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A task as client, provider and server of tools saw it."""
+    """Record of one task: what the client, the provider and the tool server saw."""
 
     outcome: TaskOutcome
     requests: int
@@ -199,7 +199,7 @@ def _turns(framework: str, *, direct: bool, stream: bool) -> tuple[ScriptedTurn,
 
 
 async def run_directly(client: FrameworkClient, framework: str, api: str, *, stream: bool) -> TaskRun:
-    """The task at the provider of the API, all tools being the client's."""
+    """Run the task at the API's provider. The client declares all tools."""
     model = ScriptedModel(*_turns(framework, direct=True, stream=stream))
     async with serve_asgi(model) as port:
         outcome = await client.run(api, f"http://127.0.0.1:{port}", ["store", "demo__add"], stream=stream)
@@ -209,7 +209,7 @@ async def run_directly(client: FrameworkClient, framework: str, api: str, *, str
 async def run_through(
     client: FrameworkClient, framework: str, api: str, provider: str, folder: Path, *, stream: bool
 ) -> TaskRun:
-    """The task through a gateway, at a provider of any family."""
+    """Run the task through a gateway, at a provider of any family."""
     members = {**PROVIDERS[provider], "models": ["scripted", *MODELS]}
     turns = _turns(framework, direct=False, stream=stream)
     async with llm_world(folder, *turns, provider=members) as world:

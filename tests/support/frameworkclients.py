@@ -35,7 +35,7 @@ async def _command(framework: str) -> tuple[list[str | Path], Path]:
 
 
 async def framework_talk(framework: str, api: str, url: str, last: str, trusted: str = "") -> list[Any]:
-    """All that a framework's client tells of until the model has said `last`. `trusted`: file of certificates."""
+    """Everything that a framework's client reports until the model has said `last`. `trusted`: file of certificates."""
     trusting = {"SSL_CERT_FILE": trusted} if trusted else {}
     words, home = await _command(framework)
     process = await asyncio.create_subprocess_exec(

@@ -30,9 +30,8 @@ _NOWHERE: Final = "http://127.0.0.1:9/mcp"
 
 @dataclass(frozen=True)
 class Flood:
-    """Bytes that go on for as long as the gateway takes them, or come as messages of `size` bytes.
-
-    `opening` gets the number of the connection, so that none need be like another.
+    """Bytes of a client: one message without end, which is sent for as long as the gateway reads it, or messages of
+    `size` bytes. `opening` receives the number of the connection, so that connections can differ.
     """
 
     name: str
@@ -40,17 +39,19 @@ class Flood:
     unit: bytes
     closing: bytes = b""
     size: int = 0
-    """0 for one that does not end."""
+    """Bytes of a message; 0 for a message without end."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`sent` bytes on `connections`; what they cost in nanoseconds of CPU, and bytes of memory at once and for good."""
+    """Cost of `sent` bytes on `connections`: CPU time in nanoseconds, and memory in bytes, at the peak and
+    afterwards.
+    """
 
     sent: int
     connections: int
     loop_ns: int
-    """CPU of the event loop's thread, which carries all calls."""
+    """CPU time of the event loop's thread, which handles all calls."""
     peak: int
     retained: int
 
@@ -74,7 +75,7 @@ class CostlyGateway:
 
     async def cost_of(self, flood: Flood, total: int) -> Cost:
         """Send about `total` bytes, on one connection after the other."""
-        await self._settled()
+        await self._await_settled()
         _reset_peak(self.pid)
         before = _memory(self.pid)
         began = _loop_ns(self.pid)
@@ -82,7 +83,7 @@ class CostlyGateway:
         while sent < total:
             sent += await _pour(self.process.port, flood, next(self.numbers), total - sent)
             connections += 1
-        await self._settled()
+        await self._await_settled()
         after = _memory(self.pid)
         return Cost(
             sent,
@@ -92,15 +93,15 @@ class CostlyGateway:
             after["VmRSS"] - before["VmRSS"],
         )
 
-    async def _settled(self) -> None:
-        """Everything that was sent has been read, and others are served."""
+    async def _await_settled(self) -> None:
+        """Wait until all sent bytes were read, and other clients are served."""
         answer = await ask(self.process, legacy("ping"))
         assert answer.status == 200
 
 
 @contextlib.asynccontextmanager
 async def costly_gateway(folder: Path) -> AsyncIterator[CostlyGateway]:
-    """Lets every host and everybody in, knows keys, and has a policy about arguments; no server is behind it."""
+    """A gateway that accepts every host and every caller, has API keys and a policy about arguments, but no server."""
     constrained = Rule(action="Allow", tools=("constrained",), arguments={"properties": {"x": {"type": "integer"}}})
     policy = Policy(
         namespace="default", name="p", every=True, rules=(constrained, Rule(action="Allow", tools=("free",)))
@@ -130,7 +131,9 @@ async def costly_gateway(folder: Path) -> AsyncIterator[CostlyGateway]:
 
 
 async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
-    """Bytes of a flood that were sent on one connection, until it ended, was refused, or `most` were out."""
+    """Send a flood on one connection until it ends, is refused, or `most` bytes are sent. Returns the number of
+    bytes.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = asyncio.ensure_future(reader.read(1))
     opening = flood.opening(number)
@@ -161,12 +164,12 @@ async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
 
 
 def _reset_peak(pid: int) -> None:
-    """VmHWM begins again (proc(5), `clear_refs`)."""
+    """Reset VmHWM, the peak of memory (proc(5), `clear_refs`)."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def _memory(pid: int) -> dict[str, int]:
-    """Bytes: VmRSS now, VmHWM at most since it was reset."""
+    """Memory in bytes: VmRSS is the current size, VmHWM the peak since its reset."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {
         name: int(value.split()[0]) << 10
@@ -176,5 +179,5 @@ def _memory(pid: int) -> dict[str, int]:
 
 
 def _loop_ns(pid: int) -> int:
-    """CPU time of its first thread, which is that of the loop."""
+    """CPU time in nanoseconds of the process's first thread, which runs the event loop."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0])

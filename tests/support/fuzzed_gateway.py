@@ -31,19 +31,19 @@ from gatewayworld import ask, calling, running
 
 REGRESSIONS: Final = Path(__file__).parents[1] / "fuzz" / "regressions"
 LONG: Final = "FAIRLEAD_FUZZ_EXAMPLES"
-"""Set by `hack/fuzz`: that many examples of each kind, other ones with each run."""
+"""Environment variable that `hack/fuzz` sets: number of examples of each kind, which then differ in each run."""
 PATIENCE: Final = 30.0
 CALL_SECONDS: Final = 0.2
-"""Time that a call may take here, in seconds: many answers never come."""
+"""Timeout of calls in seconds: many answers never arrive."""
 BODY_BYTES: Final = 64 << 10
 QUIET_SECONDS: Final = 0.02
-"""After so long without a byte nothing more is waited for."""
+"""Seconds without a byte after which an answer counts as complete."""
 
 Result = TypeVar("Result")
 
 
 def profile(examples: int) -> settings:
-    """Settings of a test that makes `examples` in the short run, the same ones each time."""
+    """Hypothesis settings of a test. Without `hack/fuzz` it runs this number of examples, the same ones each time."""
     long = os.environ.get(LONG)
     checks = list(HealthCheck)
     if long is None:
@@ -59,7 +59,7 @@ def profile(examples: int) -> settings:
 
 
 class Troubles(logging.Handler):
-    """Everything that went wrong where nobody looked."""
+    """Collects errors that would go unnoticed: logged errors, and errors reported to the event loop."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -79,7 +79,7 @@ class Troubles(logging.Handler):
 
 
 class Runs(Protocol):
-    """`asyncio.Runner`, or one of another loop."""
+    """`asyncio.Runner`, or the runner of another event loop."""
 
     def run(self, coro: Coroutine[Any, Any, Result]) -> Result: ...
 
@@ -95,7 +95,7 @@ class FuzzWorld:
     numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000, 1 << 40)))
 
     def run(self, work: Coroutine[Any, Any, None], kind: str, parts: Sequence[bytes], **more: Any) -> None:
-        """Run one example, then see to it that all is as it was. What fails stays as a file."""
+        """Run one example, and check that the gateway is back in its initial state. A failing example is stored."""
         try:
             self.replay(work)
         except Exception:
@@ -103,33 +103,33 @@ class FuzzWorld:
             raise
 
     def replay(self, work: Coroutine[Any, Any, None]) -> None:
-        """As `run`, of an example that is on file."""
+        """Like `run`, for a stored example."""
         self.runner.run(self._example(work))
 
     async def _example(self, work: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(PATIENCE):
             await work
-        await self.settled()
+        await self.await_settled()
         messages = self.troubles.lines
         self.troubles.lines = []
         assert not messages, "\n".join(messages)
 
     async def alive(self) -> None:
-        """Somebody else's call is answered as ever."""
+        """Check that a call of another client is answered correctly."""
         number = next(self.numbers)
         answer = await ask(self.gateway, calling(self.tool, {"n": number}, number=number))
         assert (answer.message["id"], marker_of(answer.message)) == (number, number)
 
-    async def settled(self) -> None:
+    async def await_settled(self) -> None:
         """Wait until no call runs, no connection is open or busy, and no task is left. Raises AssertionError."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while self._left():  # noqa: ASYNC110  # none of these tells it by an event
+                while self._remaining():  # noqa: ASYNC110  # none of these tells it by an event
                     await asyncio.sleep(0.001)
         except TimeoutError:
-            raise AssertionError(f"left over: {self._left()}") from None
+            raise AssertionError(f"left over: {self._remaining()}") from None
 
-    def _left(self) -> list[object]:
+    def _remaining(self) -> list[object]:
         left: list[object] = [*self.gateway.endpoint.calls]
         left += self.gateway._listener.connections
         left += [gauges for gauges in self.gateway.registry.gauges().values() if gauges.busy or gauges.waiting]
@@ -162,7 +162,9 @@ def fuzz_world(
     document_of: Callable[[Any], Catalog] | None = None,
     **options: Any,
 ) -> Iterator[FuzzWorld]:
-    """A gateway over `documents`, and over the one that `document_of` makes of what `serve` serves."""
+    """A gateway over `documents`, and over the document that `document_of` makes of the value of the context
+    `serve`.
+    """
     troubles = Troubles()
     options = {"call_timeout": CALL_SECONDS, "max_request_bytes": BODY_BYTES, **options}
     stack = contextlib.AsyncExitStack()
@@ -187,7 +189,7 @@ def fuzz_world(
 
 
 def marker_of(message: Any) -> Any:
-    """Marker that a server that echoes was given, of an answer that is a success; None otherwise."""
+    """Marker in a successful answer of a server that returns its arguments; None for other answers."""
     result = message.get("result")
     if not isinstance(result, dict) or result.get("isError") or "content" not in result:
         return None
@@ -198,7 +200,7 @@ def marker_of(message: Any) -> Any:
 
 
 def record(kind: str, parts: Sequence[bytes], **more: Any) -> Path:
-    """Keep an example. The last one of a failing test is the smallest, and takes the place of those before it."""
+    """Store an example. Hypothesis runs the smallest example of a failing test last, which replaces earlier ones."""
     document = {"kind": kind, **more, "parts": [part.decode("latin-1") for part in parts]}
     text = json.dumps(document, indent=1)
     name = hashlib.blake2b(f"{kind} {os.getpid()}".encode(), digest_size=4).hexdigest()

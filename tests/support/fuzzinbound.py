@@ -17,7 +17,7 @@ from gatewayworld import LEGACY, META, MODERN
 
 TARGETS: Final = (b"/mcp", b"/servers/default/demo/mcp", b"/mcp?x=1", b"http://localhost/mcp", b"/mcp/", b"/nowhere")
 NUMBER: Final = b"@NUMBER@"
-"""Stands for an id that nobody used before, so that an example is the same bytes each time it is kept."""
+"""Placeholder for a new id, so that an example has the same bytes each time it is stored."""
 BOTH: Final = b"application/json, text/event-stream"
 
 
@@ -60,7 +60,7 @@ json_values = st.recursive(
 
 @st.composite
 def spoiled_bodies(draw: st.DrawFn) -> bytes:
-    """A body that is not a proper request, of every kind of wrong."""
+    """Bodies that are not valid requests, with all kinds of faults."""
     base = draw(st.sampled_from([body for _, _, body in BODIES]))
     how = draw(st.integers(0, 9))
     if how == 0:
@@ -92,7 +92,7 @@ def spoiled_bodies(draw: st.DrawFn) -> bytes:
     return draw(st.binary(max_size=40))
 
 
-def chunked(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
+def chunk_body(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
     pieces = []
     start = 0
     for size in sizes:
@@ -122,7 +122,7 @@ def head(era: str, method: str, lines: list[bytes], target: bytes = b"/mcp", ver
 
 @st.composite
 def good_requests(draw: st.DrawFn) -> bytes:
-    """A request in one of the ways in which HTTP can carry it."""
+    """Valid requests, in all ways in which HTTP can transfer them."""
     era, method, body = draw(st.sampled_from(BODIES))
     target = draw(st.sampled_from(TARGETS))
     if draw(st.booleans()):
@@ -130,8 +130,8 @@ def good_requests(draw: st.DrawFn) -> bytes:
     sizes = draw(st.lists(st.integers(1, 200), max_size=4))
     extension = draw(st.sampled_from([b"", b";a=b", b';q="x y"', b";" + b"e" * 300]))
     trailer = draw(st.sampled_from([b"", b"x-trailer: 1\r\n", b"content-length: 5\r\n"]))
-    # a number is as long as its place holder, so that chunk sizes hold
-    return head(era, method, [b"transfer-encoding: chunked"], target) + chunked(body, sizes, extension, trailer)
+    # a number is as long as its placeholder, so that chunk sizes remain valid
+    return head(era, method, [b"transfer-encoding: chunked"], target) + chunk_body(body, sizes, extension, trailer)
 
 
 FRAMING: Final[tuple[list[bytes], ...]] = (
@@ -195,7 +195,9 @@ requests = st.one_of(*[good_requests()] * 5, bad_requests(), bad_requests(), gar
 
 @dataclass(frozen=True)
 class Conversation:
-    """Bytes of a client: whole requests, how much of them all is sent, and where it is cut. Both in thousandths."""
+    """Bytes of a client: whole requests, how much of all their bytes is sent, and where these are cut. Both are in
+    thousandths.
+    """
 
     requests: list[bytes]
     permille: int
@@ -211,7 +213,7 @@ conversations = st.builds(
 
 
 def segments(conversation: Conversation, world: FuzzWorld) -> tuple[list[bytes], list[int]]:
-    """The bytes to send, cut, with numbers and lengths in them; and the numbers in their order."""
+    """The pieces of bytes to send, with ids and lengths filled in, and these ids in order."""
     numbers = []
     data = b""
     for request in conversation.requests:
@@ -228,7 +230,7 @@ def segments(conversation: Conversation, world: FuzzWorld) -> tuple[list[bytes],
 
 
 class _Answers:
-    """Reads what the gateway says. Raises httptools.HttpParserError for bytes that are not HTTP."""
+    """Parses the gateway's answers. Raises httptools.HttpParserError for bytes that are not HTTP."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -247,7 +249,9 @@ class _Answers:
 
 
 async def converse(world: FuzzWorld, conversation: Conversation) -> None:
-    """Send a conversation and check every answer: HTTP, JSON-RPC, in order, and each with what it was given."""
+    """Send a conversation and check the answers: they are valid HTTP and JSON-RPC, in the order of the requests, and
+    each has the marker of its own request.
+    """
     sent, numbers = segments(conversation, world)
     reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
     heard = b""

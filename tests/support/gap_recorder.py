@@ -45,7 +45,7 @@ class Gaps:
             self._bytes[:] = struct.pack("<q", gap_ns)
 
 
-async def _recorded(program: Coroutine[Any, Any, Any], gaps: Gaps) -> Any:
+async def _record_gaps(program: Coroutine[Any, Any, Any], gaps: Gaps) -> Any:
     loop = asyncio.get_running_loop()
     before = time.process_time_ns()
 
@@ -66,7 +66,7 @@ def install(path: Path) -> None:
 
     begin: Any = uvloop.run
     module: Any = uvloop
-    module.run = lambda program, **options: begin(_recorded(program, Gaps(path)), **options)
+    module.run = lambda program, **options: begin(_record_gaps(program, Gaps(path)), **options)
 
 
 if file := os.environ.get(FILE):

@@ -1,6 +1,6 @@
 """Peers whose answers are made to be slow to read, each with the product's code that reads them: see `gapreaders`.
 
-async with reading("embeddings", tmp_path, answer) as reading_process:
+async with run_reader("embeddings", tmp_path, answer) as reading_process:
     gap, ended = await reading_process.longest_gap_ms()
 """
 
@@ -61,7 +61,7 @@ class Reading:
         self._gaps = gaps
 
     async def longest_gap_ms(self) -> tuple[float, str]:
-        """The shortest of the longest gaps of each try, and how the last one ended."""
+        """Longest gap in milliseconds in the best of several attempts, and how the last attempt ended."""
         ended = ""
 
         async def read() -> None:
@@ -81,8 +81,8 @@ class Reading:
 
 
 @contextlib.asynccontextmanager
-async def reading(reader: str, folder: Path, address: str) -> AsyncIterator[Reading]:
-    """The reader as a process that asks its peer at `address`."""
+async def run_reader(reader: str, folder: Path, address: str) -> AsyncIterator[Reading]:
+    """Run a reader in a process that sends requests to its peer at `address`."""
     gaps = Gaps(folder / "gaps")
     plugins = "import unguarded; " if UNGUARDED in os.environ else ""
     process = await asyncio.create_subprocess_exec(
@@ -151,12 +151,12 @@ async def _answer(send: Any, status: int, body: bytes) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _filled(opening: bytes, unit: bytes, closing: bytes, size: int) -> Callable[[], bytes]:
+def _filled_bytes(opening: bytes, unit: bytes, closing: bytes, size: int) -> Callable[[], bytes]:
     return Filled(opening, unit, closing, size).bytes
 
 
 def _members(size: int) -> Callable[[], bytes]:
-    """Members of an object, each of another name."""
+    """Members of an object, each with a different name."""
     return lambda: b"".join(b'"k%06d":1,' % number for number in range(size // 12))
 
 
@@ -166,9 +166,9 @@ _VALUES: Final = (b"{},", b"1,", b'"",', b'{"a":1},', b"[[],[]],")
 def _of_models(limit: int, *shapes: tuple[bytes, bytes, Sequence[bytes]]) -> Iterator[PeerAttack]:
     for opening, closing, units in shapes:
         for unit in units:
-            yield PeerAttack(f"{opening[:40]!r} {unit!r}", _filled(opening, unit, closing, limit - 1024))
+            yield PeerAttack(f"{opening[:40]!r} {unit!r}", _filled_bytes(opening, unit, closing, limit - 1024))
     for unit in _VALUES:
-        filled = _filled(b'{"error":{"message":"x","details":[', unit, b"1]}}", limit - 1024)
+        filled = _filled_bytes(b'{"error":{"message":"x","details":[', unit, b"1]}}", limit - 1024)
         yield PeerAttack(f"a refusal with {unit!r}", filled, status=400)
 
 
@@ -207,10 +207,12 @@ ITEMS: Final = 40
 
 
 def _of_cluster(*shapes: tuple[bytes, bytes, Sequence[bytes]], metadata: bytes = b"") -> Iterator[PeerAttack]:
-    """Objects by what is in them beside their metadata, and with many values in these."""
+    """Attacks with one object, and with ITEMS objects. `shapes`: members of the objects besides their metadata, each
+    with the values that are repeated in them.
+    """
     for opening, closing, units in shapes:
         for unit in units:
-            filled = _filled(b'{"metadata":{%b%b},%b' % (_IDENTITY, metadata, opening), unit, closing, OBJECT)
+            filled = _filled_bytes(b'{"metadata":{%b%b},%b' % (_IDENTITY, metadata, opening), unit, closing, OBJECT)
             for items in (1, ITEMS):
                 yield PeerAttack(f"{items} with {opening[:40]!r} {unit[:24]!r}", filled, items)
 
@@ -224,7 +226,7 @@ def _of_metadata() -> Iterator[PeerAttack]:
         (b'"annotations":{', b'"z":"1"}}}', (members,)),
     ):
         for unit in units:
-            filled = _filled(b'{"metadata":{%b,%b' % (_IDENTITY, opening), unit, closing, OBJECT)
+            filled = _filled_bytes(b'{"metadata":{%b,%b' % (_IDENTITY, opening), unit, closing, OBJECT)
             yield PeerAttack(f"{ITEMS} with {opening!r} {unit[:24]!r}", filled, ITEMS)
 
 
@@ -286,14 +288,14 @@ OF_HTTP: Final = {
     "secrets": (Cluster, _secrets),
     "pods": (Cluster, _pods),
 }
-"""Readers of what comes by HTTP: who answers, and the attacks."""
+"""Readers of HTTP answers, each with its peer and the attacks."""
 
 
 async def gaps_of(reader: str, folder: Path, stride: int) -> dict[str, tuple[float, str]]:
     """Longest gaps by attack, in milliseconds, and how the reading ended; one attack in `stride` is made."""
     made, attacks = OF_HTTP[reader]
     peer, gaps = made(), {}
-    async with serve_asgi(peer) as port, reading(reader, folder, f"http://127.0.0.1:{port}") as process:
+    async with serve_asgi(peer) as port, run_reader(reader, folder, f"http://127.0.0.1:{port}") as process:
         for number, attack in enumerate(attacks()):
             if number % stride == 0:
                 peer.body, peer.status = attack.answer(), attack.status
@@ -315,9 +317,9 @@ async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
             for start in range(0, count, step):
                 values: dict[Any, Any] = {str(n): b"x" * size for n in range(start, min(count, start + step))}
                 await redis.hset(key, mapping=values)
-            async with reading("results", folder, server.url) as process:
+            async with run_reader("results", folder, server.url) as process:
                 gaps[f"{name} results"] = await process.longest_gap_ms()
-        async with reading("rates", folder, server.url) as process:
+        async with run_reader("rates", folder, server.url) as process:
             gaps["2,000 rates"] = await process.longest_gap_ms()
         await redis.aclose()
     return gaps
@@ -341,12 +343,12 @@ async def gaps_of_speech(folder: Path) -> dict[str, tuple[float, str]]:
         ) as gateway:
             port = (await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1]
             for flood, messages in FLOODS.items():
-                gaps[flood] = await shortest_gap_ms(recorded, partial(_flooded, http, port, messages)), ""
+                gaps[flood] = await shortest_gap_ms(recorded, partial(_send_flood, http, port, messages)), ""
     return gaps
 
 
-async def _flooded(http: aiohttp.ClientSession, port: str, messages: Callable[[], Iterable[str]]) -> None:
-    """A speech session with these messages, closed by both sides at the end: all of them have been read."""
+async def _send_flood(http: aiohttp.ClientSession, port: str, messages: Callable[[], Iterable[str]]) -> None:
+    """Send these messages in a speech session, and close it. Returns after the gateway has read all messages."""
     async with http.ws_connect(f"http://127.0.0.1:{port}/v1/realtime?model={MODEL}", max_msg_size=0) as socket:
         await socket.receive()
         with contextlib.suppress(ConnectionError, aiohttp.ClientError):

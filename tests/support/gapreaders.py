@@ -44,7 +44,7 @@ Ask = Callable[[], Awaitable[str]]
 Reader = Callable[[str], contextlib.AbstractAsyncContextManager[Ask]]
 SECONDS = 20.0
 WATCHED_SECONDS = 0.3
-"""For the first event of a watch behind a list."""
+"""Seconds to wait for the first event of the watch after a list."""
 
 
 @contextlib.asynccontextmanager
@@ -133,7 +133,7 @@ async def _documents(address: str) -> AsyncIterator[Ask]:
     kube = _cluster(address)
 
     async def ask() -> str:
-        store = SnapshotStore(KubeSource(kube, "release"), _served)
+        store = SnapshotStore(KubeSource(kube, "release"), _serve)
         await store.start()
         await eventually(lambda: bool(store.broken_total) or (not store.stale and store.swaps > 0), seconds=SECONDS)
         await asyncio.sleep(WATCHED_SECONDS)
@@ -144,7 +144,7 @@ async def _documents(address: str) -> AsyncIterator[Ask]:
     await kube.aclose()
 
 
-async def _served(snapshot: Snapshot) -> bool:
+async def _serve(snapshot: Snapshot) -> bool:
     return True
 
 
@@ -232,7 +232,7 @@ async def _main(name: str, address: str) -> None:
         _write("ready")
         while await reader.readline():
             ended = await ask()
-            await asyncio.sleep(10 * gap_recorder.SECONDS)  # the gap is recorded by the turn behind it
+            await asyncio.sleep(10 * gap_recorder.SECONDS)  # the next turn of the loop records the gap
             _write(ended)
 
 

@@ -3,7 +3,7 @@
     async with gap_world(tmp_path) as world:
         gap = await world.longest_gap_ms(attack)
 
-The models and the MCP server behind it are in this process, and answer with whatever bytes an attack has for them.
+The models and the MCP server behind the gateway run in this process, and answer with the bytes of the attack.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from toolservers import answer_modern, raw_server, serve_asgi, tool
 MOST_MS: Final = 100.0
 """Longest gap that is allowed."""
 TRIES: Final = 2
-"""Times that an attack is made at most: the first request of a kind imports code, which may take too long by itself."""
+"""Maximum number of attempts: the first request of a kind imports code, which alone may exceed the limit."""
 MODEL: Final = b"MODEL"
-"""Stands for a name of a model that no request before had: one that failed is not asked again for a while."""
+"""Placeholder for the name of a model that no earlier request had: a model that failed gets no requests for a while."""
 _PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "chat": {"models": ["chat-*"]},
     "responses": {"models": ["responses-*"], "responses": True},
@@ -46,7 +46,9 @@ _PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Filled:
-    """Bytes of `size`: `unit` as often as it fits between opening and closing, or `times` times."""
+    """Bytes made of `opening`, repeated `unit`, and `closing`. The unit is repeated as often as fits into `size` bytes,
+    or `times` times.
+    """
 
     opening: bytes
     unit: bytes
@@ -63,7 +65,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class Attack:
-    """A request, with what is answered to it from behind the gateway where that is the attack."""
+    """A request, and the answer of a server behind the gateway if the answer is the attack."""
 
     name: str
     request: Ask | Filled
@@ -80,7 +82,9 @@ class Attack:
 
 
 async def shortest_gap_ms(gaps: Gaps, attempt: Callable[[], Awaitable[object]], most_ms: float = MOST_MS) -> float:
-    """Make an attack until its longest gap is allowed, TRIES times at most: the shortest of these gaps."""
+    """Repeat an attack until its longest gap is allowed, at most TRIES times. Returns the longest gap of the best
+    attempt, in milliseconds.
+    """
     shortest = math.inf
     for _ in range(TRIES):
         gaps.reset()
@@ -93,7 +97,7 @@ async def shortest_gap_ms(gaps: Gaps, attempt: Callable[[], Awaitable[object]], 
 
 @dataclass
 class GapWorld:
-    """All that runs."""
+    """The running processes."""
 
     process: Process
     gaps: Gaps
@@ -101,7 +105,7 @@ class GapWorld:
     numbers: count[int] = field(default_factory=count)
 
     async def longest_gap_ms(self, attack: Attack) -> float:
-        """The longest time for which others wait for the loop because of the attack."""
+        """The longest time, in milliseconds, for which the attack blocks the gateway's event loop."""
         self.behind.attack = attack
         try:
             return await shortest_gap_ms(self.gaps, partial(self._once, attack), attack.most_ms)
@@ -110,7 +114,7 @@ class GapWorld:
 
     async def _once(self, attack: Attack) -> None:
         await self.make(attack)
-        await self._settled()
+        await self._await_settled()
 
     async def make(self, attack: Attack) -> Answer:
         """Make an attack once, and return the answer to it."""
@@ -121,7 +125,7 @@ class GapWorld:
         request = Ask(body=attack.request.bytes(number), headers=dict(attack.headers), target=path)
         return await ask(self.process, request)
 
-    async def _settled(self) -> None:
+    async def _await_settled(self) -> None:
         assert (await get(self.process, "/v1/tiers")).status == 200
 
 
@@ -159,8 +163,8 @@ class _Behind:
 
 @contextlib.asynccontextmanager
 async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
-    """A gateway that lets everybody in, with models of each API, tools with a policy, a schema, and neither, and
-    operations of an HTTP API with a schema and without one.
+    """A gateway that accepts every caller. It has models of each API, tools with a policy, with a schema and with
+    neither, and operations of an HTTP API with and without a schema.
     """
     behind = _Behind()
     async with contextlib.AsyncExitStack() as stack:

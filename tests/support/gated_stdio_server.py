@@ -20,7 +20,7 @@ from waiting import eventually
 
 TOKEN = "a-token-of-a-test"
 CREDENTIAL = CredentialRef(secret="s", key="k", hash="1")
-"""Where a catalog has the token of a server: see `write_token`."""
+"""Reference of a catalog to the server's token, which `write_token` stores."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,18 @@ class Gated:
 
     @property
     def servers(self) -> list[int]:
-        """Process ids of the servers that it has started and that live (the listener itself is not a server)."""
+        """Process ids of the running servers that the listener has started."""
         return [pid for child in children(self.process.pid) if _is_listener(child) for pid in children(child)]
 
 
 def write_token(folder: Path, token: str = TOKEN) -> None:
-    """Give a gateway that runs in a folder the token of CREDENTIAL."""
+    """Store the token of CREDENTIAL for a gateway that runs in `folder`."""
     (folder / "credentials").mkdir()
     (folder / "credentials" / "s.json").write_text(json.dumps({"token": token}))
 
 
 def children(pid: int) -> list[int]:
-    """Direct children; a zombie is none."""
+    """Process ids of direct children, without zombies."""
     pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -75,9 +75,10 @@ async def gated(
     program: str = "",
     watch_seconds: int = stdio_gate.WATCH_SECONDS,
 ) -> AsyncIterator[Gated]:
-    """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of users
-    for a variable if it is named; `program` is the digest of the program. `look_s`: seconds between two looks for
-    processes without a connection.
+    """Serve `command`, which runs in this interpreter if it is a script, to clients with the token. With
+    `key_variable`, clients also send a user's key, which the server gets in this variable. `program`: digest of the
+    program. `watch_seconds`: seconds between two
+    looks for processes without a connection.
     """
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
@@ -94,7 +95,7 @@ async def gated(
     )
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
-        await _listening(port)
+        await _await_listener(port)
         yield Gated(port, process)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -102,7 +103,7 @@ async def gated(
         await process.wait()
 
 
-async def _listening(port: int) -> None:
-    """Seen in the table of sockets: a connection would start a server."""
+async def _await_listener(port: int) -> None:
+    """Wait until the port listens, by the kernel's table of sockets, because a connection would start a server."""
     tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
     await eventually(lambda: any(f":{port:04X} " in table.read_text() for table in tables))

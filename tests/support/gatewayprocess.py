@@ -18,18 +18,18 @@ from typing import Final
 import gap_recorder
 
 UNGUARDED: Final = "FAIRLEAD_UNGUARDED"
-"""Set while a guard is taken out by `unguarded`, which then does so in this process too."""
+"""Environment variable that is set while `unguarded` removes a guard. The guard is then removed in the gateway too."""
 
 
 class Process:
-    """A gateway started with `python -m fairlead_app`; looks like a Gateway as far as a client is concerned."""
+    """A gateway started with `python -m fairlead_app`, which clients of tests can use like a `Gateway`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.port = 0
 
     async def line(self, pattern: str) -> re.Match[str]:
-        """The first line of its log that matches."""
+        """Wait for the next line of the gateway's log that matches."""
         assert self.process.stderr is not None
         seen = ""
         async with asyncio.timeout(20):
@@ -42,7 +42,9 @@ class Process:
 
 @asynccontextmanager
 async def started(**environment: str) -> AsyncIterator[Process]:
-    """With the variable that `gap_recorder` reads, the longest gaps of its event loop go to a file."""
+    """Start a gateway with these environment variables. With the variable of `gap_recorder`, the longest gaps of its
+    event loop are written to a file.
+    """
     base = {name: os.environ[name] for name in ("PATH", "HOME", UNGUARDED) if name in os.environ}
     program = ["-m", "fairlead_app"]
     plugins = {"unguarded": UNGUARDED in base, "gap_recorder": gap_recorder.FILE in environment}

@@ -59,7 +59,7 @@ def catalog(
     namespace: str = "default",
     **more: Any,
 ) -> Catalog:
-    """A catalog whose prefix is its name unless told otherwise. `reached` is a URL or an endpoint."""
+    """A catalog, whose prefix is by default its name. `reached` is a URL or an endpoint."""
     more.setdefault("prefix", name)
     more.setdefault("server_info", Raw(b'{"name":"raw","version":"1"}'))
     return Catalog(
@@ -99,7 +99,9 @@ def withdraw(directory: Path, document: Catalog) -> None:
 
 
 class Clock:
-    """The gateway's clock, that a test can put forward; it goes with the one by which connections keep deadlines."""
+    """The gateway's clock, which a test can advance. In between it runs like the clock of the connections'
+    deadlines.
+    """
 
     def __init__(self) -> None:
         self._ahead = 0.0
@@ -254,7 +256,7 @@ class Answer:
 
     @property
     def events(self) -> list[Any]:
-        """The messages of an event stream; an event without data is none."""
+        """The messages of an event stream, without events that have no data."""
         data = (block.partition(b"data: ")[2].strip() for block in self.body.split(b"\n\n"))
         return [json.loads(message) for message in data if message]
 
@@ -264,7 +266,7 @@ class Answer:
 
     @property
     def refusal(self) -> str:
-        """The code of a call that a known tool did not answer."""
+        """Code of the refusal in the result of a call."""
         result = self.message["result"]
         assert result["isError"] is True
         return str(result["_meta"]["fairlead.dev/error"]["code"])
@@ -278,7 +280,7 @@ class Reachable(Protocol):
 
 
 async def scraped(gateway: Gateway, path: str = "/metrics") -> str:
-    """Answer of the port for metrics; empty where there is nothing."""
+    """Answer of the port for metrics; empty if the path does not exist."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
     with contextlib.closing(writer):
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -297,7 +299,7 @@ class Wire:
 
     @classmethod
     async def connect(cls, gateway: Reachable, *, opened: socket.socket | None = None) -> Self:
-        """A connection to a gateway, by the given open socket, if any."""
+        """Connect to a gateway, over the socket `opened` if it is given."""
         own = opened or socket.socket()
         own.setblocking(False)
         try:
@@ -319,7 +321,7 @@ class Wire:
 
     @property
     def transport(self) -> asyncio.Transport:
-        """To pause and resume reading."""
+        """Transport of the connection, with which a test can pause and resume reading."""
         return cast("asyncio.Transport", self.writer.transport)
 
     def send(self, *asks: Ask) -> None:
@@ -333,7 +335,7 @@ class Wire:
         return await self.answer()
 
     async def answer(self, seconds: float = 30) -> Answer:
-        """The next answer. Raises asyncio.IncompleteReadError when the gateway closed instead."""
+        """Wait for the next answer. Raises asyncio.IncompleteReadError if the gateway closes the connection instead."""
         async with asyncio.timeout(seconds):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {
@@ -359,6 +361,6 @@ class Wire:
 
 
 async def ask(gateway: Reachable, request: Ask) -> Answer:
-    """One request on a connection of its own."""
+    """Send one request on a new connection, and return the answer."""
     async with await Wire.connect(gateway) as wire:
         return await wire.ask(request)

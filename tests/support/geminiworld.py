@@ -25,7 +25,7 @@ KIND: Final = {"kind": "gemini"}
 
 
 def declared(*names: str) -> dict[str, Any]:
-    """Tools of the caller's own."""
+    """Tools of the caller."""
     return {"functionDeclarations": [{"name": name, "description": "The caller's"} for name in names or ("theirs",)]}
 
 
@@ -48,7 +48,7 @@ async def gemini_world(
     provider: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
-    """As `llm_world`, of a provider of that kind."""
+    """Like `llm_world`, with a provider of Gemini's API."""
     async with llm_world(folder, *scripts, provider={**KIND, **(provider or {})}, **settings) as world:
         yield world
 
@@ -56,7 +56,9 @@ async def gemini_world(
 async def generate(
     world: LlmWorld, *contents: str | Mapping[str, Any], method: str = GENERATE, **members: Any
 ) -> Answer:
-    """One request; a text is a content of the user's. `headers` are the request's, `model` and `version` its path's."""
+    """Send one request. A text becomes a content of the user. `headers` are added to the request, and `model` and
+    `version` are part of its path.
+    """
     headers, model, version = (
         members.pop(name, otherwise)
         for name, otherwise in (("headers", {}), ("model", "scripted"), ("version", "v1beta"))
@@ -68,7 +70,7 @@ async def generate(
 
 
 def events(answer: Answer) -> list[Any]:
-    """Data of a streamed answer's events, decoded; every line is one, or empty."""
+    """Decoded data of a streamed answer's events. Checks that each line is an event or empty."""
     lines = [line for line in answer.body.decode().split("\n") if line]
     assert all(line.startswith("data: ") for line in lines)
     return [json.loads(line.removeprefix("data: ")) for line in lines]

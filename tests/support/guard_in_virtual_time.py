@@ -13,7 +13,7 @@ LOST = ConnectionLost("it hung up", sent=True)
 
 
 class World:
-    """A guard whose time a test moves."""
+    """A guard whose clock a test advances."""
 
     def __init__(self, **bounds: Any) -> None:
         self.now = 100.0

@@ -134,7 +134,7 @@ IDS = (
         "a cached result that a server made for another user",
         f"{GATEWAY}.calls.results.cache",
         (("caller_meta = _canonical(meta, _identifies_caller)", "caller_meta: bytes | None = _EMPTY"),),
-        f"{_IDS}::test_a_cached_result_is_of_those_that_a_server_takes_for_the_same",
+        f"{_IDS}::test_a_cached_result_reaches_only_callers_with_equal_meta",
         "secret of ann",
     ),
     Guard(

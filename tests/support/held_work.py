@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def work(given: bytes) -> bytes:
-    """Write a file that is called like this process; then `hold`, `spin`, `grow` or answer its limits."""
+    """Write a file named after this process's id; then `hold`, `spin` or `grow`, or return the process's limits."""
     task = json.loads(given)
     (Path(task["folder"]) / str(os.getpid())).touch()
     match task["do"]:

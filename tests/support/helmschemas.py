@@ -11,7 +11,9 @@ _ANYTHING = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string
 
 
 def write_schemas(document: dict[str, Any], folder: Path) -> str:
-    """Write the schemas of an OpenAPI document (`/openapi/v2`); what kubeconform takes as `-schema-location`."""
+    """Write the schemas of an OpenAPI document (`/openapi/v2`). Returns the value of kubeconform's
+    `-schema-location`.
+    """
     definitions = document["definitions"]
     for definition in definitions.values():
         _close(definition)

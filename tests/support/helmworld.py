@@ -34,13 +34,15 @@ API_VERSIONS = [
     )
     for word in ("--api-versions", kind)
 ]
-"""Options of `helm template` that name every kind of which the chart asks whether the cluster has it."""
+"""Options of `helm template` for all kinds of which the chart checks whether the cluster has them."""
 
 Object = dict[str, Any]
 
 
 def program(name: str) -> Path:
-    """`helm` or `kubeconform`: of PATH, else beside the API server; a skip where there is none, in CI a failure."""
+    """Path of `helm` or `kubeconform`, from PATH or the folder of the API server. If it is missing, skips the test, or
+    fails it in CI.
+    """
     if location := shutil.which(name):
         return Path(location)
     if (path := find_assets() / name).exists():
@@ -52,7 +54,7 @@ def program(name: str) -> Path:
 
 
 class Refused(Exception):
-    """Standard error of helm when it fails."""
+    """helm failed. The message is its standard error."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Helm:
     plane: ControlPlane | None = None
 
     def __call__(self, *words: str | Path, seconds: float = 120) -> str:
-        """Standard output. Raises Refused."""
+        """Run helm, and return its standard output. Raises Refused."""
         environment = {**GARBAGE, "PATH": os.environ["PATH"], "HOME": str(self.home)}
         if self.plane is not None:
             environment["KUBECONFIG"] = str(self.plane.kubeconfig)
@@ -83,11 +85,11 @@ class Helm:
         return self("install", "fairlead", chart, *where, *words)
 
     def upgrade(self, *words: str | Path, chart: Path = CHART) -> str:
-        """Upgrade it. Raises Refused."""
+        """Upgrade the release. Raises Refused."""
         return self("upgrade", "fairlead", chart, "--namespace", NAMESPACE, *words)
 
     def uninstall(self, *words: str) -> str:
-        """Uninstall it. Raises Refused."""
+        """Uninstall the release. Raises Refused."""
         return self("uninstall", "fairlead", "--namespace", NAMESPACE, *words)
 
 
@@ -120,7 +122,7 @@ def container(rendered: Sequence[Object], component: str, release: str = "fairle
 
 
 def environment(rendered: Sequence[Object], component: str, release: str = "fairlead") -> dict[str, Any]:
-    """Variable to value, or to where it comes from."""
+    """Environment of a container: maps each variable to its value, or to the source of its value."""
     variables = container(rendered, component, release)["env"]
     return {each["name"]: each.get("value", each.get("valueFrom")) for each in variables}
 

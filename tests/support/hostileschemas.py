@@ -52,7 +52,7 @@ PATTERNS: Final = (
     "(" * 200 + "a" + ")" * 200,
     "a{99999999999}",
 )
-"""Regular expressions of one dialect and not of the other, and texts that are of none."""
+"""Regular expressions that are valid in only one dialect, and texts that are valid in none."""
 FORMATS: Final = ("date-time", "uri", "int64", "uri-reference", "enum", "", "x" * 300, "regex", "binary", "iri")
 NAMES: Final = (
     "a",
@@ -109,7 +109,7 @@ JSON: Final = st.recursive(
 )
 """Any value of JSON, with the names of keywords and of odd properties as members."""
 _MAYBE: Final[Strategy] = st.none() | st.just([]) | st.just({})
-"""Values that servers in Go write where there is nothing."""
+"""Values that servers in Go write for absent members."""
 
 
 def _named(inner: Strategy) -> Strategy:
@@ -117,7 +117,7 @@ def _named(inner: Strategy) -> Strategy:
 
 
 def _value_of(keyword: str, inner: Strategy) -> Strategy:
-    """Values of a keyword: of its kind, though maybe against its sense."""
+    """Values of a keyword that have the right type, but may be meaningless."""
     if keyword in MAPS | DEFINITIONS | {"dependencies"}:
         return _named(inner)
     if keyword in LISTS:
@@ -147,7 +147,7 @@ _VALUES: Final[dict[str, Strategy]] = {
 
 @st.composite
 def _schemas_of(draw: st.DrawFn, inner: Strategy) -> Schema:
-    """One schema of keywords that were drawn, at times of its type."""
+    """One schema with some keywords, sometimes with a type that fits these."""
     keywords = draw(st.lists(st.sampled_from(KEYWORDS), max_size=4, unique=True))
     kind = draw(st.sampled_from(({}, {}, *({"type": kind} for kind in TYPES))))
     return {**kind, **{keyword: draw(_value_of(keyword, inner)) for keyword in keywords}}

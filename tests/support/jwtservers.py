@@ -110,7 +110,7 @@ class JwksVerifier:
         )
 
 
-def _offered(server: MCPServer) -> None:
+def _add_tools(server: MCPServer) -> None:
     """Register the tools."""
 
     @server.tool(description="Tell who calls.")
@@ -159,7 +159,7 @@ async def python_server(
         validate_token_resource=False,  # the verifier checks this
     )
     mcp = MCPServer("protected", version="1", auth=auth, token_verifier=verifier)
-    _offered(mcp)
+    _add_tools(mcp)
     any_host = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = mcp.streamable_http_app(transport_security=any_host)
     running = PythonServer(url, verifier=verifier)

@@ -38,7 +38,7 @@ SECRET: Final = "the secret/of fairlead+"
 TOOLS: Final = "tools"
 """Client that represents the MCP servers: the audience of the exchanged tokens."""
 STAFF: Final = "staff"
-"""Group of the first one of the people."""
+"""Group of the first user."""
 _DESK: Final = "desk"
 PASSWORD: Final = "password"
 

@@ -44,8 +44,8 @@ for line in sys.stdin:
         result = {"content": [{"type": "text", "text": text}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
-"""An MCP server whose tool tells the key in the variable of its first argument and its process id, and prints the key
-to its log.
+"""An MCP server whose tool returns its process id and the key in the environment variable that the program's first
+argument names. It also prints the key to its log.
 """
 
 

@@ -33,18 +33,18 @@ class LifePage:
 
     def assert_names_are_where_they_lead(self) -> None:
         """Check that each linked name is defined in the file that its link names."""
-        for name in linked(self.text):
-            value = defined(name)
+        for name in links_in(self.text):
+            value = object_named(name)
             if getattr(value, "__module__", None) is not None:  # compiled functions do not say where they are defined
                 assert value.__module__.replace(".", "/") == name.partition("::")[0], name
 
 
-def linked(text: str) -> list[str]:
+def links_in(text: str) -> list[str]:
     """`file::symbol` of each link in a text."""
     return [f"{file}::{symbol}" for symbol, file in LINK.findall(text)]
 
 
-def defined(name: str) -> Any:
+def object_named(name: str) -> Any:
     """Object that `file::symbol` names. Raises AttributeError, ModuleNotFoundError."""
     file, _, symbol = name.partition("::")
     value: Any = importlib.import_module(file.replace("/", "."))
@@ -55,11 +55,11 @@ def defined(name: str) -> Any:
 
 def steps(text: str) -> list[str]:
     """Links in a text that point to functions."""
-    return [name for name in linked(text) if inspect.isfunction(defined(name))]
+    return [name for name in links_in(text) if inspect.isfunction(object_named(name))]
 
 
 @contextmanager
-def tracing(seen: list[str]) -> Iterator[None]:
+def trace_calls(seen: list[str]) -> Iterator[None]:
     """Record the gateway's functions that this thread calls."""
     gateway = f"{ROOT / 'gateway'}/"
 

@@ -3,7 +3,7 @@ servers.
 
     async with stand_in(behind) as proxy: ...        # always there
     async with litellm_proxy(behind, tmp_path) as proxy: ...   # where `PROGRAM` is not None
-    async with litellm_models({"scripted": url}, tmp_path, installed()) as proxy: ...  # installs it at the first use
+    async with litellm_models({"scripted": url}, tmp_path, program_path()) as proxy: ...  # installs it at the first use
 
 `behind` are the servers by name, each a list of definitions that may change meanwhile. A tool answers with the words
 "SERVER has 42 of ITEM".
@@ -30,7 +30,7 @@ from gateway.peers.peer import venv
 from ports import free_port, listens
 from rawserver import Reply, Request, raw_server
 from rig.harness import Unmeasurable
-from toolservers import greeted, legacy_server
+from toolservers import answer_handshake, legacy_server
 from waiting import eventually
 
 PROGRAM: Final = os.environ.get("LITELLM_PROGRAM") or shutil.which("litellm")
@@ -74,7 +74,7 @@ async def stand_in(behind: Behind) -> AsyncIterator[Proxy]:
             return reply.send(405, allow="POST")
         if request.method == "server/discover":
             return reply.error(request, 400, -32600, "Unsupported MCP-Protocol-Version 2026-07-28")
-        if greeted(request, reply):
+        if answer_handshake(request, reply):
             return None
         if request.method == "tools/list":
             only = request.path.removeprefix("/mcp").strip("/")
@@ -104,11 +104,11 @@ async def litellm_proxy(behind: Behind, folder: Path) -> AsyncIterator[Proxy]:
             server = await stack.enter_async_context(legacy_server(tools, call=partial(_answer, name)))
             servers[name] = {"url": server.url, "transport": "http"}
         config = {"general_settings": {"master_key": key}, "mcp_servers": servers}
-        await stack.enter_async_context(_running(PROGRAM, config, folder, port))
+        await stack.enter_async_context(_run_proxy(PROGRAM, config, folder, port))
         yield Proxy(f"http://127.0.0.1:{port}", key)
 
 
-def installed() -> str:
+def program_path() -> str:
     """Path of the program: `PROGRAM`, or one in the user's cache, which the benchmarks share and which is installed at
     the first use. Skips the test if the installation fails.
     """
@@ -131,12 +131,12 @@ async def litellm_models(models: Mapping[str, str], folder: Path, program: str) 
     ]
     settings = {"num_retries": 0, "drop_params": False}
     config = {"general_settings": {"master_key": key}, "model_list": listed, "litellm_settings": settings}
-    async with _running(program, config, folder, port):
+    async with _run_proxy(program, config, folder, port):
         yield Proxy(f"http://127.0.0.1:{port}", key)
 
 
 @contextlib.asynccontextmanager
-async def _running(program: str, config: Mapping[str, Any], folder: Path, port: int) -> AsyncIterator[None]:
+async def _run_proxy(program: str, config: Mapping[str, Any], folder: Path, port: int) -> AsyncIterator[None]:
     file = folder / "litellm.yaml"
     file.write_text(json.dumps(config))
     words = ["--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
@@ -146,14 +146,14 @@ async def _running(program: str, config: Mapping[str, Any], folder: Path, port: 
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(program, *words, env=env, stdout=log, stderr=log)
 
-        def listening() -> bool:
+        def is_listening() -> bool:
             if process.returncode is not None:
                 log.seek(0)
                 raise AssertionError(f"litellm ended: {log.read()[-2000:].decode(errors='replace')}")
             return listens(port)
 
         try:
-            await eventually(listening, seconds=START_SECONDS)
+            await eventually(is_listening, seconds=START_SECONDS)
             yield
         finally:
             if process.returncode is None:

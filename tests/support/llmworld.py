@@ -100,7 +100,7 @@ def chunks(answer: Answer) -> list[Any]:
     return [each if each == "[DONE]" else json.loads(each) for each in data]
 
 
-def _called(seen: list[dict[str, Any]]) -> Any:
+def _call_handler(seen: list[dict[str, Any]]) -> Any:
     def call(request: Request) -> dict[str, Any]:
         params = request.message["params"]
         seen.append(params)
@@ -115,7 +115,7 @@ def _called(seen: list[dict[str, Any]]) -> Any:
 def _tool_server(
     tools: Sequence[dict[str, Any]], seen: list[dict[str, Any]], before: Callable[[], Awaitable[object]] | None
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
-    call = _called(seen)
+    call = _call_handler(seen)
 
     async def handle(request: Request, reply: Reply) -> None:
         if before is not None and request.method == "tools/call":
@@ -125,7 +125,7 @@ def _tool_server(
     return raw_server(handle)
 
 
-def _delayed(model: ScriptedModel, before: Callable[[], Awaitable[None]] | None) -> Any:
+def _with_delay(model: ScriptedModel, before: Callable[[], Awaitable[None]] | None) -> Any:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         if before is not None and scope["type"] == "http":
             await before()
@@ -149,17 +149,18 @@ async def llm_world(
     before_call: Callable[[], Awaitable[object]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
-    """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
-    annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model, and
-    `before_call` with each call of a tool. Tokens are counted in this process unless `rest_processes` says otherwise.
+    """`scripts`: turns of one model, or a list of turns for each of several models, which form the route
+    `fairlead/all`. `provider`: further members of all providers; `providers`: further members of each provider, in
+    order. The server's annotations are trusted, and the server also has `tools`. `before_answer` is awaited before each
+    answer of a model, and `before_call` before each call of a tool. Tokens are counted in this process unless
+    `rest_processes` is given.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
     own = [*providers, *({} for _ in models)]
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
-        ports = [await stack.enter_async_context(serve_asgi(_delayed(model, before_answer))) for model in models]
+        ports = [await stack.enter_async_context(serve_asgi(_with_delay(model, before_answer))) for model in models]
         server = await stack.enter_async_context(_tool_server([ADDS, FAILS, *tools], seen, before_call))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})

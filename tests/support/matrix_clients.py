@@ -20,7 +20,7 @@ from restworld import MESSAGES, post
 
 ALL_DECLARED: Final[dict[str, Any]] = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}
 WITH_TASKS: Final[dict[str, Any]] = {**ALL_DECLARED, "extensions": {TASKS: {}}}
-"""Legacy clients declare it too, but it has no effect for them."""
+"""Capabilities with tasks. Legacy clients declare tasks too, without effect."""
 STREAM_FIRST: Final = "text/event-stream, application/json"
 PARENT: Final = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 """`traceparent` of every request (W3C Trace Context)."""
@@ -113,9 +113,9 @@ class Client:
         an awaitable function, cancel the request after that function has returned.
         """
         over = {"mcp": self._over_mcp, "rest": self._over_rest, "python": self._over_python}[self.kind.over]
-        return self._told(await over(method, params, given_up_after))
+        return self._without_sizes(await over(method, params, given_up_after))
 
-    def _told(self, got: Answered) -> Answered:
+    def _without_sizes(self, got: Answered) -> Answered:
         says = got.says
         for name in ("g__", f"{self.name}__", self.name):
             says = says.replace(name, "" if name.endswith("__") else "SERVER")
@@ -125,7 +125,7 @@ class Client:
     # MCP
 
     async def _over_mcp(self, method: str, params: dict[str, Any], given_up_after: Until | None) -> Answered:
-        params = _exposed(f"{self.name}__", params)
+        params = _expose(f"{self.name}__", params)
         if self.kind.era == LEGACY and self._session is None:
             hello = {
                 "protocolVersion": LEGACY,
@@ -152,11 +152,11 @@ class Client:
                 wire.send(self._request(method, {**params, **more}))
                 message = await self._answer(wire, heard)
             if message.get("result", {}).get("resultType") == "task":
-                message = await self._followed(wire, message["result"]["taskId"], heard)
-        return _answered(message, tuple(heard))
+                message = await self._follow(wire, message["result"]["taskId"], heard)
+        return _common_answer(message, tuple(heard))
 
-    async def _followed(self, wire: Wire, task: str, heard: list[str]) -> dict[str, Any]:
-        """Final answer of a task, whose questions are answered."""
+    async def _follow(self, wire: Wire, task: str, heard: list[str]) -> dict[str, Any]:
+        """Follow a task, and answer its questions. Returns the final answer."""
         while True:
             wire.send(self._request("tasks/get", {"taskId": task}))
             message = await self._answer(wire, heard)
@@ -181,7 +181,7 @@ class Client:
         return made.with_headers(traceparent=PARENT, **({"accept": STREAM_FIRST} if kind.streams else {}))
 
     async def _answer(self, wire: Wire, heard: list[str]) -> dict[str, Any]:
-        """Answer to a request. Questions before it are answered."""
+        """Wait for the answer to a request, and answer questions that arrive before it."""
         async with asyncio.timeout(20):
             head = await wire.reader.readuntil(b"\r\n\r\n")
             if b"event-stream" not in head:
@@ -218,7 +218,7 @@ class Client:
             return Answered(problem["code"], problem["detail"], marks)
         (message,) = answer.message["messages"]
         (call,) = answer.message["calls"]
-        got = _answered(message)
+        got = _common_answer(message)
         return Answered("UNKNOWN_TOOL", got.says) if call["state"] == "unknown" else got
 
     async def _over_python(self, method: str, params: dict[str, Any], given_up_after: Until | None) -> Answered:
@@ -231,17 +231,17 @@ class Client:
         if outcome is None:
             return GONE
         if outcome.result is not None:
-            got = _answered({"result": outcome.result})
+            got = _common_answer({"result": outcome.result})
             marks = {*got.marks, *(("fairlead.dev/warning",) if outcome.warning else ())}
             return Answered(got.code, got.says, tuple(sorted(marks)))
         assert outcome.error is not None
         return Answered(outcome.error.code, str(outcome.error))
 
 
-def _exposed(prefix: str, params: dict[str, Any]) -> dict[str, Any]:
+def _expose(prefix: str, params: dict[str, Any]) -> dict[str, Any]:
     """Params with the names that the merged endpoint exposes."""
     if "ref" in params:
-        return {**params, "ref": _exposed(prefix, params["ref"])}
+        return {**params, "ref": _expose(prefix, params["ref"])}
     return {**params, "name": prefix + params["name"]} if "name" in params else params
 
 
@@ -255,7 +255,7 @@ async def _unless_given_up(awaitable: Awaitable[Any], given_up_after: Until | No
     return None
 
 
-def _answered(message: dict[str, Any], heard: tuple[str, ...] = ()) -> Answered:
+def _common_answer(message: dict[str, Any], heard: tuple[str, ...] = ()) -> Answered:
     """A JSON-RPC answer in the form that all kinds of clients share."""
     if "error" in message:
         error = message["error"]

@@ -85,14 +85,14 @@ def asks(method: str, params: Callable[[Cell], dict[str, Any]], at: str = "") ->
     return play
 
 
-async def _audited(cell: Cell) -> Outcome:
+async def _audit_line(cell: Cell) -> Outcome:
     await cell.call("answers", {"n": 1, "password": "s3cret"})
-    (line,) = await cell.written(1)
+    (line,) = await cell.audit_lines(1)
     members = ("method", "tool", "traceId", "arguments", "principal", "client")
     return {"line": {key: line[key] for key in members if key in line} | {"sized": line["resultBytes"] > 0}}
 
 
-async def _traced(cell: Cell) -> Outcome:
+async def _trace_of(cell: Cell) -> Outcome:
     await cell.call("answers")
     (request,) = cell.requests
     return {"trace": (request.headers.get("traceparent"), request.params["_meta"].get("traceparent"))}
@@ -126,13 +126,13 @@ async def chain(cell: Cell, method: str) -> Outcome:
     }
 
 
-def chained(name: str) -> Outcome:
+def spans_in_chain(name: str) -> Outcome:
     """Outcome of `spans` if the call is a child of the caller's span and the attempt a child of the call."""
     return {"spans": [(name, True)] * 2, "chain": (True, True), "told": True}
 
 
 async def _given_up(cell: Cell) -> Outcome:
-    """The client cancels the request after it has reached the server, and the server is notified."""
+    """Cancel a request after it has reached the server. Waits until the server is notified."""
     world = cell.world
     path = f"/{cell.name}"
     world.server.broken_off.clear()
@@ -140,16 +140,16 @@ async def _given_up(cell: Cell) -> Outcome:
     async def held() -> None:
         await eventually(lambda: world.every.times[path, "waits"] == 1)
 
-    def told() -> bool:
+    def is_told() -> bool:
         (request,) = [seen for seen in world.seen(cell.name, CALL) if seen.params["name"] == "waits"]
         return world.server.broken_off.is_set() or request.message["id"] in world.every.cancelled
 
     await cell.call("waits", abandoned=held)
-    await eventually(told)
+    await eventually(is_told)
     return {}
 
 
-def tasked(tool: str) -> Play:
+def task_call(tool: str) -> Play:
     """A call that may become a task, with the requests about it that its server received (`tasks`). `audit` contains
     only the call.
     """
@@ -170,7 +170,7 @@ def tasked(tool: str) -> Play:
             await eventually(lambda: "tasks/cancel" in task_requests())
         own = client.kind.tasks or client.kind.over == "python"  # polls are requests of its own
         declined = client.kind.over == "python" and len(cell.requests) > 1
-        lines = await cell.written(1 + declined + (len(task_requests()) if own else 0))
+        lines = await cell.audit_lines(1 + declined + (len(task_requests()) if own else 0))
         calls = [
             (line["decision"], line["outcome"], line.get("reason", "")) for line in lines if line["method"] == CALL
         ]
@@ -180,9 +180,9 @@ def tasked(tool: str) -> Play:
 
 
 async def _about(cell: Cell) -> Outcome:
-    """A followed task: its requests are in the audit log under the name of its tool."""
+    """Follow a task. Returns the audit lines of its requests, which have the name of the task's tool."""
     await cell.call("works")
-    *_, line = await cell.written(2)
+    *_, line = await cell.audit_lines(2)
     return {"audit": [(line["method"], line["name"], line["decision"], line["outcome"])]}
 
 
@@ -363,9 +363,9 @@ feature(
             "sized": True,
         },
     },
-    _audited,
+    _audit_line,
 )
-feature("the trace of a call goes on to the server", {"trace": (PARENT, PARENT)}, _traced)
+feature("the trace of a call goes on to the server", {"trace": (PARENT, PARENT)}, _trace_of)
 feature(
     "a call that its client gives up is cancelled at the server",
     failed("gone", "", audit=[("allowed", "CANCELLED", "")], counted={"CANCELLED": 1}),
@@ -436,7 +436,7 @@ feature(
 )
 feature(
     "a request for a skill is a span in the trace of its caller, with a span for the attempt at its server",
-    {"says": "skill://pdf/SKILL.md", **chained("skills/get")},
+    {"says": "skill://pdf/SKILL.md", **spans_in_chain("skills/get")},
     _skill_traced,
     method="skills/get",
     servers=("modern",),
@@ -470,13 +470,13 @@ feature(
 )
 feature(
     "a call is a span in the trace of its caller, with a span for the attempt at its server",
-    {**chained("tools/call answers")},
+    {**spans_in_chain("tools/call answers")},
     spans(CALL, "answers"),
     exported=True,
 )
 feature(
     "a prompt is a span in the trace of its caller, with a span for the attempt at its server",
-    {"says": "greet", **chained("prompts/get greet")},
+    {"says": "greet", **spans_in_chain("prompts/get greet")},
     spans("prompts/get", "greet"),
     method="prompts/get",
     exported=True,
@@ -484,19 +484,19 @@ feature(
 feature(
     "a call that becomes a task where its client has tasks",
     {"says": "done", "tasks": ()},
-    tasked("works"),
+    task_call("works"),
     servers=("modern",),
 )
 feature(
     "a call that is always a task is waited for by clients without tasks",
     {"says": "done", "requests": 2, "tasks": ("tasks/get",)},
-    tasked("toils"),
+    task_call("toils"),
     servers=("modern",),
 )
 feature(
     "a task that asks its client finds nobody where nothing was declared",
     refused("MISSING_CLIENT_CAPABILITY", f"{LACKS}: {UNASKED}", requests=2, tasks=("tasks/get", "tasks/cancel")),
-    tasked("inquires"),
+    task_call("inquires"),
     servers=("modern",),
 )
 feature(
@@ -508,7 +508,7 @@ feature(
 )
 feature(
     "a request about a task is a span in the trace of its caller, with a span for the attempt at its server",
-    {"says": "done", **chained("tasks/get"), "audit": []},
+    {"says": "done", **spans_in_chain("tasks/get"), "audit": []},
     _about_traced,
     method="tasks/get",
     servers=("modern",),

@@ -142,7 +142,7 @@ class EveryServer:
         reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": QUESTION})
         await reply.flush()
         told = await answer
-        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": text_result(_picked(told))})
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": text_result(_picked_text(told))})
         return reply.end_stream()
 
     call_gated = call_asks
@@ -152,7 +152,7 @@ class EveryServer:
             needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
             return reply.error(request, 400, -32021, "nobody to ask", needed)
         if (given := request.params.get("inputResponses")) is not None:
-            return reply.result(request, {"resultType": "complete", **text_result(_picked(given["q"]))})
+            return reply.result(request, {"resultType": "complete", **text_result(_picked_text(given["q"]))})
         questions = {"q": {"method": "elicitation/create", "params": QUESTION}}
         return reply.result(
             request, {"resultType": "input_required", "inputRequests": questions, "requestState": "state"}
@@ -161,17 +161,17 @@ class EveryServer:
     # Tasks (SEP-2663)
 
     async def call_works(self, request: Request, reply: Reply) -> None:
-        """A task for clients with tasks."""
+        """Begin a task if the client supports tasks."""
         if not _has_tasks(request):
             return reply.result(request, {"resultType": "complete", **text_result("done")})
         return self._begin(request, reply, text_result("done"))
 
     async def call_toils(self, request: Request, reply: Reply) -> None:
-        """Always a task."""
+        """Begin a task, whatever the client supports."""
         self._begin(request, reply, text_result("done"))
 
     async def call_inquires(self, request: Request, reply: Reply) -> None:
-        """Always a task, which asks its client."""
+        """Begin a task that asks its client, whatever the client supports."""
         self._begin(request, reply, None)
 
     def _begin(self, request: Request, reply: Reply, result: dict[str, Any] | None) -> None:
@@ -196,7 +196,7 @@ class EveryServer:
             del task["inputRequests"]
             task |= {
                 "status": "completed",
-                "result": text_result(_picked(request.params["inputResponses"][f"{ident}:q"])),
+                "result": text_result(_picked_text(request.params["inputResponses"][f"{ident}:q"])),
             }
         return reply.result(request, {"resultType": "complete"})
 
@@ -224,7 +224,7 @@ def _notification(name: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
 
 
-def _picked(told: Any) -> str:
+def _picked_text(told: Any) -> str:
     return "picked" if told == PICKED else json.dumps(told)
 
 
@@ -286,7 +286,7 @@ def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
     ]
 
 
-def governed(names: list[str]) -> list[Document]:
+def governing_documents(names: list[str]) -> list[Document]:
     """Policies and tiers for all catalogs, and the decision about the tool `late`."""
     free = ("explained", "lags", *(listed.name for listed in _tools() if listed.name != "even"))
     twice = tuple(f"{name}-twice" for name in names)

@@ -1,6 +1,6 @@
 """Series of a gateway's metrics, by name and labels.
 
-assert (await told(gateway))["fairlead_model_rounds_total"][labelled(model="scripted")] == 2
+assert (await metric_values(gateway))["fairlead_model_rounds_total"][label_set(model="scripted")] == 2
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairlead_app.metrics.exposition import expose_metrics
 Labels = tuple[tuple[str, str], ...]
 
 
-async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
+async def metric_values(gateway: Gateway) -> dict[str, dict[Labels, float]]:
     """Values of the metrics by name and labels."""
     text = (await expose_metrics(gateway.metrics))[0].decode()
     values: dict[str, dict[Labels, float]] = {}
@@ -23,5 +23,5 @@ async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
     return values
 
 
-def labelled(**labels: str) -> Labels:
+def label_set(**labels: str) -> Labels:
     return tuple(sorted(labels.items()))

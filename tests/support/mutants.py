@@ -77,7 +77,7 @@ def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             yield from ((node, text) for text in _expressions(node))
         elif isinstance(node, ast.If | ast.While):
             if not isinstance(node.test, ast.Compare | ast.UnaryOp):
-                yield node.test, f"(not ({_unparsed(node.test)}))"
+                yield node.test, f"(not ({_unparse(node.test)}))"
         elif isinstance(node, ast.stmt):
             yield from ((node, text) for text in _statements(node))
 
@@ -85,16 +85,16 @@ def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 def _expressions(node: ast.expr) -> Iterator[str]:
     match node:
         case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
-            yield f"({_unparsed(ast.Compare(node.left, [COMPARISONS[type(op)]()], node.comparators))})"
+            yield f"({_unparse(ast.Compare(node.left, [COMPARISONS[type(op)]()], node.comparators))})"
         case ast.BoolOp(op=op):
             other = ast.Or() if isinstance(op, ast.And) else ast.And()
-            yield f"({_unparsed(ast.BoolOp(other, node.values))})"
+            yield f"({_unparse(ast.BoolOp(other, node.values))})"
         case ast.UnaryOp(op=ast.Not()):
-            yield f"({_unparsed(node.operand)})"
+            yield f"({_unparse(node.operand)})"
         case ast.BinOp(op=operator) if type(operator) in OPERATORS:
-            yield f"({_unparsed(ast.BinOp(node.left, OPERATORS[type(operator)](), node.right))})"
+            yield f"({_unparse(ast.BinOp(node.left, OPERATORS[type(operator)](), node.right))})"
         case ast.IfExp():
-            yield f"({_unparsed(ast.IfExp(node.test, node.orelse, node.body))})"
+            yield f"({_unparse(ast.IfExp(node.test, node.orelse, node.body))})"
         case ast.Constant(value=bool() as value):
             yield str(not value)
         case ast.Constant(value=int() as value):
@@ -128,7 +128,7 @@ def _behaviour(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _behaviour(child)
 
 
-def _unparsed(node: ast.AST) -> str:
+def _unparse(node: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(node))
 
 

@@ -14,7 +14,7 @@ from mutants import Mutant
 VARIABLE: Final = "FAIRLEAD_MUTANT"
 
 
-def described(module: str, mutant: Mutant) -> str:
+def describe(module: str, mutant: Mutant) -> str:
     """Value of the variable."""
     return json.dumps({"module": module, "mutant": asdict(mutant)})
 

@@ -1,9 +1,9 @@
 """Runs tests against mutants of modules: `hack/mutants`.
 
-First the tests run once, and coverage notes which of them reaches which line in this process. Then mutants are drawn
-by a seed from the lines that are reached, and each runs with the tests that reach its line: those of the merge scope,
-and where these let it live, all of them as the night runs them, with more examples of each property. Children of tests
-run the module as it is.
+First the tests run once, and coverage records which test reaches which line in this process. Then mutants of reached
+lines are chosen by a seed. Each mutant runs with the tests that reach its line: first with those of the merge scope,
+and if none of these fails, with all of them as in a nightly run, with more examples of each property. Child processes
+of tests run the unchanged module.
 
     python -m mutation_run MODULE… [--tests PATH…] [--count N] [--seed N]
 """
@@ -67,7 +67,7 @@ def file_of(module: str) -> Path:
     raise SystemExit(f"hack/mutants: no module {module} in {', '.join(SOURCES)}")
 
 
-def reached(modules: Sequence[str], paths: Sequence[str], folder: Path) -> list[Target]:
+def reached_targets(modules: Sequence[str], paths: Sequence[str], folder: Path) -> list[Target]:
     """Run the tests once. Raises SystemExit if they fail, because mutants then cannot be judged."""
     files = [file_of(module) for module in modules]
     config = folder / "coveragerc"
@@ -98,7 +98,7 @@ def reached(modules: Sequence[str], paths: Sequence[str], folder: Path) -> list[
     return targets
 
 
-def drawn(targets: Sequence[Target], count: int, seed: int) -> list[tuple[Target, Mutant]]:
+def choose_mutants(targets: Sequence[Target], count: int, seed: int) -> list[tuple[Target, Mutant]]:
     """Mutants of lines that a test reaches, in the order of the modules. Deterministic for a seed."""
     every = [
         (target, mutant)
@@ -125,7 +125,7 @@ def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest], **envir
     if not tests:
         return False
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutated", "-p", "no:cacheprovider"]
-    described = {mutated.VARIABLE: mutated.described(target.module, mutant)}
+    described = {mutated.VARIABLE: mutated.describe(target.module, mutant)}
     try:
         done = subprocess.run(
             [*command, *within_budget(tests)],
@@ -160,8 +160,8 @@ def main(words: Sequence[str]) -> int:
     arguments = parser.parse_args(words)
     fates: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        targets = reached(arguments.modules, arguments.tests, Path(folder))
-    for target, mutant in drawn(targets, arguments.count, arguments.seed):
+        targets = reached_targets(arguments.modules, arguments.tests, Path(folder))
+    for target, mutant in choose_mutants(targets, arguments.count, arguments.seed):
         end = fate(target, mutant)
         fates[end] += 1
         sys.stdout.write(f"{end:7}  {target.path.relative_to(ROOT)}:{mutant.line}  {mutant}\n")

@@ -4,7 +4,7 @@
     parameters = mcp_remote(f"http://127.0.0.1:{gateway.port}/mcp", folder)    # a stdio server for any client
     told = await typescript_sdk(url, LOGIN, tool="shop__buy")                  # the SDK's client, once
 
-A test is skipped where the packages cannot be had.
+A test is skipped if the packages cannot be installed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SOURCES: Final = Path(__file__).parent / "npm_sign_in"
 _EXAMPLE: Final = "@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js"
 
 
-async def _installed(program: str) -> Path:
+async def _program(program: str) -> Path:
     return await _folder() / "node_modules" / program
 
 
@@ -46,7 +46,7 @@ async def oauth_example() -> AsyncIterator[str]:
     issued for it. That server supports dynamic registration and PKCE, gives no refresh tokens, and consents by a
     redirect. Its tool is `greet`.
     """
-    program = await _installed(_EXAMPLE)
+    program = await _program(_EXAMPLE)
     port, consent_port = free_port(), free_port()
     process = await asyncio.create_subprocess_exec(
         "node",
@@ -77,15 +77,15 @@ async def oauth_example() -> AsyncIterator[str]:
 
 async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
     """`mcp-remote` for a URL, with its state in a folder."""
-    program = await _installed("mcp-remote/dist/proxy.js")
+    program = await _program("mcp-remote/dist/proxy.js")
     environment = {"MCP_REMOTE_CONFIG_DIR": str(folder / "mcp-remote"), "PATH": os.environ["PATH"]}
     return StdioServerParameters(command="node", args=[str(program), url, "--transport", "http-only"], env=environment)
 
 
 async def typescript_sdk(url: str, login: Mapping[str, str], *, tool: str, document: str = "") -> dict[str, Any]:
-    """Sign a person in by a client of the TypeScript SDK, which lists tools, and calls one with an access token that is
-    over. Returns `tools`, the `text` of the result, whether it has `refreshed`, and its `client` id. With `document`,
-    that is the URL of its document; otherwise it registers itself.
+    """Sign a user in by a client of the TypeScript SDK, which lists the tools, and calls one with an expired access
+    token. Returns `tools`, the `text` of the result, whether the client has `refreshed` its token, and its `client` id.
+    With `document`, the id is this URL of its client document; otherwise the client registers itself.
     """
     program = await _folder() / "sdk_client.mjs"
     process = await asyncio.create_subprocess_exec("node", program, url, document, tool, stdout=asyncio.subprocess.PIPE)

@@ -22,5 +22,5 @@ ARGUMENTS: Final = {"filter[name]": 2, "$top": 40, LONG: 1, "plain": 0}
 
 
 def under_other_names(arguments: Any, schema: object = SCHEMA) -> Any:
-    """Arguments as a model writes them that has received the other names."""
+    """Arguments with the other names, which a model writes that has received these names."""
     return restore_names(arguments, {name: other for other, name in other_names(schema).items()})

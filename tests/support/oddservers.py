@@ -31,15 +31,15 @@ _MEMBERS: Final = {
 
 def good_server() -> Catalog:
     """Server with the entries of GOOD."""
-    return _discovered("good", {listed: (msgspec.json.encode(GOOD[listed]),) for listed in LISTED})[0]
+    return _discover("good", {listed: (msgspec.json.encode(GOOD[listed]),) for listed in LISTED})[0]
 
 
 def odd_server() -> tuple[Catalog, ListingFindings]:
     """Server with the corpus, and the faults that the operator found in it."""
-    return _discovered("odd", {listed: tuple(odd.definition for odd in corpus(listed)) for listed in LISTED})
+    return _discover("odd", {listed: tuple(odd.definition for odd in corpus(listed)) for listed in LISTED})
 
 
-def _discovered(name: str, entries: dict[str, tuple[bytes, ...]]) -> tuple[Catalog, ListingFindings]:
+def _discover(name: str, entries: dict[str, tuple[bytes, ...]]) -> tuple[Catalog, ListingFindings]:
     assert RUNS.endpoint is not None
     lists: dict[str, Any] = {_MEMBERS[listed]: tuple(map(Raw, raws)) for listed, raws in entries.items()}
     capabilities = Raw(b'{"tools":{},"prompts":{},"resources":{}}')

@@ -1,4 +1,4 @@
-"""An OpenID provider for the authorization code flow: real HTTP on 127.0.0.1, real RS256 keys, and a script of deceits.
+"""An OpenID provider for the authorization code flow: real HTTP on 127.0.0.1, real RS256 keys, and attacks on demand.
 
 async with providing() as provider, signing_in(tmp_path, provider) as browser:
     page = await browser.sign_in()
@@ -52,7 +52,7 @@ class OidcProvider(LocalIssuer):
         self.access: str | None = None
         """The access token, if it is not a JWT."""
         self.quotes = 0
-        """Number of token requests, from the first on, that it refuses with a message that quotes them."""
+        """Number of token requests that it refuses, from the first on, with a message that quotes the request."""
         self.padding = 0
         """Bytes of whitespace before each answer."""
         self.codes: dict[str, dict[str, str]] = {}
@@ -64,7 +64,7 @@ class OidcProvider(LocalIssuer):
         self.exchanged: list[dict[str, str]] = []
         """Fields of each token request."""
         self.revoked: list[str] = []
-        """Tokens that the revocation endpoint received, which `metadata` may name."""
+        """Tokens that the revocation endpoint received. Clients know this endpoint only if `metadata` names it."""
         self.revocation_status = 200
 
     async def handle(self, request: Request, reply: Reply) -> None:
@@ -286,7 +286,7 @@ class BareBrowser:
 
 
 async def turned_away(browser: BareBrowser, answer: Page) -> bool:
-    """Whether an answer explains the refusal and leaves the browser without a session."""
+    """Whether an answer explains a refusal, and the browser has no session."""
     alerted = 'role="alert"' in answer.text
     return alerted and not browser.has_session and (await browser.get("/console/servers")).status == 303
 
@@ -296,7 +296,7 @@ def parameters(url: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(url).query))
 
 
-def altered(url: str, **changes: str | None) -> str:
+def alter_url(url: str, **changes: str | None) -> str:
     """The URL with replaced parameters; those that are None are removed."""
     fields = {name: value for name, value in {**parameters(url), **changes}.items() if value is not None}
     return f"{url.partition('?')[0]}?{urlencode(fields)}"

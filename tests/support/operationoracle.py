@@ -67,8 +67,9 @@ class Case:
 class ReadRequest:
     """The bytes of a request, as `openapi_core.protocols.Request`.
 
-    The path's values are taken from it before it is decoded, as routers of servers do: `openapi-core` takes a decoded
-    path and splits it as a URL. Fails for a path that is not one of `template`, such as `/api/v2/things/{id}`.
+    Values in the path are extracted before the path is decoded, as routers of servers do, while `openapi-core` splits a
+    path that is decoded already. Raises AssertionError for a path that does not match `template`, such as
+    `/api/v2/things/{id}`.
     """
 
     def __init__(self, request: HttpRequest, template: str, host_url: str = HOST) -> None:

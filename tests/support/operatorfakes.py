@@ -1,6 +1,6 @@
 """The operator's ports in memory: worlds for tests of the reconciler and the controller. Nothing in here does I/O.
 
-`MemoryPlatform` shows what it was told (`reported`, `announced`); what it answers is set by the test.
+`MemoryPlatform` stores the reports and announcements that it receives (`reported`, `announced`). Tests set its answers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class MemoryPlatform:
     retried: list[ServerKey] = field(default_factory=list)
     swept: list[set[ServerKey]] = field(default_factory=list)
     words: str = ""
-    """Last log lines of every server."""
+    """Text that `last_words` returns for every server: the last lines of its log."""
 
     def declare(self, *servers: McpServer) -> None:
         for server in servers:
@@ -336,7 +336,7 @@ class ScriptedConnector:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until `condition` holds; for tests in which nothing but this loop can bring it about."""
+    """Let the loop run until `condition` is true. Only for conditions that nothing outside of this loop can change."""
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - a step of the loop, not a wait
             await asyncio.sleep(0)

@@ -2,13 +2,13 @@
 
 | limit | reason |
 |---|---|
-| `EMPTY` | an empty value of a query parameter is an error to it, also where the schema takes an empty string |
-| `NULLABLE` | `nullable` beside `enum`, `oneOf` or `allOf`, or in OpenAPI 3.1, means nothing to it; authors mean null |
-| `DEFAULT` | it gives an absent property the default null, and then misses the type |
-| `READ_ONLY` | it takes a parameter whose schema is a property that is `readOnly` for that property |
-| `DISCRIMINATOR` | it takes any value of a discriminator's property for the name of a schema |
-| `UNCAST` | texts of forms and queries stay texts to it beyond `properties`, and beyond the first branch of `anyOf` |
-| `UNLISTED` | it reads the `properties` of a form alone, and misses required members that these do not list |
+| `EMPTY` | it rejects an empty value of a query parameter, even if the schema accepts an empty string |
+| `NULLABLE` | it ignores `nullable` beside `enum`, `oneOf` or `allOf`, and in OpenAPI 3.1, though authors mean null |
+| `DEFAULT` | it gives an absent property the default null, and then rejects null because of the type |
+| `READ_ONLY` | it treats a parameter whose schema is that of a `readOnly` property like this property |
+| `DISCRIMINATOR` | it reads any value of a discriminator's property as the name of a schema |
+| `UNCAST` | in forms and queries it casts only texts in `properties`, and only by the first branch of `anyOf` |
+| `UNLISTED` | it reads only the `properties` of a form, and reports other required members as missing |
 """
 
 from __future__ import annotations

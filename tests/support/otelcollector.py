@@ -73,7 +73,7 @@ class RunningCollector:
             "OTEL_METRIC_EXPORT_INTERVAL": "500",
         }
 
-    def written(self, kind: str) -> Iterator[tuple[str, Any]]:
+    def resources(self, kind: str) -> Iterator[tuple[str, Any]]:
         """Service and content of each resource in `resourceSpans`, `resourceMetrics` or `resourceLogs`."""
         for line in self.file.read_text().splitlines():
             with contextlib.suppress(json.JSONDecodeError):  # the last line may be incomplete
@@ -94,7 +94,7 @@ class RunningCollector:
                 int(span["startTimeUnixNano"]),
                 int(span["endTimeUnixNano"]),
             )
-            for service, resource in self.written("resourceSpans")
+            for service, resource in self.resources("resourceSpans")
             for scope in resource["scopeSpans"]
             for span in scope["spans"]
         ]
@@ -104,7 +104,7 @@ class RunningCollector:
         """Last value of each metric, by name."""
         return {
             metric["name"]: metric
-            for _, resource in self.written("resourceMetrics")
+            for _, resource in self.resources("resourceMetrics")
             for scope in resource["scopeMetrics"]
             for metric in scope["metrics"]
         }
@@ -112,7 +112,7 @@ class RunningCollector:
     def logs(self) -> dict[str, list[str]]:
         """Log messages by service."""
         bodies: dict[str, list[str]] = {}
-        for service, resource in self.written("resourceLogs"):
+        for service, resource in self.resources("resourceLogs"):
             for scope in resource["scopeLogs"]:
                 bodies.setdefault(service, []).extend(record["body"]["stringValue"] for record in scope["logRecords"])
         return bodies

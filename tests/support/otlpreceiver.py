@@ -1,4 +1,4 @@
-"""Receives traces, metrics and logs over OTLP/HTTP in a thread, as a collector does, and keeps them.
+"""Receives traces, metrics and logs over OTLP/HTTP in a thread, as a collector does, and stores them.
 
 with otlp_receiver() as receiver:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}

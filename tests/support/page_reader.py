@@ -34,14 +34,12 @@ def sections(page: Path) -> dict[str, list[str]]:
 
 
 class Reader:
-    """Reader who follows the commands of a page; a context manager. `ports` are those that the page or the environment
-    names.
-    """
+    """Reader who runs the commands of a page; a context manager. `ports`: all ports in the page and the environment."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str], *ports: int) -> None:
         self.folder = folder
         self._ports = {str(port): str(free_port()) for port in ports}
-        self._environment = {**os.environ, **{name: self.here(value) for name, value in environment.items()}}
+        self._environment = {**os.environ, **{name: self.replace_ports(value) for name, value in environment.items()}}
         self._beside: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -64,16 +62,16 @@ class Reader:
                 process.wait(10)
         self._beside.clear()
 
-    def here(self, text: str) -> str:
-        """Text of the page with this reader's ports."""
+    def replace_ports(self, text: str) -> str:
+        """Replace the page's ports in a text of the page by this reader's ports."""
         for port, free in self._ports.items():
             text = re.sub(rf"\b{port}\b", free, text)
         return text
 
     def follow(self, block: str, *, listening: Mapping[str, int] | None = None, seconds: float = 300) -> str:
-        """Output of the commands. AssertionError with it where one of them fails.
+        """Run the commands of a block, and return their output. Raises AssertionError with the output if one fails.
 
-        `listening` is by a word of a line that goes on beside the rest: the port that is waited for.
+        `listening`: ports to wait for, by a word of the line that opens the port and runs in the background.
         """
         printed = ""
         script = ""
@@ -95,7 +93,7 @@ class Reader:
     def _run(self, script: str, seconds: float) -> str:
         if not script.strip():
             return ""
-        command = ["bash", "-euo", "pipefail", "-c", self.here(script)]
+        command = ["bash", "-euo", "pipefail", "-c", self.replace_ports(script)]
         with subprocess.Popen(
             command,
             cwd=self.folder,
@@ -115,7 +113,7 @@ class Reader:
 
     def _start(self, command: str) -> None:
         log = (self.folder / "beside.log").open("ab")
-        words = ["bash", "-c", f"exec {self.here(command)}"]
+        words = ["bash", "-c", f"exec {self.replace_ports(command)}"]
         self._beside.append(
             subprocess.Popen(
                 words, cwd=self.folder, env=self._environment, stdout=log, stderr=log, start_new_session=True

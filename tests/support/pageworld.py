@@ -121,7 +121,7 @@ class PageServer:
         self.completes: asyncio.Queue[dict[str, Any]] | None = None
         """Params of `notifications/elicitation/complete` to send on a session's GET stream, if there is one."""
         self.completed = asyncio.Event()
-        """Set after all of them were sent."""
+        """Set after all notifications in `completes` were sent."""
         self.calls: list[dict[str, Any]] = []
         self.declared: list[Any] = []
         self.cancelled: list[Any] = []
@@ -351,7 +351,7 @@ class PageWorld:
 
 
 def modern_ask(kind: PageClient, method: str, params: dict[str, Any], *, number: int = 1, client: str = "c") -> Ask:
-    """A request of a modern client with what it declares."""
+    """A request of a modern client with its capabilities."""
     info = {"name": client, "version": "1"}
     offer: dict[str, Any] = {META + "clientCapabilities": kind.capabilities, META + "clientInfo": info}
     named = {"mcp_name": str(params.get("name") or params["uri"])}

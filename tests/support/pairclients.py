@@ -55,7 +55,7 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "intege
 KEY = "no-key"
 
 
-def spoken(front: str, provider: str) -> WireFormat:
+def wire_format(front: str, provider: str) -> WireFormat:
     """Format of a single name, or the pair of formats of two names."""
     return FORMATS[front] if front == provider else pair(FORMATS[front], FORMATS[provider])
 
@@ -79,7 +79,7 @@ class Wire:
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         """The answer to a client's request."""
-        wire = spoken(self.front, self.provider)
+        wire = wire_format(self.front, self.provider)
         path = request.url.path
         named = path.rpartition("/")[2].partition(":")[0] if self.front == "gemini" else None
         streams = path.endswith(":streamGenerateContent") if self.front == "gemini" else None
@@ -105,11 +105,11 @@ class Wire:
                 return httpx2.Response(502, content=wire.error_body(LlmError(502, str(error), "bad_answer")))
             written = answer.write(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
             return httpx2.Response(200, content=written, headers={"content-type": "application/json"})
-        body = b"".join(self._streamed(wire, read, turn, theirs, out))
+        body = b"".join(self._stream(wire, read, turn, theirs, out))
         content = body if not self.cuts else _in_pieces(body, self.cuts)
         return httpx2.Response(200, content=content, headers={"content-type": "text/event-stream"})
 
-    def _streamed(self, wire: WireFormat, read: Any, turn: ScriptedTurn, theirs: Any, out: Any) -> Iterator[bytes]:
+    def _stream(self, wire: WireFormat, read: Any, turn: ScriptedTurn, theirs: Any, out: Any) -> Iterator[bytes]:
         stream = wire.stream(read, theirs)
         try:
             for event in self._events(wire, turn, out):
@@ -142,7 +142,7 @@ def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 @dataclass
 class Said:
-    """An answer as the client has it at the end."""
+    """A complete answer, as the client's SDK returns it."""
 
     text: str = ""
     thoughts: str = ""
@@ -154,7 +154,7 @@ class Said:
 
     @property
     def meaning(self) -> tuple[Any, ...]:
-        """Text, refusal, calls and end."""
+        """Parts of the answer that have to be equal for all pairs: text, refusal, calls, and reason of the end."""
         return self.text, self.refusal, self.calls, self.stop
 
 
@@ -199,7 +199,7 @@ def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
         message.content or "",
         getattr(message, "reasoning_content", None) or "",
         message.refusal or "",
-        [_called(call) for call in calls],
+        [_name_and_arguments(call) for call in calls],
         [call.id for call in calls],
         choice.finish_reason,
         completion.usage,
@@ -287,7 +287,7 @@ def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     return reading
 
 
-def _called(call: Any) -> tuple[str, Any]:
+def _name_and_arguments(call: Any) -> tuple[str, Any]:
     """Name and arguments of a Chat Completions call; the text for a custom tool."""
     if call.type == "custom":
         custom = call.custom if isinstance(call.custom, dict) else call.custom.model_dump()  # untyped in streams

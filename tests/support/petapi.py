@@ -71,7 +71,7 @@ OUTPUTS = {"getPet": OBJECT, "listPets": LIST}
 
 @dataclass
 class Pets:
-    """Answers of the API: those of the test, by path, else those of the pets."""
+    """Answers of the API: by path those that a test sets, otherwise those about the pets."""
 
     answers: dict[str, tuple[int, bytes, dict[str, str]]] = field(default_factory=dict)
     """Status, body and headers by path (`kind` is the content type)."""

@@ -1,4 +1,4 @@
-"""One pinned server over documents in memory, reconciled by operators that come and go."""
+"""One pinned server with its documents in memory, reconciled by one operator after the other."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class World:
         return condition
 
     def ask(self, approval: str, by: str = "ann") -> None:
-        """Approve at a gateway, as an administrator."""
+        """Approve a definition, as an administrator does at a gateway. `by`: name of the administrator."""
         self.approvals.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
 
     def held_hash(self) -> str:

@@ -1,6 +1,6 @@
 """Certificates and kubeconfigs for one throwaway control plane, made with the `openssl` program.
 
-Elliptic keys, because a plane per test file should not cost seconds of RSA.
+The keys are of an elliptic curve: RSA keys would take seconds for each control plane, and each test file has one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Pki:
         return crt, key
 
     def client(self, user: str, groups: Sequence[str] = ()) -> tuple[Path, Path]:
-        """Certificate and key that make their bearer `user`, a member of `groups`, to the API server."""
+        """Certificate and key with which the API server authenticates a client as `user`, a member of `groups`."""
         subject = "".join(f"/O={group}" for group in groups) + f"/CN={user}"
         name = user.replace(":", "_").replace("/", "_")
         return self._issue(f"user-{name}", subject)

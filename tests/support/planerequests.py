@@ -1,6 +1,6 @@
 """Requests to a control plane's API server over connections that are kept open.
 
-A TLS handshake costs both sides more than most requests do, and tests that wait ask twenty times a second.
+A TLS handshake costs both sides more than most requests, and waiting tests send twenty requests a second.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class KeptConnections:
         try:
             connection = self._idle.pop()  # atomic: `if` and `pop` would be two steps
         except IndexError:
-            return self._exchange(self._opened(), method, path, body, headers)
+            return self._exchange(self._open(), method, path, body, headers)
         try:
             return self._exchange(connection, method, path, body, headers)
         except TimeoutError:
             raise
         except (OSError, http.client.HTTPException):  # the idle connection was closed before the request was read
             self.close()
-            return self._exchange(self._opened(), method, path, body, headers)
+            return self._exchange(self._open(), method, path, body, headers)
 
     def close(self) -> None:
         """Close idle connections. The next request opens a new one."""
         while self._idle:
             self._idle.pop().close()
 
-    def _opened(self) -> http.client.HTTPSConnection:
+    def _open(self) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=SECONDS, context=self._tls)
 
     def _exchange(

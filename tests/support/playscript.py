@@ -1,6 +1,8 @@
-"""A session of a game that is played over any speech engine: what is said, which tools are called, what tier they need.
+"""A session of a game, which can be played over any speech engine: what is said, which tools are called, in which
+tiers.
 
-Each step has the user say something and the model call tools, and ends when the model has answered or is interrupted.
+In each step, the user says something and the model calls tools. A step ends when the model has answered, or is
+interrupted.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class Step:
     tier: str
     answer: str = ""
     rounds: tuple[tuple[SpokenCall, ...], ...] = ()
-    """Calls that are made at once, each when those before it have their results. What a model may not wait for is alone
-    in its round: some engines then go on with every result by itself.
+    """Rounds of calls. The calls of a round are made together, when all calls of the round before have their results. A
+    call for which a model may not wait is alone in its round, because some engines continue after each result.
     """
     wish: str = ""
     """Tier that the client requests first, as a command of the game master; empty if the words select the tier."""

@@ -1,6 +1,6 @@
 """The example with a voice agent, run by `fairlead up` in front of scripted speech models: all eight servers.
 
-Behind its servers for the web and for pictures are endpoints here that take as long as such endpoints do.
+The endpoints behind the servers for the web and for pictures are fakes that take as long as real ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead_servers.table import SERVERS
 from playengines import PlayEngine
 from playscript import HOLD, STEPS, script
 from upprocess import fairlead_up
-from voicetables import flat, key_of, listed, of_bundled
+from voicetables import flat, key_of, listed_tools, of_bundled
 from waiting import until_async
 
 EXAMPLE: Final = Path(__file__).resolve().parents[2] / "examples" / "voice"
@@ -39,7 +39,7 @@ class Endpoints:
 
     port: int = 0
     held: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the search has arrived that is never answered."""
+    """Set when the search that is never answered has arrived."""
     images_drawn: int = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -78,8 +78,10 @@ class PlayWorld:
     """None if the servers send no requests."""
 
 
-def _copied(folder: Path, port: int) -> None:
-    """The example, with addresses of endpoints. Models wait for a search: an interruption cancels it."""
+def _copy_example(folder: Path, port: int) -> None:
+    """Copy the example, with the addresses of the endpoints. Models wait for a search, so an interruption cancels
+    it.
+    """
     shutil.copytree(EXAMPLE, folder)
     ends = {
         "web-search": f', --set, "engine=http://127.0.0.1:{port}"]',
@@ -99,7 +101,7 @@ async def play_world(folder: Path, engines: Sequence[PlayEngine]) -> AsyncIterat
         for engine in engines:
             played = script(STEPS, late=not engine.hears_first)
             await stack.enter_async_context(engine.serving(played, "127.0.0.1"))
-        _copied(folder / "voice", endpoints.port)
+        _copy_example(folder / "voice", endpoints.port)
         providers: dict[str, dict[str, Any]] = {}
         for number, engine in enumerate(engines):
             providers |= engine.providers("127.0.0.1", f"play-{number}")
@@ -126,6 +128,6 @@ async def until_tables(url: str, keys: dict[str, str], engines: Sequence[PlayEng
             expected = of_bundled(flat(engine.table, tier))
 
             async def shows(agent: str, tier: str, expected: set[str]) -> bool:
-                return await listed(f"{url}/{tier}", keys[agent]) == expected
+                return await listed_tools(f"{url}/{tier}", keys[agent]) == expected
 
             await until_async(f"{engine.agent} {tier}", partial(shows, engine.agent, tier, expected), seconds=120)

@@ -1,6 +1,6 @@
 """Callers, random policies and catalogs, and a naive oracle of the merge table that shares no code with the real one.
 
-The oracle goes by the sentences of the table, one tool at a time, with a matcher of its own.
+The oracle applies the sentences of the table to one tool at a time, with its own matcher.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 from gatewayworld import Ask, ask, catalog, entry, modern
 from rawserver import Reply, Request
-from toolservers import greeted, tool
+from toolservers import answer_handshake, tool
 
 TOOLS = ("ab", "abc", "ba", "web-search", "x")
 GLOBS = ("*", "a*", "*b", "?b*", "web-search", "x", "*-*", "nothing")
@@ -73,7 +73,7 @@ def anybody(name: str = "npc", *groups: str, account: tuple[str, str] | None = N
     )
 
 
-def vouched(issuer: str, name: str, *groups: str) -> Identity:
+def identity_of_issuer(issuer: str, name: str, *groups: str) -> Identity:
     """A caller with a token of an issuer, if other authenticators may use the same names."""
     doubtful = {("Agent", name), *(("Group", group) for group in groups)}
     return Identity(
@@ -147,8 +147,8 @@ ASKERS = (
     anybody("qa", "staff"),
     anybody("else", account=("n", "bot")),
     anybody("other", "staff", "more", account=("elsewhere", "bot")),
-    vouched("corp", "npc", "staff"),
-    vouched("partner", "npc", "staff"),
+    identity_of_issuer("corp", "npc", "staff"),
+    identity_of_issuer("partner", "npc", "staff"),
 )
 
 
@@ -161,7 +161,7 @@ def worlds(draw: st.DrawFn) -> Drawn:
 # The oracle
 
 
-def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, Any]]:
+def is_allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, Any]]:
     """False if the tool does not exist for the caller, True if the caller may call it. With schemas, arguments must
     match one of them.
     """
@@ -272,7 +272,7 @@ def by(name: str, ask: Ask) -> Ask:
 
 async def handle(request: Request, reply: Reply) -> None:
     """A tool server that answers a call with the received arguments."""
-    if not greeted(request, reply):
+    if not answer_handshake(request, reply):
         reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
 
 

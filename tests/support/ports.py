@@ -1,8 +1,8 @@
 """Ports for programs that need a fixed port, such as a server that a test starts, stops and starts again.
 
-A port that was given out stays claimed until the process that asked for it ends, or has asked for a thousand others:
-its program may not listen yet, or be down for a while. Claims are locks of single bytes of one file, so that they hold
-between all runs of tests on a machine and nothing has to be cleaned up.
+A port stays claimed until the process that requested it ends, or has requested a thousand other ports, because the
+program for the port may not listen yet, or be down for a while. Claims are locks of single bytes of one file. They
+therefore apply to all runs of tests on a machine, and need no cleaning up.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _claim(port: int) -> bool:
 
 
 def free_port(among: range = PORTS) -> int:
-    """A port on 127.0.0.1 that nothing listens on now, and that neither port 0 nor another test yields.
+    """Claim a port of 127.0.0.1 on which nothing listens, and which neither port 0 nor another test can yield.
 
-    Raises RuntimeError where all ports are taken.
+    Raises RuntimeError if all ports are taken.
     """
     first = random.randrange(len(among))
     in_turn: list[int] = [*among[first:], *among[:first]]

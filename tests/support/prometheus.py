@@ -1,4 +1,4 @@
-"""Debian's Prometheus on a port of its own, with the shipped alert rules at a pace that a test can wait for.
+"""Debian's Prometheus on a free port, with the shipped alert rules, whose periods are shortened to seconds.
 
 async with prometheus(folder, {"gateway": 9464}, rules) as watch:
     await watch.until_firing("FairleadServerDown")
@@ -52,9 +52,9 @@ def lint(exposition: bytes) -> str:
     return done.stdout.decode() or ("" if done.returncode == 0 else f"promtool ended with {done.returncode}")
 
 
-def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
-    """The rules with ranges and waiting times of seconds. `thresholds` maps an alert to replacements in its
-    expression.
+def hurry_rules(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
+    """The rules with ranges and waiting times of seconds. `thresholds` maps an alert to a text in its expression, and
+    the replacement of this text.
     """
     quick = _FOR.sub(r"\1 1s", _RANGE.sub(f"[{WINDOW}]", rules))
     head, *alerts = re.split(r"(?=^      - alert: )", quick, flags=re.MULTILINE)

@@ -1,7 +1,7 @@
 """An MCP server that accepts only the tokens of a `TokenEndpoint`, and binds its sessions to the tokens' users.
 
 async with token_endpoint() as provider, protected_server(provider) as (protected, server):
-    ...                          # a hand-written server of either era, whose answers are the token's user
+    ...                          # a hand-written server of either era, which answers with the token's user
     assert protected.crossed == []
 """
 

@@ -1,9 +1,9 @@
-"""Random operations on everything that the operator reads, with a seed, and what documents have to be afterwards.
+"""Random operations on everything that the operator reads, by a seed, and the documents that are expected afterwards.
 
-Operators run in this process, on a real API server, each behind a proxy of its own. Declared objects are created,
-edited and deleted, documents and workloads too, by hand; API servers go away or are killed, watches expire, leaders
-change politely or die, the Lease is written by a clock that is late, events get lost on their way. When all is quiet,
-documents equal those that an operator writes which sees the same objects for the first time, into an empty namespace.
+Operators run in this process with a real API server, each behind its own proxy. Declared objects are created, edited
+and deleted, as are documents and workloads. API servers become unreachable or are killed, watches expire, leaders hand
+over or die, the Lease is written with a wrong clock, and events are lost. After the last operation, the documents have
+to become equal to those that a new operator writes for the same objects into an empty namespace.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Replica:
     task: asyncio.Task[None]
 
     async def end(self, *, killed: bool = False) -> None:
-        """End it: politely, which gives the Lease up, or as a SIGKILL would, after which nothing more is written.
+        """End the operator: it releases the Lease, or with `killed` writes nothing more, as after SIGKILL.
 
-        Raises what ended it before, as nobody else would hear of that.
+        If the operator ended earlier because of an exception, raises this exception.
         """
         if self.task.done():
             self.task.result()
@@ -370,7 +370,7 @@ async def chaos(
             plane.request("DELETE", f"{GROUP}/latencytiers")
 
 
-async def compared(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
+async def compare(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
     """Run the operations. Returns the resulting documents, and those of a fresh operator."""
     await run.operations(operations, kills)
     await run.declare_in_peace(IN_PEACE)

@@ -1,10 +1,10 @@
-"""Lines and branches that the tests of a merge reach, and those that only tests of the night do, by coverage.
+"""Lines and branches that the tests of a merge reach, and those that only nightly tests reach, by coverage.
 
     python -m reached_lines keep DATA FILE       read coverage's data, write FILE, print what only the night reaches
     python -m reached_lines lost BEFORE AFTER    print what the merge's tests reached in BEFORE and not in AFTER
 
-Files are JSON: lines and branches, `[from, to]`, by scope and by path below the root. Branches of a line that is not
-reached at all are not told beside it.
+Files are JSON: branches `[from, to]`, by scope and by path below the root. For a line that is not reached at all, only
+the line is reported and not its branches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reach = dict[str, Branches]
 
 
 def read_data(file: Path) -> dict[str, Reach]:
-    """Branches by scope. What runs outside of a test, as modules do when they are imported, is the merge's."""
+    """Branches by scope. Code that runs outside of tests, such as imported modules, is in the scope of merges."""
     data = coverage.CoverageData(str(file))
     data.read()
     reach: dict[str, Reach] = {MERGE: {}, NIGHT: {}}
@@ -39,8 +39,8 @@ def read_data(file: Path) -> dict[str, Reach]:
 
 
 def missing(before: Mapping[str, Branches], after: Mapping[str, Branches]) -> Iterator[tuple[str, list[str]]]:
-    """Lines (`7`) and branches (`7->9`) by path that are in `before` and not in `after`. Negative ends are those of a
-    function. A moved line counts as another line.
+    """Lines (`7`) and branches (`7->9`) by path that are in `before` and not in `after`. A negative end is the exit of
+    a function. A moved line counts as another line.
     """
     for path, branches in sorted(before.items()):
         reached = after.get(path, set())

@@ -1,4 +1,4 @@
-"""A Redis of a test's own: Debian's redis-server, on a free port, without persistence unless it is asked for.
+"""A Redis for one test: Debian's redis-server on a free port, by default without persistence.
 
 async with redis_server() as redis:
     Settler(RedisSettings(url=redis.url), …)

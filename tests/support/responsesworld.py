@@ -29,14 +29,14 @@ def theirs(name: str = "theirs") -> dict[str, Any]:
 async def responses_world(
     folder: Path, *turns: ScriptedTurn | Sequence[ScriptedTurn], **more: Any
 ) -> AsyncIterator[LlmWorld]:
-    """A world whose providers speak Responses."""
+    """Like `llm_world`, with providers of OpenAI Responses."""
     provider = {"responses": True, **more.pop("provider", {})}
     async with llm_world(folder, *turns, provider=provider, **more) as world:
         yield world
 
 
 async def respond(world: LlmWorld, given: str | Sequence[Mapping[str, Any]], **members: Any) -> Answer:
-    """Send one request. `headers` are added to it."""
+    """Send one request. `headers` are added to the request."""
     headers = members.pop("headers", {})
     return await post(world.gateway, PATH, {"model": "scripted", "input": given, **members}, **headers)
 

@@ -102,7 +102,7 @@ class Accounts:
         """
         objects = documents(MANIFEST, *([NETWORK_PROBE] if probes else []))
         if namespaced:
-            objects = [_narrowed(each) for each in objects if each["metadata"].get("namespace") != ALL_NAMESPACES[0]]
+            objects = [_narrow(each) for each in objects if each["metadata"].get("namespace") != ALL_NAMESPACES[0]]
         text = yaml.safe_dump_all(objects)
         text = text.replace("fairlead-system", world.release).replace("TENANT", world.namespace)
         world.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
@@ -114,7 +114,7 @@ def _account(world: World, name: str) -> Path:
     return world.plane.kubeconfig_for(f"system:serviceaccount:{world.release}:{name}", groups)
 
 
-def _narrowed(document: dict[str, Any]) -> dict[str, Any]:
+def _narrow(document: dict[str, Any]) -> dict[str, Any]:
     """A ClusterRole and its binding as a Role and RoleBinding, without cluster-scoped resources."""
     kind = document["kind"]
     if kind not in ("ClusterRole", "ClusterRoleBinding"):

@@ -78,9 +78,9 @@ async def routed_live_world(
     delay: float = 0.0,
     **more: Any,
 ) -> AsyncIterator[RoutedLiveWorld]:
-    """`replies` are those of the engine's model, `spoken` those of Gemini. `heard`: what the engine's server of speech
-    hears, `transcripts`: what Gemini does. `engine`: more members of the engine. `delay`: seconds that each
-    of its servers takes.
+    """`replies`: replies of the engine's model; `spoken`: replies of Gemini. `heard`: transcripts of the user's speech
+    by the engine's server; `transcripts`: those by Gemini. `engine`: more members of the engine. `delay`: seconds that
+    each of the engine's servers takes.
     """
     live = ScriptedLive(SpeechScript(*spoken, transcripts=tuple(transcripts)))
     backends = ScriptedCascade(SpeechScript(*replies, transcripts=tuple(heard)), delay=delay)

@@ -1,4 +1,4 @@
-"""Calls at the router endpoint, and the results that it keeps of them."""
+"""Calls at the router endpoint, and their stored results."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The plugin writes one line of JSON per event to a file per process, in the folde
     python -m run_record slowest FOLDER [ROWS]
     python -m run_record outcome FOLDER
     python -m run_record seconds FOLDER      processor seconds of each test file, as JSON
-    python -m run_record shards FOLDER       of the tests of a pull request alone, in whole seconds
+    python -m run_record shards FOLDER       the same for the tests of pull requests alone, in whole seconds
 """
 
 from __future__ import annotations

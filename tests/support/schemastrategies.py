@@ -88,7 +88,9 @@ def _arrays(schema: Json) -> Strategy:
 
 
 def _objects(schema: Json) -> Strategy:
-    members = {name: values_of(member) for name, member in schema.get("properties", {}).items() if not _moved(member)}
+    members = {
+        name: values_of(member) for name, member in schema.get("properties", {}).items() if not _is_moved(member)
+    }
     required = set(schema.get("required", ()))
     always = {name: member for name, member in members.items() if name in required}
     maybe = {name: member for name, member in members.items() if name not in required}
@@ -105,6 +107,6 @@ def _objects(schema: Json) -> Strategy:
     return fixed
 
 
-def _moved(schema: Json) -> bool:
+def _is_moved(schema: Json) -> bool:
     """Whether a deprecated member only names its new location."""
     return any(rule["rule"] == "false" for rule in schema.get("x-kubernetes-validations", ()))

@@ -1,6 +1,6 @@
-"""A person with a browser, for clients that open a page to sign in: follows redirects, logs in at Dex, Keycloak or
-`oidc-provider`, and allows what is asked, until a page asks nothing more. Also a program that such clients take for the
-browser.
+"""A user with a browser, for clients that open a page to sign in: follows redirects, logs in at Dex, Keycloak or
+`oidc-provider`, and allows everything, until a page has no more forms. Can also be a program that such clients start as
+the browser.
 
     text = await visit(url, login={"login": "ann@example.com", "password": "password"})
     environment = browser_environment(folder, login)      # for a client that is a process
@@ -72,7 +72,7 @@ async def visit(url: str, login: Mapping[str, str], pages: list[str] | None = No
                 else:
                     return text
             url = urljoin(url, next_url)
-    raise AssertionError(f"no end in sight: {url}")
+    raise AssertionError(f"the pages redirect or ask without end: {url}")
 
 
 def browser_environment(folder: Path, login: Mapping[str, str]) -> dict[str, str]:

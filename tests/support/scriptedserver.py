@@ -1,7 +1,7 @@
-"""A server that answers each method with given results, over any transport: what the shape of an answer costs.
+"""A server that answers each method with given results, over any transport.
 
-`results` has the results of a method by its name, one for each time that it is asked and the last for ever; a text
-stands for an error with that message. Any other method is not found.
+`results` has a list of results by name of the method. Each request gets the next result, and all requests after the
+last result get that one. A text means an error with this message. Any other method is answered with "method not found".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOOLS: Final = {"tools": [{"name": "fine", "inputSchema": {"type": "object"}}]}
 
 
 def handshake(era: str, **members: Any) -> Results:
-    """The handshake of an era, with some members replaced; a list of tools and a call."""
+    """Results for the handshake of an era, a list of tools and a call. `members` replace members of the handshake."""
     usual: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": {"name": "scripted", "version": "1"}}
     rest: dict[str, Sequence[Any]] = {
         "tools/list": [TOOLS],
@@ -76,7 +76,7 @@ def over_http(respond: Respond) -> Handler:
 
 @contextlib.asynccontextmanager
 async def scripted_session(transport: str, results: Results) -> AsyncIterator[McpSession]:
-    """A session with such a server that is not connected yet."""
+    """Session with a scripted server. The session is not connected yet."""
     async with contextlib.AsyncExitStack() as stack:
         if transport == "stdio":
             host = ChildHost()

@@ -1,9 +1,9 @@
 """Official SDKs that read an endpoint, each in a process of its own.
 
-`await names("Go, 2026-07-28", url)` has the names of its tools, prompts, resources and templates, by list; or a text
-for a list that the SDK refused. `await refusals("Go, 2026-07-28", url, "give", file)` calls a tool once for each result
-of a file, and has the indices and errors of those that the SDK refused. A test is skipped where a compiler or registry
-that the SDK needs is missing.
+`await names("Go, 2026-07-28", url)` returns the names of the endpoint's tools, prompts, resources and templates, by
+list; for a list that the SDK refused, the error. `await refusals("Go, 2026-07-28", url, "give", file)` calls a tool
+once for each result in a file, and returns the indices and errors of the results that the SDK refused. A test is
+skipped if a compiler or registry that the SDK needs is missing.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ async def listening_on(port: int, *command: str) -> AsyncIterator[int]:
     """Run a server process, which also gets its port as `PORT`; kill it at the end. Yields its process id."""
     process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PORT": str(port)})
 
-    def listening() -> bool:
+    def is_listening() -> bool:
         assert process.returncode is None, f"{command} ended"
         return listens(port)
 
     try:
-        await eventually(listening)
+        await eventually(is_listening)
         yield process.pid
     finally:
         if process.returncode is None:

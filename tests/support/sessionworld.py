@@ -1,4 +1,4 @@
-"""Sessions of clients at a provider that rotates refresh tokens, by several replicas with one store.
+"""Sessions of clients at several replicas with one store, over a provider that rotates refresh tokens.
 
 world = SessionWorld(store)
 replica = world.replica()
@@ -146,7 +146,7 @@ class Replica:
         caller = Identity(kind="jwt", principal=jwt_principal(ISSUER, subject, None), session=session.id)
         return (await self._subjects.get(caller, kind)).value
 
-    async def stored(self, session: ClientSession, subject: str = "ada") -> StoredGrant | None:
+    async def stored_record(self, session: ClientSession, subject: str = "ada") -> StoredGrant | None:
         versioned = await self.store.read(GrantKey(key_of(subject), f"session:{session.id}"))
         return None if versioned is None else versioned.grant
 

@@ -35,7 +35,7 @@ OVERRIDE: dict[str, Any] = {
 }
 
 
-def shaped(override: dict[str, Any] = OVERRIDE, definition: dict[str, Any] = SEARCH, **more: Any) -> ToolEntry:
+def shaped_entry(override: dict[str, Any] = OVERRIDE, definition: dict[str, Any] = SEARCH, **more: Any) -> ToolEntry:
     """Catalog entry of a tool, as the operator makes it from the definition and the override."""
     made = ToolOverride.model_validate({"name": definition["name"], **override})
     return entry(definition, shape=tool_shape(json.dumps(definition).encode(), made), **more)

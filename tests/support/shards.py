@@ -1,6 +1,6 @@
-"""Shards of a run: test files divided among runs that take place side by side on several machines.
+"""Shards of a run: divides test files among runs at the same time on several machines.
 
-Every machine divides by the same recorded seconds, which are part of the tree: `hack/test --keep-seconds` writes them.
+Every machine divides by the same recorded seconds, which are in the repository: `hack/test --keep-seconds` writes them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def recorded_seconds() -> dict[str, float]:
 
 
 def files_of_shard(shard: str, files: Iterable[Path], seconds: Mapping[str, float]) -> frozenset[Path]:
-    """Those of `files` that shard `K/N` runs: every file is in exactly one of the N shards.
+    """The files that shard `K/N` runs. Every file is in exactly one of the N shards.
 
-    The longest file goes first, each to the shard that has the least so far.
+    Files are assigned in descending order of their seconds, each to the shard with the fewest seconds so far.
 
     Args:
         shard: `K/N`.

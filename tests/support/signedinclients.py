@@ -115,12 +115,12 @@ async def fastmcp_tools(url: str, login: Mapping[str, str]) -> list[str]:
     visits: list[asyncio.Task[str]] = []
     loop = asyncio.get_running_loop()
 
-    def opened(address: str) -> bool:
+    def is_opened(address: str) -> bool:
         visits.append(loop.create_task(visit(address, login)))
         return True
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(webbrowser, "open", opened)
+        patch.setattr(webbrowser, "open", is_opened)
         with warnings.catch_warnings():  # it warns that it stores its tokens in memory
             warnings.simplefilter("ignore", UserWarning)
             signed_in = fastmcp.Client(url, auth="oauth")

@@ -1,4 +1,4 @@
-"""Plays the session of `playscript` over an engine, through a gateway, and keeps a trace of it.
+"""Plays the session of `playscript` over an engine, through a gateway, and records a trace.
 
 trace = await play(engine, world)
 check(trace)
@@ -49,8 +49,9 @@ class PlayTrace:
     engine: str
     steps: list[tuple[float, str]] = field(default_factory=list)
     shown: list[tuple[float, str, frozenset[str]]] = field(default_factory=list)
-    """Times at which the model received functions, the functions, and the tier with exactly these; empty if there is
-    none."""
+    """Each time at which the model received functions, with the tier that has exactly these functions (empty without
+    such a tier) and the functions.
+    """
     waited: dict[str, float] = field(default_factory=dict)
     """Seconds that a step waited for its tier's tools after they were requested."""
     calls: list[PlayedCall] = field(default_factory=list)
@@ -186,7 +187,7 @@ def _interrupted_at(trace: PlayTrace, step: str, began: float) -> float:
 
 
 def check(trace: PlayTrace, steps: Sequence[Step]) -> None:
-    """Fail if a session differs from the script."""
+    """Raise AssertionError if a session differs from the script."""
     assert all(tier for _, tier, _ in trace.shown), "the tools of some tier, at any time"
     by_step: dict[str, list[PlayedCall]] = {}
     for call in trace.calls:

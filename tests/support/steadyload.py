@@ -1,14 +1,14 @@
-"""Calls at a constant rate against a gateway, every answer checked, every failure kept with its time.
+"""Calls a gateway at a constant rate, checks every answer, and records every failure with its time.
 
     python steadyload.py --url http://HOST:8080/mcp --rate 40 --tool alpha__add --listen 127.0.0.1:9300
 
-Runs outside the cluster as a process and inside as a pod: it is one file that needs nothing but Python. Each tool adds
-two numbers that no other call has, so an answer that belongs to another call, or to an earlier one, is seen. `GET
-/?since=T` on the listening port tells what happened to calls that began after T, `&at=T` also how many were open then
-(seconds of the wall clock).
+The program is one file that needs only Python, so it can run outside of the cluster as a process and inside as a pod.
+Each call adds two numbers that no other call has, which shows an answer that belongs to another call. `GET /?since=T`
+on the listening port returns the outcomes of calls that began after T, and with `&at=T` the number of calls that were
+open at that time (in seconds of the wall clock).
 
-The rate does not wait for answers. A connection that is not accepted is tried again for `PATIENCE` seconds, as nothing
-has been sent yet; what was sent is never sent again.
+The rate does not depend on answers. A refused connection is retried for `PATIENCE` seconds, because nothing was sent
+yet. A request that was sent is never repeated.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class Load:
         with urllib.request.urlopen(url, timeout=20) as answer:
             return Told(self.where, **json.load(answer))
 
-    def settled(self, since: float, *, busy: int, seconds: float = 35.0) -> Told:
-        """As `told`, once no more than `busy` calls are under way: those of before have ended."""
+    def await_settled(self, since: float, *, busy: int, seconds: float = 35.0) -> Told:
+        """Like `told`, after at most `busy` calls are still running, so that all earlier calls have ended."""
         end = time.monotonic() + seconds
         while (told := self.told(since)).in_flight > busy and time.monotonic() < end:
             time.sleep(0.3)
@@ -69,7 +69,7 @@ def _words(url: str, era: str, rate: float, tools: Sequence[str], listen: str) -
 
 @contextmanager
 def outside(where: str, url: str, *, era: str, rate: float, tools: Sequence[str]) -> Iterator[Load]:
-    """A process on this machine."""
+    """Run the load as a process on this machine."""
     port = free_port()
     words = _words(url, era, rate, tools, f"127.0.0.1:{port}")
     process = subprocess.Popen([sys.executable, str(SCRIPT), *words])
@@ -82,7 +82,9 @@ def outside(where: str, url: str, *, era: str, rate: float, tools: Sequence[str]
 
 
 def inside(where: str, url: str, *, namespace: str, era: str, rate: float, tools: Sequence[str]) -> Load:
-    """A pod, which goes with its namespace. It tells by its address: this machine has to be the node."""
+    """Run the load as a pod, which is deleted with its namespace. Its results are read at the pod's address, so this
+    machine has to be the node.
+    """
     command = ["python", "-u", "/load/steadyload.py", *_words(url, era, rate, tools, f"$(POD_IP):{POD_PORT}")]
     container = {
         "name": "load",
@@ -90,7 +92,7 @@ def inside(where: str, url: str, *, namespace: str, era: str, rate: float, tools
         "imagePullPolicy": "Never",
         "command": command,
         "env": [POD_IP],
-        "resources": {"requests": {"cpu": "100m"}},  # without, it stands still while other pods start
+        "resources": {"requests": {"cpu": "100m"}},  # without the request, the load stops while other pods start
         "volumeMounts": [{"name": "load", "mountPath": "/load"}],
         "readinessProbe": {"tcpSocket": {"port": POD_PORT}, "periodSeconds": 1},
     }

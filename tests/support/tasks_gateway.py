@@ -1,4 +1,4 @@
-"""A gateway in front of a server of tasks (`taskserver`), and what a client with tasks asks and hears."""
+"""A gateway in front of a server with tasks (`taskserver`), and the requests of a client that supports tasks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def world(folder: Path, server: TaskServer, **settings: Any) -> AsyncItera
 
 
 def calls(name: str = "job", ends: Any = None, number: int = 1, **more: Any) -> Ask:
-    """A tool call of a client that has tasks."""
+    """A tool call of a client that supports tasks."""
     return calling(f"demo__{name}", {} if ends is None else {"ends": ends}, number=number, **{**DECLARING, **more})
 
 
@@ -55,7 +55,7 @@ def about(method: str, task: str, header: str | None = "", **params: Any) -> Ask
     return modern(method, {"taskId": task, **params}, **DECLARING).with_headers(**named)
 
 
-async def created(gateway: Gateway, *args: Any, **more: Any) -> str:
+async def create_task(gateway: Gateway, *args: Any, **more: Any) -> str:
     result = (await ask(gateway, calls(*args, **more))).message["result"]
     assert result["resultType"] == "task", result
     return str(result["taskId"])
@@ -65,8 +65,8 @@ def trusted_by(*names: str) -> Trust:
     return Trust((Vouching(*(anybody(name) for name in names)),))
 
 
-async def listening(wire: Wire, tasks: list[str], who: str = "") -> dict[str, Any]:
-    """Subscriptions that a stream for these tasks is granted."""
+async def listen_to_tasks(wire: Wire, tasks: list[str], who: str = "") -> dict[str, Any]:
+    """Open a stream of notifications for these tasks. Returns the granted subscriptions."""
     wanted = {"taskIds": tasks, "toolsListChanged": True}
     request = modern("subscriptions/listen", {"notifications": wanted}, number="s", **DECLARING)
     wire.send(by(who, request) if who else request)

@@ -1,7 +1,7 @@
 """A modern server whose tools become tasks (SEP-2663), in this event loop. The test decides how tasks end.
 
-Its ids are easy to guess and it asks nobody who they are, as servers behind one credential do: whose a task is the
-gateway alone can know. A question stands under a key that has the task's id in it.
+Its ids are easy to guess, and it does not distinguish callers, like servers that the gateway calls with one credential:
+only the gateway can know whose a task is. The key of a question contains the task's id.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairlead_mcp.methods import TASKS
 from gatewayworld import META
 from rawserver import Reply, Request
-from toolservers import greeted
+from toolservers import answer_handshake
 
 DECLARING: Final[dict[str, Any]] = {META + "clientCapabilities": {"extensions": {TASKS: {}}}}
 """`_meta` of a client with tasks."""
@@ -30,7 +30,9 @@ def _notification(name: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class TaskServer:
-    """`job` is a task where the client has tasks, `must` always is one, `rogue` is one for anybody, `plain` never."""
+    """A call of `job` becomes a task if the client supports tasks. A call of `must` always does, and is refused for
+    other clients; a call of `rogue` becomes a task for every client, a call of `plain` for none.
+    """
 
     def __init__(
         self, ttl_ms: int | None = 60_000, poll_ms: int = 1, *, notifies: bool = False, events: bool = False
@@ -38,9 +40,9 @@ class TaskServer:
         self.events = events
         """Whether it answers in event streams."""
         self.notifies = notifies
-        """Whether it takes `taskIds` of `subscriptions/listen`, which most do not."""
+        """Whether it supports `taskIds` of `subscriptions/listen`, which most servers do not."""
         self.streams: dict[str, Reply] = {}
-        """Streams that tasks are notified of on, by id."""
+        """Streams for notifications about tasks, by id of the task."""
         self.tasks: dict[str, dict[str, Any]] = {}
         self.seen: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         """Method, params and headers of requests about tasks."""
@@ -52,14 +54,14 @@ class TaskServer:
         self.tasks[ident] = {"taskId": ident, **self._new, "status": "completed", **members}
 
     async def handle(self, request: Request, reply: Reply) -> None:
-        if greeted(request, reply):
+        if answer_handshake(request, reply):
             return None
         capabilities = request.params.get("_meta", {}).get(META + "clientCapabilities", {})
         declares = TASKS in capabilities.get("extensions", {})
         if request.method == "tools/call":
             return self._call(request, reply, declares=declares)
         if request.method == "subscriptions/listen":
-            return await self._listened(request, reply)
+            return await self._listen(request, reply)
         ident = request.params.get("taskId")
         self.seen.append((request.method, request.params, request.headers))
         if request.headers.get("mcp-name") != ident:
@@ -67,7 +69,7 @@ class TaskServer:
         if ident not in self.tasks:
             return reply.error(request, 400, -32602, f"no task {ident}")
         if request.method == "tasks/get":
-            said_at = {"lastUpdatedAt": f"2026-01-01T00:00:00.{len(self.seen):06}Z"}  # another one each time
+            said_at = {"lastUpdatedAt": f"2026-01-01T00:00:00.{len(self.seen):06}Z"}  # a new time in each answer
             return self._answer(request, reply, {"resultType": "complete", **self.tasks[ident], **said_at})
         if request.method == "tasks/cancel":
             self.ends(ident, status="cancelled")
@@ -75,7 +77,7 @@ class TaskServer:
             self.ends(ident, result=text_result(str(request.params["inputResponses"])))
         return reply.result(request, {"resultType": "complete"})
 
-    async def _listened(self, request: Request, reply: Reply) -> None:
+    async def _listen(self, request: Request, reply: Reply) -> None:
         if not self.notifies:
             return reply.error(request, 404, -32601, "Method not found")
         wanted = request.params["notifications"]
@@ -87,7 +89,7 @@ class TaskServer:
         return None
 
     async def notify(self, ident: str) -> None:
-        """Notify who listens of a task."""
+        """Send a notification about a task to its stream."""
         self.streams[ident].event(_notification("tasks", self.tasks[ident]))
         await self.streams[ident].flush()
 

@@ -1,4 +1,4 @@
-"""A gateway on the documents that an operator under test writes: both halves over one real API server.
+"""A gateway that serves the documents of an operator under test: both with one real API server.
 
 async with running(world), serving(world) as gateway:
     await until_async("its tools", shows(gateway, "demo__add"))
@@ -60,7 +60,7 @@ async def gateway_on(
 
 @asynccontextmanager
 async def serving(world: World, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway on the release's documents, to which host names are what they are to the operator."""
+    """A gateway that serves the release's documents, and resolves host names like the operator."""
     async with gateway_on(world.plane, world.release, resolve=world.hosts.resolve, **settings) as gateway:
         yield gateway
 

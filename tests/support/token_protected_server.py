@@ -1,4 +1,4 @@
-"""A modern server that is called with tokens of a `tokenendpoint.TokenEndpoint` only."""
+"""A modern server that accepts only tokens of a `tokenendpoint.TokenEndpoint`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TokenProtectedServer:
 
     provider: TokenEndpoint
     refused: set[str] = field(default_factory=set)
-    """Tokens that it does not take, although they are valid."""
+    """Valid tokens that the server refuses nevertheless."""
     scope: str = ""
     """Scope that a token needs."""
     refuse_all: bool = False

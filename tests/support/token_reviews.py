@@ -11,8 +11,8 @@ import msgspec
 
 
 class Reviewer:
-    """Reviews as an API server does: a token is for the audiences among those asked about that are its own. All tokens
-    are of one ServiceAccount.
+    """Reviews tokens as an API server does: a review returns the requested audiences that the token has. All tokens
+    belong to one ServiceAccount, and have one audience.
     """
 
     def __init__(self, audience: str) -> None:

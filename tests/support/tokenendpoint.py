@@ -7,20 +7,20 @@ async with token_endpoint() as provider:
     ...
     assert provider.verify(token)["sub"] == "alice"
 
-It refuses what real ones refuse: another method, form or client authentication than the client's own, parameters sent
-twice, an assertion for another audience or used before, a subject token that is foreign, expired or for another
-audience than the gateway, an explicit `requested_token_type`, unknown scopes, resources and audiences. With `entra` it
-takes the on-behalf-of form of Microsoft Entra in place of RFC 8693; that part is a stub, written from Microsoft's
-documentation and never compared with Entra itself.
+It refuses the same as real servers: a method other than POST, a body that is not a form, client authentication other
+than the client's own, repeated parameters, an assertion that is for another audience or was used before, a subject
+token that is foreign, expired or for an audience other than the gateway, an explicit `requested_token_type`, and
+unknown scopes, resources and audiences. With `entra` it accepts the on-behalf-of form of Microsoft Entra instead of RFC
+8693. That part is a stub, written by Microsoft's documentation and never compared with Entra itself.
 
-Keys, metadata, `away`, `token()` and `claims()` are those of `issuers.LocalIssuer`. What a test may bend:
+Keys, metadata, `away`, `token()` and `claims()` are those of `issuers.LocalIssuer`. Tests may change:
 
 - `clients` (name to `Client`), `scopes`, `resources`, `audiences`, `strangers` (users without a grant);
 - `lifetime` of tokens, `offset` of the provider's clock, `connector` (a parameter that Dex demands);
-- `hold` a person's grants until an event is set; `answer` replaces or alters the next answers;
-- `metadata` members in place of those published.
+- `hold`: events for which a user's grants wait; `answer`, which replaces or alters the next answers;
+- `metadata`: members that replace the published ones.
 
-`grants` has each token given, `requests` the parameters of each token request, `granted` counts tokens per person.
+`grants` has all issued tokens, `requests` the parameters of each token request, and `granted` counts tokens per user.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Client:
 
 @dataclass(frozen=True)
 class Grant:
-    """A token that was given, and to whom."""
+    """An issued token, and whom it was issued to."""
 
     token: str
     subject: str
-    """Person; empty for client credentials."""
+    """User of the token; empty for client credentials."""
     client: str
     scopes: tuple[str, ...]
     resources: tuple[str, ...]
@@ -103,17 +103,17 @@ class Refused(Exception):
 
 @dataclass
 class TokenAnswer:
-    """An answer that a test may alter before it is sent; `members` are those of the JSON object."""
+    """An answer that a test may alter before it is sent. `members`: members of the JSON object."""
 
     status: int
     members: dict[str, Any]
     headers: dict[str, str] = field(default_factory=dict)
     raw: bytes | None = None
-    """Whole HTTP answer in place of the above."""
+    """Bytes of the whole HTTP answer, instead of status and members."""
 
 
 class TokenEndpoint(LocalIssuer):
-    """Authorization server with one token endpoint, whose attributes a test may bend."""
+    """Authorization server with one token endpoint. Tests may change its attributes."""
 
     def __init__(self, *, entra: bool = False) -> None:
         super().__init__()
@@ -122,32 +122,32 @@ class TokenEndpoint(LocalIssuer):
         self.clients: dict[str, Client] = {CLIENT: Client("client_secret_post" if entra else "client_secret_basic")}
         self.scopes = {"read", "write", "admin"}
         self.resources: set[str] = set()
-        """Resources that tokens may be for; empty: any."""
+        """Resources for which tokens may be requested; empty: all."""
         self.audiences: set[str] = {"tools"}
         self.strangers: set[str] = set()
-        """Users to whom it gives no token: without consent at Entra, elsewhere refused as `access_denied`."""
+        """Users who get no token: with `entra` because their consent is missing, otherwise with `access_denied`."""
         self.subject_audience = HERE
         """Audience that a subject token must have: the gateway."""
         self.assertion_audiences: tuple[str, ...] = ()
-        """Audiences of client assertions that it takes; empty: its issuer alone (draft-ietf-oauth-rfc7523bis)."""
+        """Audiences of client assertions that it accepts; empty: only its issuer (draft-ietf-oauth-rfc7523bis)."""
         self.lifetime: Any = 300
         """`expires_in` of its answers; None leaves it out."""
         self.offset = 0.0
         """Seconds by which its clock is ahead."""
         self.connector = ""
-        """Value that the parameter `connector_id` must have, as Dex demands it."""
+        """Required value of the parameter `connector_id`, which Dex requires; empty: not required."""
         self.hold: dict[str, asyncio.Event] = {}
-        """Events that the grants of a person (the empty name: of client credentials) wait for."""
+        """Events for which token requests wait, by user; those of client credentials by the empty name."""
         self.answer: Callable[[TokenAnswer], None] | None = None
         self.metadata: dict[str, Any] = {}
         self.metadata_paths: tuple[str, ...] = _METADATA
-        """Paths that have its metadata."""
+        """Paths that serve its metadata."""
         self.metadata_status = 404
-        """Status of requests for anything else."""
+        """Status of answers to requests for other paths."""
         self.grants: list[Grant] = []
         self.requests: list[list[tuple[str, str]]] = []
         self.received: list[Request] = []
-        """All requests, those for metadata too."""
+        """All requests, including those for metadata."""
         self.arrived = asyncio.Event()
         """Set with each token request."""
         self.server: RawServer | None = None
@@ -163,7 +163,7 @@ class TokenEndpoint(LocalIssuer):
         return self.url + TOKEN_PATH
 
     def subject_token(self, person: str, **claims: Any) -> str:
-        """A person's own token for the gateway, signed by this provider."""
+        """A user's token for the gateway, signed by this provider."""
         return self.token(**{"sub": person, "aud": self.subject_audience, **claims})
 
     def settings(self, grant: str = CLIENT_CREDENTIALS, **members: Any) -> OAuthSettings:
@@ -179,7 +179,7 @@ class TokenEndpoint(LocalIssuer):
         return Credential(client_secret=self.clients[CLIENT].secret)
 
     def verify(self, token: str, audience: str = "") -> Mapping[str, Any]:
-        """Claims of a token of this provider, as a server would verify it. Raises ValueError."""
+        """Verify a token of this provider as a server does, and return its claims. Raises ValueError."""
         try:
             claims = jwt.decode(token, self.keys[0], algorithms=["ES256", "RS256"]).claims
         except JoseError as error:
@@ -286,7 +286,7 @@ class TokenEndpoint(LocalIssuer):
         if methods[0] == "client_secret_basic":
             name, secret = self._basic(scheme, pair)
         elif methods[0] == "private_key_jwt":
-            name = self._asserted(parameters)
+            name = self._client_of_assertion(parameters)
         client = self.clients.get(name)
         if client is None or client.method != methods[0]:
             raise Refused("invalid_client", f"no client {name[:40]} authenticates by {methods[0]}", 401)
@@ -303,7 +303,7 @@ class TokenEndpoint(LocalIssuer):
             raise Refused("invalid_client", "the header Authorization is not Basic", 401)
         return unquote_plus(name), unquote_plus(secret)
 
-    def _asserted(self, parameters: dict[str, str]) -> str:
+    def _client_of_assertion(self, parameters: dict[str, str]) -> str:
         """Name of the client in a client assertion (RFC 7523 section 3)."""
         if parameters.get("client_assertion_type") != ASSERTION:
             raise Refused("invalid_client", "the client_assertion_type is unknown", 401)
@@ -337,7 +337,7 @@ class TokenEndpoint(LocalIssuer):
     # Users
 
     def _exchange(self, parameters: dict[str, str]) -> tuple[str, float]:
-        """Person of a subject token and its end (RFC 8693 section 2.1)."""
+        """User of a subject token, and the token's expiry (RFC 8693 section 2.1)."""
         if "subject_token" not in parameters or parameters.get("subject_token_type") not in _TYPES:
             raise Refused("invalid_request", "subject_token and a known subject_token_type are required")
         if "requested_token_type" in parameters:
@@ -349,7 +349,7 @@ class TokenEndpoint(LocalIssuer):
         return self._person(parameters["subject_token"], "invalid_request")
 
     def _on_behalf_of(self, parameters: dict[str, str]) -> tuple[str, float]:
-        """Person and end of an assertion, as Microsoft Entra takes it: a stub."""
+        """User of an assertion in the form of Microsoft Entra, and the assertion's expiry. A stub."""
         if parameters.get("requested_token_use") != "on_behalf_of" or "assertion" not in parameters:
             raise Refused("invalid_request", "AADSTS900144: a parameter is missing", **self._codes(900144))
         if "resource" in parameters or "audience" in parameters:
@@ -422,7 +422,7 @@ class TokenEndpoint(LocalIssuer):
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """Claims of a JWT that is not verified; empty if it is none."""
+    """Claims of a JWT, without verification; empty if the token is not a JWT."""
     try:
         part = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -432,14 +432,14 @@ def _claims(token: str) -> dict[str, Any]:
 
 
 def token_access(server_url: str = "http://127.0.0.1:9/mcp", **members: Any) -> TokenAccess:
-    """Surroundings of a source of tokens on a laptop, whose egress rules allow loopback addresses."""
+    """TokenAccess of a laptop, whose egress rules allow loopback addresses."""
     resolve = Egress().guard(resolve_by_dns, "default")
     return TokenAccess(**{"server_url": server_url, "resolve": resolve, **members})
 
 
 @contextlib.asynccontextmanager
 async def token_endpoint(*, entra: bool = False, tls: ssl.SSLContext | None = None) -> AsyncIterator[TokenEndpoint]:
-    """A provider on a free port; with `tls` over https."""
+    """A provider on a free port. With `tls`, it serves https."""
     provider = TokenEndpoint(entra=entra)
     async with raw_server(provider.handle, tls=tls) as server:
         provider.server = server

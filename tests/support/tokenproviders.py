@@ -1,12 +1,12 @@
-"""Authorization servers that real projects make, each a process on 127.0.0.1, that give tokens for MCP servers.
+"""Authorization servers of real projects, each a process on 127.0.0.1, which issue tokens for MCP servers.
 
     async with oidc_provider(folder, gateway=AUDIENCE, resources=[url], grants={"alice": [url]}) as provider:
         token = await provider.sign_in("alice")     # a JWT whose audience is the gateway
         ... provider.issuer, provider.granted() ...
 
-`oidc_provider` is the npm package of that name: token exchange for those who have a grant, client credentials,
-resource indicators. A test is skipped where the package cannot be had. The tests of a module share the process of the
-fixture `shared_provider`: `oidc_provider(…, shared=…)` gives it other settings and empties its events.
+`oidc_provider` runs the npm package `oidc-provider`, with token exchange for users who have a grant, client credentials
+and resource indicators. A test is skipped if the package cannot be installed. The tests of a module share the process
+of the fixture `shared_provider`: `oidc_provider(…, shared=…)` changes its settings and clears its events.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ CLIENTS: Final = {
     "client_secret_post": "fairlead-post",
     "private_key_jwt": "fairlead-key",
 }
-"""Clients of the gateway by how they authenticate."""
+"""Clients of the gateway by method of client authentication."""
 SECRET: Final = "the secret/of fairlead+%20"
 """Secret of the clients that have one; Basic authentication has to escape it."""
 KEY: Final = ECKey.generate_key("P-256", {"kid": "of-fairlead", "use": "sig", "alg": "ES256"}, private=True)
 """Key of the client that authenticates by `private_key_jwt`."""
 DESK: Final = "desk"
-"""Client of the people: a program on their machine, without a secret."""
+"""Client of the users: a program on their machine, without a secret."""
 _CALLBACK: Final = "http://127.0.0.1/callback"
 _STEPS: Final = 12
 
@@ -68,14 +68,14 @@ class TokenProvider:
 
     issuer: str
     base: str
-    """Its URL on this machine: the issuer, unless that is a name that only a cluster knows."""
+    """URL on this machine. It is also the issuer, unless the issuer's name is known only in a cluster."""
     process: subprocess.Popen[bytes]
     gateway: str = ""
-    """Audience of the tokens with which people come to the gateway."""
+    """Audience of the tokens with which users call the gateway."""
     events: list[dict[str, Any]] = field(default_factory=list)
-    """One for each token request since the last `configure`."""
+    """One event for each token request since the last `configure`."""
     marks: int = 0
-    """Number of the last mark that the process has printed. All of its earlier events are in `events`."""
+    """Number of the last mark that the process has printed. All events before it are in `events`."""
 
     @property
     def token_url(self) -> str:
@@ -88,37 +88,37 @@ class TokenProvider:
         return f"{self.base}/jwks"
 
     def granted(self, grant_type: str = TOKEN_EXCHANGE) -> list[dict[str, Any]]:
-        """Token requests of the gateway's clients, also those that were refused."""
+        """Events of token requests by the gateway's clients with this grant type, including refused requests."""
         return [event for event in self.events if event.get("grant_type") == grant_type]
 
     def unread_bytes(self) -> int:
-        """Bytes that were sent to the provider and that it has not read, as while it pauses."""
+        """Number of bytes that were sent to the provider and that it has not read, because it pauses."""
         port = f":{urlsplit(self.base).port:04X}"
         lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(int(line[4].partition(":")[2], 16) for line in lines if line[1].endswith(port))
 
     def pause(self) -> None:
-        """Stop answering, as a server does that hangs: connections are taken and stay silent."""
+        """Stop answering, like a server that hangs: connections are accepted, but requests get no answer."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Answer again, also what came meanwhile."""
+        """Answer again, including the requests that arrived during the pause."""
         self.process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """End the process: connections are refused from now on."""
+        """End the process. Connections are then refused."""
         self.go_on()
         self.process.kill()
         self.process.wait()
 
     async def configure(self, gateway: str, **settings: Any) -> None:
-        """Give the process other settings (`resources`, `grants`, `skew`) and forget its events."""
+        """Change the settings of the process (`resources`, `grants`, `skew`), and clear its events."""
         self.gateway = gateway
         await self.mark(gateway=gateway, **settings)
         self.events.clear()
 
     async def mark(self, **settings: Any) -> None:
-        """Wait until all events up to now are in `events`."""
+        """Wait until all earlier events are in `events`."""
         number = self.marks + 1
         async with aiohttp.ClientSession() as session:
             url = f"{self.base}/settings-of-test"
@@ -127,7 +127,7 @@ class TokenProvider:
         await eventually(lambda: self.marks >= number)
 
     def read_events(self, output: IO[bytes], listening: threading.Event) -> None:
-        """Take what the process prints, until it ends."""
+        """Read the events that the process prints, until it ends."""
         for line in output:
             event = json.loads(line)
             if event["event"] == "listening":
@@ -139,7 +139,7 @@ class TokenProvider:
         listening.set()
 
     async def sign_in(self, person: str) -> str:
-        """An access token for the gateway, by the authorization code flow with PKCE; `person` fills in the form."""
+        """Obtain an access token for the gateway with the authorization code flow and PKCE, as the user `person`."""
         verifier = secrets.token_urlsafe(32)
         digest = hashlib.sha256(verifier.encode()).digest()
         request = {
@@ -169,7 +169,7 @@ class TokenProvider:
 
 
 async def _code(session: aiohttp.ClientSession, url: str, person: str) -> str:
-    """Authorization code to which a provider's redirects and its form lead."""
+    """Follow a provider's redirects and submit its form. Returns the authorization code."""
     fields: dict[str, str] | None = None
     for _ in range(_STEPS):
         verb = "GET" if fields is None else "POST"
@@ -187,12 +187,12 @@ async def _code(session: aiohttp.ClientSession, url: str, person: str) -> str:
         form = re.search(r'<form[^>]*action="([^"]+)".*?name="prompt" value="([^"]+)"', text, re.DOTALL)
         assert form is not None, text
         url, fields = urljoin(url, form[1]), {"prompt": form[2], "login": person, "password": "any"}
-    raise AssertionError(f"the provider does not come to an end: {url}")
+    raise AssertionError(f"the provider redirects without end: {url}")
 
 
 def _clients(callbacks: Sequence[str]) -> list[dict[str, Any]]:
-    """Client metadata (RFC 7591) of the gateway's clients and the people's. With `callbacks` people sign in to CLIENT
-    too.
+    """Client metadata (RFC 7591) of the gateway's and the users' clients. With `callbacks`, users can also sign in with
+    CLIENT.
     """
     own = {
         "grant_types": [TOKEN_EXCHANGE, "client_credentials"],
@@ -220,10 +220,10 @@ def _clients(callbacks: Sequence[str]) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _running(
+def _run_process(
     folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer: str = "", callbacks: Sequence[str] = ()
 ) -> Iterator[TokenProvider]:
-    """The process, still without settings."""
+    """Run the process, which has no settings yet."""
     required("node")
     required("npm")
     program = built(_SOURCES / "oidc_provider", "oidc-provider", build_node)
@@ -251,8 +251,8 @@ def _running(
 
 @pytest.fixture(scope="module")
 def shared_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenProvider]:
-    """The process of all tests of a module, for `oidc_provider`."""
-    with _running(tmp_path_factory.mktemp("provider")) as provider:
+    """Process that all tests of a module share, for `oidc_provider`."""
+    with _run_process(tmp_path_factory.mktemp("provider")) as provider:
         yield provider
 
 
@@ -270,17 +270,17 @@ async def oidc_provider(
     shared: TokenProvider | None = None,
     **process: Any,
 ) -> AsyncIterator[TokenProvider]:
-    """The npm package `oidc-provider`: `shared`, or a process of its own, which a test may end.
+    """Run the npm package `oidc-provider`, in the process `shared` or in a new process, which a test may end.
 
-    `resources`: servers for which there are tokens, with `scope`, for `lifetime` seconds. `grants`: which of them a
-    person has consented to. `skew`: seconds that the provider's clock is ahead of this machine's. `process`: `address`,
-    `port` and `issuer` of a process of its own; by default a free port of 127.0.0.1, and its URL. `callbacks` are
-    redirect URIs of CLIENT there, where the gateway signs people in.
+    `resources`: servers for which tokens are issued, with `scope`, for `lifetime` seconds. `grants`: servers to which
+    each user has consented. `skew`: seconds by which the provider's clock is ahead of this machine's. `process`:
+    `address`, `port` and `issuer` of a new process, by default a free port of 127.0.0.1 and its URL, and `callbacks`,
+    the redirect URIs of CLIENT if the gateway signs users in.
     """
     with contextlib.ExitStack() as stack:
         if shared is None:
-            # in this thread, as a test has nothing else to do yet
-            shared = stack.enter_context(_running(folder, **process))
+            # blocking is fine here, because nothing else runs in the test yet
+            shared = stack.enter_context(_run_process(folder, **process))
         await shared.configure(
             gateway,
             resources={

@@ -1,4 +1,4 @@
-"""A source of tokens and the provider that it asks, with clocks that a test sets.
+"""A source of tokens and its provider, with clocks that a test sets.
 
 async with world(scopes=("read",)) as tools:
     token = await tools.source.obtain(tools.person("alice"))
@@ -25,7 +25,7 @@ from virtualtime import HandClock
 
 
 class TokenWorld:
-    """A provider, a source of tokens that asks it, and clocks that a test sets."""
+    """A provider, a source that requests tokens from it, and clocks that a test sets."""
 
     def __init__(self, provider: TokenEndpoint, source: TokenSource, clock: HandClock, monotonic: HandClock) -> None:
         self.provider = provider
@@ -34,7 +34,7 @@ class TokenWorld:
         self.monotonic = monotonic
 
     def person(self, name: str, seconds: float = 600, **claims: Any) -> TokenSubject:
-        """A person whose token ends `seconds` from now on the test's clock."""
+        """A user whose token expires `seconds` from now, by the test's clock."""
         ends = int(self.clock.now + seconds)
         token = self.provider.subject_token(name, **{"exp": ends, **claims})
         return TokenSubject(name.encode(), token, ends)

@@ -1,4 +1,4 @@
-"""The page about writing a tool server: its files and its commands, for the tests that follow it."""
+"""Files and commands of the page about writing a tool server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE: Final = re.compile(r"`(harbor/[\w.]+)`[^\n]*:\n\n```\w+\n(.*?)```", re.DO
 
 
 def write_files(folder: Path) -> None:
-    """Files that the page has the reader write, below `folder`."""
+    """Write the files of the page below `folder`."""
     files = _FILE.findall(PAGE)
     assert [name for name, _ in files] == [
         "harbor/server.py",

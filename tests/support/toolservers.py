@@ -1,4 +1,4 @@
-"""Small real MCP servers for everybody's tests, each an async context manager that yields its URL or a `RawServer`.
+"""Small real MCP servers, each an async context manager that yields its URL or a `RawServer`.
 
     async with sdk_server() as url: ...                   # the SDK's server, both eras, tools in SDK_TOOLS
     async with modern_server([tool("add")]) as server:    # 2026-07-28 only, JSON answers; server.url, server.seen
@@ -36,9 +36,9 @@ __all__ = [
     "RawServer",
     "Reply",
     "Request",
+    "answer_handshake",
     "answer_modern",
     "broken_server",
-    "greeted",
     "legacy_server",
     "modern_server",
     "raw_server",
@@ -52,11 +52,11 @@ SDK_TOOLS: Final = ("add", "big", "echo_meta", "fail", "progress", "slow")
 SDK_STDIO: Final = str(_SCRIPTS / "sdk_stdio.py")
 """The tools of `sdk_server` over stdio."""
 LEGACY_STDIO: Final = str(_SCRIPTS / "legacy_stdio.py")
-"""Knows nothing but the handshake; see its `--help` for what it can be asked to do."""
+"""A server of only the legacy era; its docstring has its options and tools."""
 TASKS_STDIO: Final = str(_SCRIPTS / "tasks_stdio.py")
 """A modern server whose tools are tasks."""
 SDK_TASKS_STDIO: Final = str(_SCRIPTS / "sdk_tasks_stdio.py")
-"""The SDK's server with tasks, and a question by its result, that its process alone knows."""
+"""The SDK's server with tasks, and a question by its result, which only its process knows."""
 EXTENSIONS_STDIO: Final = str(_SCRIPTS / "extensions_stdio.py")
 """A legacy server with an app and a skill, all of whose names servers of any name share."""
 ODD_STDIO: Final = str(_SCRIPTS / "odd_stdio.py")
@@ -68,7 +68,9 @@ INFO: Final = {"name": "raw", "version": "1"}
 
 
 def tool(name: str, **more: object) -> Item:
-    """A definition, in an order of members and with an unknown one that no model would reproduce."""
+    """A definition with an unusual order of members and an unknown member, which show if the definition is
+    rewritten.
+    """
     return {"x-unknown": {"b": 1, "a": 2}, "name": name, "inputSchema": {"type": "object"}, **more}
 
 
@@ -76,10 +78,10 @@ def tool(name: str, **more: object) -> Item:
 async def sdk_server(
     *, json_response: bool = False, stateless: bool = False, allowed_hosts: Sequence[str] = ()
 ) -> AsyncIterator[str]:
-    """The official SDK's server in this loop: both eras. Yields its URL.
+    """Run the official SDK's server, with both eras, in this loop. Yields its URL.
 
-    `json_response` and `stateless` are the SDK's switches for its legacy leg; with `allowed_hosts` any other Host
-    gets a 421.
+    `json_response` and `stateless` are the SDK's options for the legacy era. With `allowed_hosts`, requests with any
+    other `Host` are answered with 421.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -98,7 +100,7 @@ async def sdk_server(
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
-        """Signals stay pytest's."""
+        """Do nothing, because pytest handles signals."""
         yield
 
 
@@ -131,7 +133,7 @@ async def serve_asgi(
 def modern_server(
     tools: Sequence[Item] = (), *, page_size: int | None = None, call: Callable[[Request], Item] | None = None
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
-    """2026-07-28 and nothing else, with the header checks of the revision. `call(request)` makes tool results."""
+    """A server of only 2026-07-28, with the header checks of that revision. `call(request)` makes tool results."""
 
     async def handle(request: Request, reply: Reply) -> None:
         answer_modern(request, reply, tools, page_size, call)
@@ -165,9 +167,10 @@ def answer_modern(
     return reply.result(request, {"resultType": "complete", **result, "_meta": {META + "serverInfo": INFO}})
 
 
-def greeted(request: Request, reply: Reply, **headers: str) -> bool:
-    """Take part in the handshake of a legacy client, and take note of what wants no answer; for handlers that answer
-    the rest. True where that was all. `headers` go with the handshake, as `mcp_session_id="s"` does.
+def answer_handshake(request: Request, reply: Reply, **headers: str) -> bool:
+    """Answer the handshake and the notifications of a legacy client, for handlers that answer all other requests.
+    Returns whether the request was answered. `headers`: headers of the handshake's answer, such as
+    `mcp_session_id="s"`.
     """
     if request.method == "initialize":
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": INFO}
@@ -185,7 +188,7 @@ class Guarded:
     def __init__(self, credential: str) -> None:
         self.credential = credential
         self.called: list[str] = []
-        """The credentials that calls came with."""
+        """Credentials of the received calls."""
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         sent = request.headers.get("authorization", "")
@@ -206,8 +209,9 @@ def legacy_server(
     lost_status: int = 404,
     call: Callable[[Request], Item] | None = None,
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
-    """Handshake first. With `sessions` each request needs its id; a tool called "forget" loses them all, upon which
-    the next request gets `lost_status`. `stream` answers by events, each after a ping and a notification.
+    """A server that requires a handshake. With `sessions`, each request needs the id of a session; a tool called
+    "forget" drops all sessions, so that the next request is answered with `lost_status`. With `stream`, it answers by
+    events, each after a ping and a notification.
     """
     session_ids: set[str] = set()
 
@@ -265,9 +269,9 @@ def _result(
 
 
 def broken_server(how: str) -> contextlib.AbstractAsyncContextManager[RawServer]:
-    """A server that answers every request in one of the ways of `BROKEN`.
+    """A server that answers every request in one of the ways in `BROKEN`.
 
-    "close after", "twice" and "page loop" answer rightly apart from that (tools "once", "double", "again").
+    The answers of "close after", "twice" and "page loop" are otherwise correct (tools "once", "double", "again").
     """
     return raw_server(BROKEN[how])
 

@@ -1,4 +1,4 @@
-"""Transcripts of model APIs, replayed by a client with the gateway in between and without it, and split at any byte.
+"""Transcripts of model APIs, which a client receives directly and through a gateway, and splits of bodies at any byte.
 
 bare, ours = await with_and_without(tmp_path, [ScriptedTurn("Hi")], ask)
 """
@@ -24,8 +24,8 @@ Said = TypeVar("Said")
 async def with_and_without(
     folder: Path, turns: Sequence[ScriptedTurn], ask: Callable[[str], Awaitable[Said]], **world: Any
 ) -> tuple[Said, Said]:
-    """A client's view of a transcript that it gets from the model itself, and of one that comes through a gateway.
-    `ask` gets the address of either, without a path.
+    """A client's view of a transcript that it receives directly from the model, and of the same through a gateway.
+    `ask` receives the address of the model or the gateway, without a path.
     """
     async with serve_asgi(ScriptedModel(*turns)) as port:
         bare = await ask(f"http://127.0.0.1:{port}")
@@ -41,8 +41,10 @@ def splits(body: bytes) -> Iterator[list[bytes]]:
     yield [body[at : at + 1] for at in range(len(body))]
 
 
-def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
-    """Bytes that a client gets of rounds that come in these pieces, without what is run in between."""
+def stream_bytes(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
+    """Bytes that a client receives for rounds whose provider streams arrive in these pieces. No calls run in
+    between.
+    """
     out = b""
     for number, pieces in enumerate(rounds):
         if number:
@@ -54,5 +56,5 @@ def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
 
 
 def without_marks(text: str) -> str:
-    """A text of answers without the random marks of thoughts, which differ in each."""
+    """A text of answers without the random marks of thoughts, which differ in each answer."""
     return re.sub(r"(\.fairlead-|(?<=fairlead\.\d\.))(?:[0-9a-f]{48}-[0-9]+|[0-9a-f]{32})\.?", "", text)

@@ -1,7 +1,7 @@
 """Runs a test without one guard.
 
-As a plugin of pytest (`-p unguarded`) it takes the guard that FAIRLEAD_UNGUARDED names out of its module; as a program
-(`python -m unguarded`, by `hack/attacks`) it does so for each, one after the other.
+As a plugin of pytest (`-p unguarded`), this module removes the guard that FAIRLEAD_UNGUARDED names from its module. As
+a program (`python -m unguarded`, run by `hack/attacks`), it runs the tests of all guards, each without its guard.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = "charts/fairlead"
 VARIABLE: Final = "FAIRLEAD_UNGUARDED"
 FAILED: Final = 1
-"""Exit code of pytest where tests failed, and nothing else went wrong."""
+"""Exit code of pytest if tests failed and nothing else went wrong."""
 SECONDS: Final = 300
 
 
@@ -42,7 +42,7 @@ def _without(guard: Guard) -> Change:
 
 
 def _chart_without(guard: Guard) -> Path:
-    """A copy of the chart in which one file has no guard; it goes with the process."""
+    """A copy of the chart in which one file lacks its guard. The copy is deleted when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="chart-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     shutil.copytree(ROOT / CHART, folder / "fairlead")
@@ -52,7 +52,7 @@ def _chart_without(guard: Guard) -> Path:
 
 
 def succeeds(guard: Guard) -> str:
-    """Empty where the attack succeeds without the guard; else what happened instead."""
+    """Run the test of a guard without the guard. Returns an empty text if the attack succeeds, else what happened."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "unguarded", "-p", "no:cacheprovider", guard.test]
     done = subprocess.run(
         command,
@@ -70,7 +70,7 @@ def succeeds(guard: Guard) -> str:
 
 
 def main(names: Sequence[str]) -> int:
-    """Take out those guards whose attack has one of the names in it, or all; 0 where every attack succeeded."""
+    """Test the guards whose attack contains one of the `names`, or all guards. Returns 0 if every attack succeeds."""
     stopped = 0
     for guard in GUARDS:
         if names and not any(name in guard.attack for name in names):

@@ -1,7 +1,7 @@
-"""Clients on a machine that goes off the net: a network namespace whose packets are dropped from some moment on.
+"""Clients on a machine that loses its network: a network namespace whose packets are dropped at some time.
 
-What they close afterwards, no FIN and no RST tells of. Needs the right to make network namespaces and iptables; where
-either is missing `possible()` says so. Everything made here goes with the context.
+Connections that the clients close afterwards send neither FIN nor RST. This needs `iptables` and the right to create
+network namespaces; `possible()` says whether both exist. Everything is removed at the end of the context.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _NUMBERS = itertools.count(os.getpid() % 60 * 4)
 
 
 def possible() -> bool:
-    """Whether this process may do it here."""
+    """Whether this process may create network namespaces, and `iptables` is installed."""
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("iptables"):
         return False
     return subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0
 
 
 class Elsewhere:
-    """A crowd in a namespace of its own. `host` is where it finds this machine."""
+    """Clients in a network namespace. `host`: address of this machine in that network."""
 
     def __init__(self, name: str, subnet: str) -> None:
         self._name = name
@@ -37,7 +37,7 @@ class Elsewhere:
         self.host = f"{subnet}.1"
 
     def start(self, port: int) -> None:
-        """Start the crowd, which will visit `port` of this machine."""
+        """Start the program of the clients, which will connect to `port` of this machine."""
         script = Path(__file__).with_name("client_churn.py")
         command = ["ip", "netns", "exec", self._name, sys.executable, str(script), self.host, str(port)]
         path = os.pathsep.join(filter(None, [str(script.parent), os.environ.get("PYTHONPATH", "")]))
@@ -46,13 +46,13 @@ class Elsewhere:
         )
 
     def come(self, count: int) -> None:
-        """Have `count` clients connect from an address that was not used before, and do what they came for."""
+        """Connect `count` clients from a new address, and wait until each has its answer."""
         self._source = f"{self._subnet}.{next(self._sources)}"
         _run("ip", "-n", self._name, "addr", "add", f"{self._source}/24", "dev", "out")
         self._tell(f"come {count} {self._source}", "here")
 
     def vanish(self) -> None:
-        """From now on nothing that they send arrives; then they close their connections."""
+        """Drop all packets of the clients, and then close their connections."""
         _run("ip", "netns", "exec", self._name, "iptables", "-A", "OUTPUT", "-s", self._source, "-j", "DROP")
         self._tell("go", "gone")
 
@@ -74,7 +74,7 @@ class Elsewhere:
 
 @contextlib.contextmanager
 def elsewhere() -> Iterator[Elsewhere]:
-    """A namespace with one cable to this machine."""
+    """A network namespace that is connected to this machine."""
     number = next(_NUMBERS)
     name = f"fairlead-{os.getpid()}-{number}"
     cable = f"fl{os.getpid() % 10000}x{number}"

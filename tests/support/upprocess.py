@@ -1,10 +1,10 @@
-"""`fairlead up` as a person runs it: a process of its own, watched through its JSON lines.
+"""`fairlead up` as a separate process, as users run it, and its output of JSON lines.
 
     async with fairlead_up(folder) as up:
         await up.ready("default/demo")
         ... up.url ...
 
-Ports are free ones; the process is stopped at the end, and killed if that does not help.
+The process uses free ports. It is stopped at the end, and killed if it does not stop.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import Any, Final
 
 from mcp import Client
 
-from forkserver import ForkedProcess, can_fork, forked
+from forkserver import ForkedProcess, can_fork, fork_command
 from waiting import until_async
 
 Event = dict[str, Any]
 WAIT_SECONDS: Final = 30.0
 DEMO: Final = [sys.executable, "-m", "fairlead_cli.demo"]
 PLAIN: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "legacy_stdio.py")]
-"""A server without the SDK, whose import is most of what the demo's start takes: where any server will do."""
+"""A server without the SDK, whose import takes most of the demo's start. For tests that can use any server."""
 PLAIN_TOOLS: Final = ["ask", "changed", "die", "echo", "later", "seen"]
 MARKING: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "marking_stdio.py")]
-"""One tool, `mark(file, seconds)`."""
+"""A server with one tool, `mark(file, seconds)`."""
 DEMO_TOOLS: Final = ["ask_supplier", "forecast_demand", "get_stock", "search_orders"]
 
 
@@ -49,7 +49,7 @@ class Up:
         return self.process.pid
 
     async def event(self, wanted: Callable[[Event], bool], *, within: float = WAIT_SECONDS) -> Event:
-        """The next event that is wanted. Fails with everything that was seen instead."""
+        """Wait for the next event for which `wanted` is true. Raises AssertionError with all events seen instead."""
         seen = len(self.events)
         try:
             async with asyncio.timeout(within):
@@ -71,7 +71,7 @@ class Up:
         return await self.server(name, "ready", within=within)
 
     async def states(self, servers: int) -> dict[str, str]:
-        """States of so many servers: `ready:`, or `failed:` and the cause."""
+        """Wait for the states of this number of servers: `ready:`, or `failed:` and the cause."""
         states: dict[str, str] = {}
         while len(states) < servers:
             event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
@@ -79,7 +79,7 @@ class Up:
         return states
 
     async def ended(self, within: float = WAIT_SECONDS) -> int:
-        """Its exit code."""
+        """Wait for the end of the process. Returns its exit code."""
         async with asyncio.timeout(within):
             return await self.process.wait()
 
@@ -100,11 +100,11 @@ class Up:
 
 @asynccontextmanager
 async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
-    """The process with exactly these arguments; nothing is waited for."""
+    """Start the process with exactly these arguments, and do not wait for anything."""
     process: ForkedProcess | asyncio.subprocess.Process
     environment = {**os.environ, **(env or {})}
     if can_fork(environment):
-        process = await forked("up", *map(str, words), cwd=cwd, env=environment)
+        process = await fork_command("up", *map(str, words), cwd=cwd, env=environment)
         process.close_stdin()
     else:
         process = await asyncio.create_subprocess_exec(
@@ -129,7 +129,7 @@ async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | Non
 
 @asynccontextmanager
 async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
-    """The process on free ports, listening."""
+    """Start the process on free ports, and wait until it listens."""
     arguments = (*words, "--port", "0", "--metrics-port", "0", "--output", "json")
     async with started_up(*arguments, cwd=cwd, env=env) as up:
         listening = await up.event(lambda event: event["event"] == "listening")
@@ -139,14 +139,14 @@ async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | No
 
 
 async def until_listed(url: str, *servers: str) -> None:
-    """Wait until the list has tools of each server: the gateway takes them in just after the operator has told."""
+    """Wait until the gateway lists tools of each server, which happens shortly after the operator has reported them."""
 
-    async def listed() -> bool:
+    async def is_listed() -> bool:
         async with Client(url) as client:
             tools = (await client.list_tools()).tools
         return {tool.name.partition("__")[0] for tool in tools} >= {*servers}
 
-    await until_async(f"tools of {', '.join(servers)}", listed)
+    await until_async(f"tools of {', '.join(servers)}", is_listed)
 
 
 async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:
@@ -154,20 +154,20 @@ async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(20):
-                await asyncio.gather(process.wait(), *(_drained(s) for s in (process.stdout, process.stderr)))
+                await asyncio.gather(process.wait(), *(_drain(s) for s in (process.stdout, process.stderr)))
         except TimeoutError:
             process.kill()
-    await asyncio.gather(process.wait(), *(_drained(stream) for stream in (process.stdout, process.stderr)))
+    await asyncio.gather(process.wait(), *(_drain(stream) for stream in (process.stdout, process.stderr)))
 
 
-async def _drained(stream: asyncio.StreamReader | None) -> None:
+async def _drain(stream: asyncio.StreamReader | None) -> None:
     if stream is not None:
         while await stream.read(1 << 16):
             pass
 
 
 def children_of(pid: int) -> list[int]:
-    """Living processes below `pid`, at any depth."""
+    """Running processes below `pid`, at any depth."""
     pids: list[int] = []
     pending = [pid]
     while pending:
@@ -182,7 +182,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def command_of(pid: int) -> str:
-    """Its command line; empty when it is gone."""
+    """Command line of a process; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
@@ -190,7 +190,7 @@ def command_of(pid: int) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and waits to be collected does not."""
+    """Whether a process runs. A zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -199,7 +199,7 @@ def alive(pid: int) -> bool:
 
 
 async def all_dead(pids: list[int], within: float) -> list[int]:
-    """Those that still live after `within` seconds; as soon as none does, nobody."""
+    """Wait until all these processes have ended. Returns those that still run after `within` seconds."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within
     while True:
@@ -210,7 +210,7 @@ async def all_dead(pids: list[int], within: float) -> list[int]:
 
 
 def manifest(name: str, *command: str, **spec: Any) -> str:
-    """One McpServer of a local command, as YAML (which JSON is)."""
+    """Manifest of an McpServer with a local command, as YAML (JSON is valid YAML)."""
     document = {
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",

@@ -1,4 +1,4 @@
-"""A pool of connections to a raw server, and what it is asked."""
+"""A pool of connections to a raw server, and its requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def post(body: bytes) -> bytes:
 
 
 async def echo(request: Request, reply: Reply) -> None:
-    """A handler of raw servers."""
+    """Handler of a raw server that returns the body of the request."""
     reply.send(200, request.body or b"-")
 
 

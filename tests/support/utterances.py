@@ -12,7 +12,7 @@ from fairlead_gateway.conversation.turn import ConversationState, Turn
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3
-"""One of that many is held out."""
+"""One of so many utterances is held out from tuning."""
 SETS = ("looked at", "held out", "hard", "ordinary", "ordinary, aside", "unseen")
 """Sets of utterances: those by which phrases were tuned, and those held out from tuning; later ones that should defeat
 the phrases, which were then tuned by them; those of a second author, half of them held out; and those of a third person
@@ -21,7 +21,7 @@ who did not know the phrases, by which they are never tuned."""
 
 @dataclass(frozen=True)
 class Utterance:
-    """Words of a conversation, as far as they were known at each moment, and the tier that fits it by then."""
+    """Words of a user, in the parts in which they become known, and the tier that fits after each part."""
 
     heard: tuple[str, ...]
     tiers: tuple[str, ...]
@@ -30,7 +30,7 @@ class Utterance:
 
 
 def utterances() -> list[Utterance]:
-    """All of them, in the order of the files."""
+    """All utterances, in the order of the files."""
     written = [
         _utterance(line, SETS[index % EVERY == EVERY - 1]) for index, line in enumerate(_lines("utterances.txt"))
     ]
@@ -47,7 +47,7 @@ def sentences(name: str = "classes.txt") -> dict[str, list[str]]:
     return texts
 
 
-def raised(chooser: Chooser, text: str) -> bool:
+def is_raised(chooser: Chooser, text: str) -> bool:
     """Whether a sentence in the middle of a conversation gets another tier than the fastest."""
     return chooser.choose(Turn(text=text, number=7), ConversationState(), 1000.0)[0].tier != chooser.tiers[0].name
 
@@ -66,8 +66,8 @@ def _utterance(line: str, kind: str) -> Utterance:
     return Utterance(tuple(accumulate(parts, lambda before, part: f"{before} {part}")), tiers, kind)
 
 
-def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
-    """The tier after each part, in the middle of a conversation in which nothing was asked for before."""
+def choose_tiers(chooser: Chooser, utterance: Utterance) -> list[str]:
+    """The chosen tier after each part, in the middle of a conversation without earlier requests."""
     state, tiers = ConversationState(), []
     for text in utterance.heard:
         turn = Turn(text=text, final=text is utterance.heard[-1], number=7)
@@ -78,13 +78,13 @@ def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Right choices of all, per tier that was right."""
+    """Number of right choices and of all choices, by the right tier."""
 
     right: Counter[str]
     all: Counter[str]
 
     def share(self, tier: str | None = None) -> float:
-        """Share of one tier, or of all."""
+        """Share of right choices for one tier, or for all tiers."""
         return self.right[tier] / self.all[tier] if tier else self.right.total() / self.all.total()
 
     def __str__(self) -> str:
@@ -92,11 +92,11 @@ class Accuracy:
 
 
 def accuracy(chooser: Chooser, kind: str) -> Accuracy:
-    """Over every part of every utterance of one of the sets."""
+    """Accuracy over every part of every utterance in the set `kind`."""
     right, every = Counter[str](), Counter[str]()
     for utterance in utterances():
         if utterance.kind == kind:
             every.update(utterance.tiers)
-            got = chosen(chooser, utterance)
+            got = choose_tiers(chooser, utterance)
             right.update(tier for tier, answer in zip(utterance.tiers, got, strict=True) if tier == answer)
     return Accuracy(right, every)

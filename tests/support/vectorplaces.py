@@ -1,4 +1,4 @@
-"""Places where vectors of tools are kept, for tests that hold of each of them."""
+"""Kinds of stores for vectors of tools, for tests that apply to each kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES: Final = [MEMORY, pytest.param(LANCEDB, marks=pytest.mark.skipif(find_spe
 
 
 class VectorPlace:
-    """Catalogs that keep their vectors in one place."""
+    """Catalogs whose vectors are in one store."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.folder = str(folder) if kind == LANCEDB else ""
@@ -32,21 +32,23 @@ class VectorPlace:
         return self.catalogs.search(request)
 
     def keys(self, query: str, vector: bytes, new: list[NewTool] | None = None, **more: Any) -> list[str]:
-        """Keys that a search of the catalog `one` finds, which is made of `new` tools first."""
+        """Keys that a search in the catalog `one` finds. With `new`, the catalog is first created with these tools."""
         results = self.search("one", query, vector, base=None if new is None else "", added=new or (), **more)
         return [hit.key for hit in results.hits[0]]
 
     def put(self, vectors: dict[str, bytes]) -> int:
-        return self.catalogs.put(NewVectors({key: made(key, each) for key, each in vectors.items()}, self.folder))
+        return self.catalogs.put(
+            NewVectors({key: tool_vector(key, each) for key, each in vectors.items()}, self.folder)
+        )
 
     def close(self) -> None:
         self.catalogs.close()
 
 
-def made(key: str, vector: bytes) -> ToolVector:
-    """A tool's vector; its texts are known by its own key."""
+def tool_vector(key: str, vector: bytes) -> ToolVector:
+    """A tool's vector. The key of its texts is the key of the tool."""
     return ToolVector(vector, f"text of {key}")
 
 
 def tool(key: str, name: str, vector: bytes | None = None) -> NewTool:
-    return NewTool(key, name, "s", Raw(b"{}"), None if vector is None else made(key, vector))
+    return NewTool(key, name, "s", Raw(b"{}"), None if vector is None else tool_vector(key, vector))

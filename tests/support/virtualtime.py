@@ -1,4 +1,4 @@
-"""Tests in virtual time: nothing waits, the clock of the loop goes on to the next timer as soon as nothing is ready."""
+"""Tests in virtual time: instead of waiting, the loop advances its clock to the next timer when nothing is ready."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final
 import pytest
 
 in_virtual_time: Final = pytest.mark.looptime(start=0, noop_cycles=0)
-"""Mark of tests that talk to nobody outside of their loop.
+"""Mark of tests that communicate with nothing outside of their loop.
 
-looptime looks 42 times more for news from outside before each step of its clock, which was nine tenths of the time that
-such a test took. Tests with sockets or child processes do need it: they have `looptime` itself.
+By default, looptime checks 42 times for events from outside before each step of its clock, which took nine tenths of
+the time of such tests. Tests with sockets or child processes need these checks, and use the mark `looptime` itself.
 """
 
 
 class HandClock:
-    """Clock that stands still until a test sets `now`, in seconds."""
+    """Clock that shows `now`, in seconds, which a test sets."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now

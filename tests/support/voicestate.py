@@ -1,4 +1,4 @@
-"""State of the example with a voice agent: what its servers are told, and whether they still have it."""
+"""State of the example with a voice agent: stores data in its servers, and checks that they still have the data."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mcp import Client
 from servedtools import structured, text_of
 
 KEEPERS: Final = ("memory", "session-manager", "file-io", "music-ambiance")
-"""Servers that keep something."""
+"""Servers that store data."""
 FACT: Final = '{"type": "fact", "id": "moon", "text": "The moon is a lantern that somebody hung there."}\n'
 """A record for `fairlead ingest`."""
 
 
-async def written(client: Client) -> str:
-    """Write a file, and have music played; the track that plays. The record is for the caller to ingest."""
+async def write_state(client: Client) -> str:
+    """Write a file, and start music. Returns the track that plays. The caller has to ingest the record itself."""
     structured(await client.call_tool("file-io__write_file", {"path": "log.md", "content": "Landfall."}))
     playing = structured(await client.call_tool("music-ambiance__play_track", {"mood": "tavern"}))
     return str(playing["track"])
 
 
 async def state_survived(client: Client, track: str) -> bool:
-    """Whether all servers answer again; then with what they had been told, or it fails."""
+    """Whether all servers answer again. Raises AssertionError if a server answers without its earlier data."""
     answers = [
         await client.call_tool("memory__search_facts", {"query": "moon lantern"}),
         await client.call_tool("session-manager__search_history", {"query": "rope"}),

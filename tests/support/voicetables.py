@@ -21,7 +21,7 @@ UTTERANCES: Final = {
     "Take your time: what of the Shadowfell conspiracy?": ("deep", "command"),
     "Tell me everything you know about the conspiracy": ("deep", "keywords"),
 }
-"""Sentences of a turn to the tier that each chooses, and the rule that does."""
+"""Maps a user's sentence to the tier that it chooses, and the rule by which."""
 CASCADE: Final = {
     "fast": {
         "dice-roller": {"roll", "roll_table"},
@@ -62,13 +62,13 @@ def flat(table: dict[str, dict[str, set[str]]], tier: str) -> set[str]:
 
 
 def of_bundled(names: set[str]) -> set[str]:
-    """Those whose server comes along."""
+    """The names of tools whose server is included in the package."""
     return {name for name in names if name.partition("__")[0] in SERVERS}
 
 
 @asynccontextmanager
-async def connected(url: str, key: str) -> AsyncIterator[Client]:
-    """SDK client of an agent, which shows its API key."""
+async def connect_agent(url: str, key: str) -> AsyncIterator[Client]:
+    """SDK client of an agent, which sends its API key."""
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
@@ -76,14 +76,14 @@ async def connected(url: str, key: str) -> AsyncIterator[Client]:
         yield client
 
 
-async def listed(url: str, key: str) -> set[str]:
+async def listed_tools(url: str, key: str) -> set[str]:
     """Names of the tools that an endpoint lists for an agent."""
-    async with connected(url, key) as client:
+    async with connect_agent(url, key) as client:
         return {tool.name for tool in (await client.list_tools()).tools}
 
 
 async def key_of(agent: str, folder: Path, *words: str) -> str:
-    """New API key of an agent; `words` say where it is kept: `--file FILE`, or `--secret NAME --namespace NS`."""
+    """New API key of an agent. `words`: where it is stored, `--file FILE` or `--secret NAME --namespace NS`."""
     out = folder / f"{agent}.key"
     code, _, err = await fairlead("keys", "create", agent, *words, "--out", str(out))
     assert code == 0, err
@@ -91,7 +91,7 @@ async def key_of(agent: str, folder: Path, *words: str) -> str:
 
 
 async def utterances_choose_tiers(base: str, key: str) -> None:
-    """Ask for the tier of sentences, of a first turn, of a queue, and of a second long one."""
+    """Check the tiers of sentences, of a first turn, with a queue, and of a second long request."""
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http:
 
         async def chosen(**request: Any) -> dict[str, Any]:

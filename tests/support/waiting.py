@@ -1,6 +1,6 @@
-"""Bounded waiting for something that another process does, or that nothing tells of; tests and worlds use it.
+"""Bounded waiting, by polling, for effects of another process, or effects without an event.
 
-For work in this process wait on its event instead: this polls, and only what cannot notify deserves that.
+To wait for work in this process, use an event instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 STEP = 0.05
 LONGEST = 60.0
-"""Seconds that only a failure takes: of a machine that is busy with much else, a process may need many to start."""
+"""Default timeout in seconds. It is long, because a process may start slowly on a busy machine."""
 
 
 def soon(seconds: float = LONGEST) -> float:
@@ -22,7 +22,7 @@ def soon(seconds: float = LONGEST) -> float:
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = LONGEST) -> T:
-    """The first truthy value of `condition`; AssertionError naming `what` after `seconds`."""
+    """Wait for a truthy value of `condition`, and return it. Raises AssertionError with `what` after `seconds`."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
@@ -32,7 +32,7 @@ def until(what: str, condition: Callable[[], T], *, seconds: float = LONGEST) ->
 
 
 async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, seconds: float = LONGEST) -> T:
-    """As `until`, for a condition that awaits; the loop runs on between the attempts."""
+    """Like `until`, for an asynchronous condition. The loop runs between the attempts."""
     end = time.monotonic() + seconds
     while not (value := await condition()):
         if time.monotonic() > end:
@@ -42,7 +42,9 @@ async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, secon
 
 
 async def eventually(condition: Callable[[], object], *, seconds: float = LONGEST) -> None:
-    """Let this loop run until `condition` holds, for what happens here but tells nobody; TimeoutError otherwise."""
+    """Let this loop run until `condition` is true, for effects in this process without an event. Raises
+    TimeoutError.
+    """
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # the point of this helper
             await asyncio.sleep(0.005)

@@ -1,4 +1,5 @@
-"""A package of npm and one of PyPI, both called `reporter`, whose program says how it was started. Nothing is fetched.
+"""A package of npm and one of PyPI, both called `reporter`, whose program reports how it was started. They need no
+network.
 
 `reporter report` prints its arguments, folder and environment; `stay` does so and ends with its input, code 5;
 `exit N` and `signal N` end at once.
@@ -48,7 +49,7 @@ def main():
 
 
 def npm_project(folder: Path) -> Path:
-    """Make `folder` a project that has the package installed, as `npm install` leaves it; its program."""
+    """Install the package into a project in `folder`, as `npm install` does. Returns the package's program."""
     package = folder / "node_modules" / NAME
     package.mkdir(parents=True)
     manifest = {"name": NAME, "version": "1.0.0", "bin": {NAME: "program.js"}}
@@ -84,7 +85,7 @@ def _digest(text: str) -> str:
 
 
 class Heard:
-    """Implements Events: keeps what a process says."""
+    """Observer that stores the output of a process."""
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
@@ -117,7 +118,7 @@ class Run(NamedTuple):
 
 
 async def run(launcher: Launcher, spec: ChildSpec) -> Run:
-    """Launch, and wait for the end."""
+    """Launch a process, and wait for its end."""
     heard = Heard()
     process = await launcher.launch(spec, heard)
     async with asyncio.timeout(50):
@@ -130,7 +131,7 @@ async def run(launcher: Launcher, spec: ChildSpec) -> Run:
 
 
 async def running(launcher: Launcher, spec: ChildSpec) -> tuple[Process, dict[str, Any], Heard]:
-    """Launch `reporter stay`: the process that was launched, and what the program says of itself."""
+    """Launch `reporter stay`. Returns the process, the program's report, and its output."""
     heard = Heard()
     process = await launcher.launch(spec, heard)
     async with asyncio.timeout(50):
@@ -139,7 +140,7 @@ async def running(launcher: Launcher, spec: ChildSpec) -> tuple[Process, dict[st
 
 
 def without_network(folder: Path) -> dict[str, str]:
-    """Variables with which `npx` and `uvx` reach nothing, and keep what they have in `folder`."""
+    """Environment variables with which `npx` and `uvx` have no network, and store their files in `folder`."""
     return {
         "HOME": str(folder / "home"),
         "npm_config_offline": "true",

@@ -149,6 +149,6 @@ def _read(body: bytes) -> _Request:
         listed = getattr(request, member)
         if isinstance(listed, list) and listed and wanted not in listed:
             raise RegistrationRefused(
-                INVALID_CLIENT_METADATA, f"{member} lacks {wanted}, by which alone a registered client can be used"
+                INVALID_CLIENT_METADATA, f"{member} has to include {wanted}, the only value that this server supports"
             )
     return request

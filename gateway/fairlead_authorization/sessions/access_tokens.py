@@ -52,9 +52,9 @@ class AccessTokens:
     async def issue(
         self, session: ClientSession, scopes: Sequence[str] | None = None, *, of_anybody: bool = False
     ) -> IssuedAccessToken:
-        """Token for a session, with fewer scopes if `scopes` says so. `of_anybody`: no setting names the client. A
-        session without an id is not stored, as that of an assertion, and its token cannot be ended before it expires.
-        Raises SessionsAway.
+        """Token for a session, with the session's scopes, or with `scopes` if they are fewer. `of_anybody`: no setting
+        names the client. A session without an id is not stored (that of an assertion is not), so its token cannot be
+        revoked. Raises SessionsAway.
         """
         person = session.person
         claims: dict[str, Any] = {
@@ -73,7 +73,7 @@ class AccessTokens:
         return await self._sign(claims, session.ends_at)
 
     async def issue_to_workload(self, workload: Identity, resource: str) -> IssuedAccessToken:
-        """Token for a ServiceAccount, as its own token identifies it, until that expires at the latest. Raises
+        """Token for a ServiceAccount that its own token identifies. It expires no later than that token. Raises
         SessionsAway.
         """
         account = workload.service_account
@@ -88,7 +88,9 @@ class AccessTokens:
         return await self._sign(claims, workload.expires_at)
 
     async def _sign(self, claims: Mapping[str, Any], ends_at: float) -> IssuedAccessToken:
-        """Token with claims, which ends at `ends_at` at the latest, in seconds since the epoch. Raises SessionsAway."""
+        """Token with claims, which expires at `ends_at` at the latest, in seconds since the epoch. Raises
+        SessionsAway.
+        """
         signer = await self._keys.signer()
         await asyncio.sleep(0)  # reading the session took time already, so let calls run
         now = int(self._now())

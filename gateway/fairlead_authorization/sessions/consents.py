@@ -1,7 +1,7 @@
-"""Consents of users to clients: which records they are, and what they cover. Pure module.
+"""Consents of users to clients: their records, and the sessions that they cover. Pure module.
 
-A consent is for one client as it was then, the host to which it redirects, some scopes, and a resource with what is
-below that.
+A consent is for one client as it was described then, the host to which it redirects, some scopes, and a resource with
+all resources below it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 
 PREFIX: Final = "consent:"
-"""Begins the keys of consents (`GrantKey.server`)."""
+"""Prefix of the keys of consents (`GrantKey.server`)."""
 CONSENT_SECONDS: Final = 365 * 86_400.0
 """Time after which a person is asked again."""
 MAX_CONSENTS: Final = 100
-"""Limit on the consents of one person, beyond which the oldest is forgotten."""
+"""Maximum number of consents of one person; beyond it the oldest is deleted."""
 MAX_CONSENT_BYTES: Final = 20_000
-"""Limit on their bytes as JSON; beyond it likewise."""
+"""Maximum size of one person's consents in bytes of JSON; beyond it the oldest is deleted."""
 
 
 def new_consent(session: ClientSession, client: RegisteredClient, now: float) -> tuple[GrantKey, StoredGrant]:
-    """The record of a consent that a person gives now, and its place."""
+    """The key and the record of a consent that a person gives now."""
     person = session.person
     consent = StoredGrant(
         issuer=person.issuer,
@@ -48,7 +48,7 @@ def new_consent(session: ClientSession, client: RegisteredClient, now: float) ->
 def covers(
     consents: Iterable[tuple[GrantKey, StoredGrant]], session: ClientSession, client: RegisteredClient, now: float
 ) -> bool:
-    """Whether one of a person's consents is for a session of a client."""
+    """Whether one of a person's consents covers a session of a client."""
     host = _redirect_host(session)
     return any(
         not has_lapsed(consent, now)
@@ -62,22 +62,22 @@ def covers(
 
 
 def has_lapsed(consent: StoredGrant, now: float) -> bool:
-    """Whether a consent has ended by time."""
+    """Whether a consent has expired."""
     return now >= consent.granted_at + CONSENT_SECONDS
 
 
 def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]], new: StoredGrant) -> list[GrantKey]:
-    """The oldest consents of a person, without which there is room for another one."""
+    """The oldest consents of a person, which have to be deleted to make room for another one."""
     oldest_first = sorted(consents, key=lambda each: each[1].granted_at)
     return making_way(oldest_first, new, MAX_CONSENTS, MAX_CONSENT_BYTES)
 
 
 def _redirect_host(session: ClientSession) -> str:
-    """Host of a session's redirect URI; the URI itself where it has none that users could tell from others."""
+    """Host of a session's redirect URI; the URI itself if it has no host that users could recognize."""
     return redirect_host(session.access.redirect_uri) or session.access.redirect_uri
 
 
 def _consent_key(person: bytes, consent: StoredGrant, digest: str) -> GrantKey:
-    """Place of a consent to a client with a digest."""
+    """Key of a consent to a client with this digest."""
     content = (consent.client_id, digest, consent.redirect_uri, consent.scopes, consent.resource)
     return GrantKey(person, PREFIX + hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest())

@@ -16,11 +16,11 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreErro
 log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 5.0
-"""Time limit of the first look, after which tokens are accepted without it."""
+"""Time limit of the first read of the store. After it, tokens are accepted although the store was not read."""
 AGAIN_SECONDS: Final = 5.0
-"""Time until the next look: stores tell of changes only from some moments after they answer."""
+"""Time until the store is read again: it reports changes only from some moments after its first answer."""
 LOOKS: Final = 2
-"""Looks that a store has to answer."""
+"""Number of reads that the store has to answer."""
 
 
 class EndedSessions:
@@ -40,7 +40,7 @@ class EndedSessions:
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Watch from now on, and reject the tokens of sessions that have ended before."""
+        """Watch the store from now on, and reject the tokens of sessions that have ended before."""
         self._changes.start()
         left = LOOKS
         try:
@@ -64,7 +64,7 @@ class EndedSessions:
                 self._end(key.server.removeprefix(session_ends.PREFIX))
 
     async def _look_again(self, left: int) -> None:
-        """Look until the store has answered as often as is left."""
+        """Read the store until it has answered the remaining number of times."""
         while left:
             await self._pause(AGAIN_SECONDS)
             with contextlib.suppress(GrantStoreError):

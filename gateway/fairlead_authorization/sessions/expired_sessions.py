@@ -1,4 +1,4 @@
-"""Deletes the records of sessions, consents, spent assertions and ends that are over by time."""
+"""Deletes expired records: of sessions, consents, used assertions and ends of sessions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fairlead_gateway.grants.repeated_look import RepeatedLook
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 
 LOOK_SECONDS: Final = 3_600.0
-"""Time between two looks, of which each reads all sessions."""
+"""Time between two searches for expired records; each reads all sessions."""
 _PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX, session_ends.PREFIX)
 
 
 class _PassingRecords:
-    """Servers of the records that are looked at (`GrantKey.server`)."""
+    """Servers whose records are checked (`GrantKey.server`)."""
 
     def __contains__(self, server: object) -> bool:
         return isinstance(server, str) and server.startswith(_PREFIXES)
 
 
 class ExpiredSessions:
-    """Looks for what is over, from `start` to `aclose`. `now` is in seconds since the epoch."""
+    """Deletes expired records, from `start` to `aclose`. `now` is in seconds since the epoch."""
 
     def __init__(self, store: GrantStore, ends: SessionEnds, now: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class ExpiredSessions:
         await self._repeated.aclose()
 
     async def look(self) -> None:
-        """Delete what is over. Raises GrantStoreError."""
+        """Delete the expired records. Raises GrantStoreError."""
         now = self._now()
         for key, grant in await self._store.everything(_PassingRecords()):
             if not _is_over(key, grant, now):

@@ -1,7 +1,7 @@
-"""Decides which key signs access tokens, and when the next one is made. Pure module, besides the making of a key.
+"""Decides which key signs access tokens, and when the next one is created. Pure module, except that keys are random.
 
-A key is published some time before it signs, so that everybody who has read the keys knows it by then, and stays
-published until its last token has expired. The first key of an installation signs at once.
+A key is published some time before it signs, so that everybody who caches the keys has it by then, and stays published
+until its last token has expired. The first key of an installation signs at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def first_keys(now: float) -> StoredTokenKeys:
 def current_keys(
     keys: StoredTokenKeys, now: float, make: Callable[[float], StoredSigningKey] = new_signing_key
 ) -> StoredTokenKeys:
-    """The keys as they should be now: with the next one if it is due, and without those that have retired. The same
+    """The keys of this time: with the next one if it is due, and without those that are no longer needed. The same
     object if nothing changes.
     """
     signing = keys.signing
@@ -59,5 +59,5 @@ def current_keys(
 
 
 def signing_key(keys: StoredTokenKeys, now: float) -> StoredSigningKey:
-    """The key that signs now: the latest that may; the first one if the clock is behind."""
+    """The key that signs now: the newest that may sign already; the first one if the clock is slow."""
     return next((key for key in reversed(keys.signing) if key.signs_from <= now), keys.signing[0])

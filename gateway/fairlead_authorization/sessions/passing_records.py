@@ -1,4 +1,4 @@
-"""Records of the gateway itself that are needed until a time, such as those of assertions that were used."""
+"""Records of the gateway itself that are needed for a limited time, such as those of used assertions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
 
 MAX_OWN: Final = 8_192
-"""Limit on the records that a replica remembers to delete; others are deleted with expired sessions."""
+"""Maximum number of records that a replica remembers and deletes; others are deleted with expired sessions."""
 _DELETED_AT_ONCE: Final = 2
-"""Records that are deleted with each that is written, so that there are never many that are over."""
+"""Number of expired records that are deleted whenever one is written, so that there are never many of them."""
 
 
 class PassingRecords:
-    """Records whose keys begin with `prefix`, as one replica writes them. `now` is in seconds since the epoch."""
+    """Records whose keys begin with `prefix`, written by one replica. `now` is in seconds since the epoch."""
 
     def __init__(self, store: GrantStore, prefix: str, now: Callable[[], float]) -> None:
         self._store = store
@@ -27,12 +27,12 @@ class PassingRecords:
 
     @property
     def count(self) -> int:
-        """Records that were written here and are not deleted."""
+        """Number of records that were written here and are not deleted yet."""
         return len(self._own)
 
     async def add(self, name: str, ends_at: float) -> bool:
-        """Write a record that is needed until `ends_at`, in seconds since the epoch; False if there is one of this
-        name. Raises GrantStoreError.
+        """Write a record that is needed until `ends_at`, in seconds since the epoch; returns False if a record with
+        this name exists. Raises GrantStoreError.
         """
         key = GrantKey(b"", self._prefix + name)
         record = StoredGrant("", "", granted_at=self._now(), expires_at=ends_at)
@@ -42,7 +42,7 @@ class PassingRecords:
         return True
 
     async def tidy(self) -> None:
-        """Delete some records that are over."""
+        """Delete some expired records."""
         for _ in range(_DELETED_AT_ONCE):
             if not self._own or self._own[0][0] > self._now():
                 return

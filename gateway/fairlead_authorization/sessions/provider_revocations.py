@@ -1,8 +1,8 @@
-"""Revokes refresh tokens of sessions that ended at their providers (RFC 7009), off the path of requests.
+"""Revokes the providers' refresh tokens of sessions that have ended (RFC 7009), in the background.
 
-A provider may end all that the gateway has of a person with one of its refresh tokens, so nothing is revoked while the
-person has another session by that provider. Nothing is asked twice: a token that is not revoked ends by itself, and
-nobody has it any more.
+When one refresh token is revoked, a provider may end all grants that the gateway has from it for this person. So
+nothing is revoked while the person has another session by that provider. A revocation that fails is not repeated: the
+token expires by itself, and the gateway no longer has it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreErro
 log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1_024
-"""Limit on the revocations that wait, beyond which one more is not made."""
+"""Maximum number of waiting revocations; beyond it a token is not revoked."""
 CLOSE_SECONDS: Final = 5.0
-"""Time limit of those that wait at the end."""
+"""Time limit of the revocations that still wait when the gateway ends."""
 
 RevokeGrant = Callable[[StoredGrant], Awaitable[bool]]
-"""Revokes the refresh token of a session; False if the provider did not. Takes a bounded time."""
+"""Revokes the refresh token of a session; returns False if the provider did not revoke it. Its time is limited."""
 
 
 class ProviderRevocations:
-    """Revocations one after the other, from `start` to `aclose`. `store` has the sessions."""
+    """Revokes one token after the other, from `start` to `aclose`. `store` has the sessions."""
 
     def __init__(self, store: GrantStore) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class ProviderRevocations:
         self._work: asyncio.Task[None] | None = None
 
     def start(self, revoke: RevokeGrant) -> None:
-        """Revoke by `revoke` from now on."""
+        """Revoke tokens with the function `revoke` from now on."""
         self._revoke = revoke
         self._begin()
 
@@ -49,7 +49,7 @@ class ProviderRevocations:
         self._begin()
 
     async def aclose(self) -> None:
-        """Make those that wait, for a while."""
+        """Make the waiting revocations, within a time limit."""
         if self._work is not None:
             _, late = await asyncio.wait([self._work], timeout=CLOSE_SECONDS)
             for task in late:
@@ -59,7 +59,7 @@ class ProviderRevocations:
     # Internals
 
     def _begin(self) -> None:
-        """Make those that wait, unless that is being done."""
+        """Start making the waiting revocations, unless that is in progress."""
         if self._revoke is not None and (self._work is None or self._work.done()):
             work = self._revoke_all(self._revoke)
             self._work = asyncio.get_running_loop().create_task(work, name="revoke refresh tokens")
@@ -78,7 +78,7 @@ class ProviderRevocations:
                 log.exception("A refresh token of %s was not revoked", grant.issuer)
 
     async def _is_used(self, person: bytes, issuer: str) -> bool:
-        """Whether a person has a session by a refresh token of an issuer. Raises GrantStoreError."""
+        """Whether a person has a session with a refresh token of an issuer. Raises GrantStoreError."""
         return any(
             grant.session is not None and grant.issuer == issuer and grant.refresh_token
             for _, grant in await self._store.of_person(person)

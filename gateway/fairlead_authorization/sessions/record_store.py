@@ -1,4 +1,4 @@
-"""Records of sessions in the store of grants, with what the store has not taken yet."""
+"""Records of sessions: those in the store of grants, and those that it could not write yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 
 class SessionRecords:
-    """Records of sessions in the store, with what it has not taken yet. All methods raise SessionsAway."""
+    """Records of sessions: those in the store, and those that it could not write yet. All methods raise
+    SessionsAway.
+    """
 
     def __init__(self, store: GrantStore, ends: SessionEnds) -> None:
         self._store = store
@@ -47,7 +49,7 @@ class SessionRecords:
             return await self._store.of_person(person)
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
-        """Store a record in place of a version, None for any; returns its version, None if there is another one
+        """Replace a version of a record (None: any version). Returns the new version; None if the record has changed
         meanwhile.
         """
         with _reading_sessions():
@@ -64,7 +66,7 @@ class SessionRecords:
             return await self._ends.end(key, grant, version)
 
     def write_later(self, key: GrantKey, grant: StoredGrant, replaces: str) -> None:
-        """Store a record in place of a version as soon as the store takes it."""
+        """Replace a version of a record as soon as the store can be written."""
         self._unsaved.add(key, VersionedGrant(grant, replaces))
 
     async def aclose(self) -> None:

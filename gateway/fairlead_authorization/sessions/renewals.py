@@ -38,9 +38,9 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant, VersionedGran
 CLAIM_SECONDS: Final = 25.0
 """Time for which a replica renews a session alone; longer than the requests and the write take."""
 SKEW_SECONDS: Final = 120.0
-"""Difference of the clocks of two replicas that makes no difference."""
+"""Difference between the clocks of two replicas that is tolerated."""
 PAUSE_SECONDS: Final = 0.1
-"""Time between two looks at a session that another replica renews."""
+"""Time between two reads of a session that another replica renews."""
 
 
 class Renewals:
@@ -124,7 +124,7 @@ class Renewals:
                 await self._records.end(key, msgspec.structs.replace(grant, refresh_token=""))
 
     async def _release(self, key: GrantKey, claimed: VersionedGrant, given: ProviderGrant | None) -> None:
-        """Let others renew the session, by what the provider has given already."""
+        """Let other replicas renew the session, with the grant that the provider has issued already."""
         grant = msgspec.structs.replace(claimed.grant, renewing_until=0.0)
         if given is not None:
             grant = renewed(grant, person_of_session(grant), given, self._times, self._now())

@@ -1,4 +1,4 @@
-"""Room of one person for records of a kind: decides which make way for another one. Pure module."""
+"""Limits one person's records of a kind: decides which are deleted to make room for another one. Pure module."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 def making_way(
     records: Sequence[tuple[GrantKey, StoredGrant]], new: StoredGrant, most: int, most_bytes: int
 ) -> list[GrantKey]:
-    """The first of some records, without which there are at most `most` with the new one, of at most `most_bytes` as
-    JSON.
+    """The first of some records, which have to be deleted so that at most `most` records remain, including the new one,
+    with at most `most_bytes` as JSON.
     """
     sizes = [_size(grant) for _, grant in records]
     count, total, gone = len(records) + 1, sum(sizes) + _size(new), 0

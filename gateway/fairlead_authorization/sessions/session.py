@@ -1,7 +1,8 @@
 """Access of a client for a person, and the port of the sessions. Declarations only.
 
-A session begins when the person has signed in at the provider, and ends with the person, the provider, the client or
-the time. It is stored as a grant of the provider (`StoredGrant`), so that it is sealed, listed and ended as all grants.
+A session begins when the person has signed in at the provider. It ends when it expires, or when the person, the
+provider or the client ends it. It is stored as a grant of the provider (`StoredGrant`), so that it is sealed, listed
+and ended like all grants.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead_mcp.oauth.stored_grant import VersionedGrant
 
 
 class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """A person, as the provider says."""
+    """A person, as the provider describes them."""
 
     issuer: str
     """`iss` of the provider."""
@@ -89,12 +90,12 @@ class RenewedPerson(NamedTuple):
 
 
 class PersonGone(Exception):
-    """The provider refuses to renew: the person or the grant is gone there."""
+    """The provider refuses to renew, because the person or the grant does not exist there any more."""
 
 
 class ProviderAway(Exception):
-    """The provider cannot be reached: nothing changes, but `grant` replaces the grant of before where the provider has
-    given it already. The message is one sentence.
+    """The provider cannot be reached. The session stays as it is, except that `grant`, if the provider issued one
+    already, replaces the earlier grant. The message is one sentence.
     """
 
     def __init__(self, message: str, grant: ProviderGrant | None = None) -> None:
@@ -104,8 +105,8 @@ class ProviderAway(Exception):
 
 class SessionRefused(Exception):
     """`invalid_grant` (RFC 6749 section 5.2): a code or refresh token is unknown, of another client, expired, used
-    twice, or its session has ended; or a session cannot be stored, as the provider says too much of the person. The
-    message is one sentence.
+    twice, or its session has ended; or a session cannot be stored, because the provider's claims about the person are
+    too long. The message is one sentence.
     """
 
 
@@ -127,8 +128,8 @@ class SessionStore(Protocol):
     async def begin(
         self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
     ) -> WaitingSession:
-        """Store a session that waits for the person's consent, ten minutes at most. Raises SessionRefused if what the
-        provider says of the person, or the request, is too long to be stored.
+        """Store a session that waits for the person's consent, ten minutes at most. Raises SessionRefused if the
+        request, or the provider's claims about the person, are too long to be stored.
         """
         ...
 
@@ -141,7 +142,9 @@ class SessionStore(Protocol):
         ...
 
     async def issue_code(self, waiting: WaitingSession) -> str:
-        """Authorization code of a session, good once for 60 s. Raises SessionRefused if it does not wait any more."""
+        """Authorization code of a session, valid once within 60 s. Raises SessionRefused if the session is no longer
+        waiting.
+        """
         ...
 
     async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:

@@ -173,7 +173,7 @@ async def _serve(
         where,
         children,
         installers(os.environ),
-        LocalObserver(statuses=board, problems=board.set_problems, written=nudge.set),
+        LocalObserver(statuses=board, problems=board.set_problems, on_document_write=nudge.set),
         LocalOptions(
             environ=os.environ,
             gateways=OwnGateway(gateway.outbox),

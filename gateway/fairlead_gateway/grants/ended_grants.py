@@ -40,5 +40,5 @@ class EndedGrants:
             log.warning("Cannot tell yet whether a user's grant for the server %s has ended: %s", server, error)
             return False
         except Exception:
-            log.exception("The access token of a changed grant for the server %s was not looked at", server)
+            log.exception("A changed grant for the server %s cannot be checked, and its token is kept", server)
         return True

@@ -200,11 +200,12 @@ class TokenSource:
         self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
 
     async def review(self, person: bytes, *, in_use: bool = False) -> None:
-        """Forget all about a person whose token is of a consent that the store does not have any more, for the person
-        signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
-        person's grant has changed. The store is read only if the person has a token here, or will, or if earlier ones
-        are `in_use`, as sessions with the server were opened with them. Raises GrantStoreError if it does not tell:
-        then call it again.
+        """Check a person's token after the store said that the person's grant has changed.
+
+        If the store no longer has the consent that the token was issued for, because the person signed out or signed in
+        again, everything about the person is forgotten; otherwise only earlier failures. The store is read only if the
+        person has a token here, a token is being requested, or earlier tokens are `in_use` by open sessions with the
+        server. Raises GrantStoreError if the store cannot be read: then call it again.
         """
         in_use = in_use or person in self._refused
         if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._flights):

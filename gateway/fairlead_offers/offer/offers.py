@@ -315,7 +315,9 @@ class Offers:
         server_choices = {each.name: choice_for(wishes.mcp, each) for each in entries}
         entries = [each for each in entries if not wishes.mcp or server_choices[each.name] is not None]
         approved = {
-            each.name for each in entries if (choice := server_choices[each.name]) is not None and choice.approves(each)
+            each.name
+            for each in entries
+            if (choice := server_choices[each.name]) is not None and choice.needs_approval(each)
         }
         reachable = frozenset(entry.name for entry in entries)
         router = () if way == LIST else _router_tools(visible)

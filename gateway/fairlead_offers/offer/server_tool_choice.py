@@ -47,7 +47,7 @@ class ServerToolChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
             return False
         return (self.names is None or _is_named(entry, self.names)) and (not self.read_only or _is_read_only(entry))
 
-    def approves(self, entry: VisibleTool) -> bool:
+    def needs_approval(self, entry: VisibleTool) -> bool:
         """Whether calls of an included tool need the client's approval."""
         if self.never is not None and self.never.has(entry):
             return False

@@ -262,7 +262,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     result: bytes | None
     """Raw MCP result, which may be a refusal; None: no tool was called."""
     seconds: float = 0
-    record_unknown: str | None = None
+    unknown_tool_message: str | None = None
     """Message for the model about an unknown tool; None for other outcomes."""
 
 
@@ -290,7 +290,7 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
         return invalid_result(plan.call)
     if plan.client_runs:
         return None
-    message = outcome.record_unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    message = outcome.unknown_tool_message or plan.denied or f"Unknown tool: {plan.call.wire_name}"
     if plan.similar_name is not None:
         message += f". Did you mean {plan.similar_name}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}

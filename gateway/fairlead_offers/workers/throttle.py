@@ -22,7 +22,7 @@ HOLD: Final = 1.0
 """Seconds after the last call during which tools still count as being called, because another call usually follows
 soon."""
 LOOK: Final = 0.05
-"""Seconds between two checks whether tools are still being called."""
+"""Seconds between two checks of whether tools are still being called."""
 LEAST: Final = 0.001
 """Seconds of waiting below which work begins at once, because a sleep is not worthwhile."""
 MAX_WAIT: Final = 30.0

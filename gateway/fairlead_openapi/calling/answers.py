@@ -32,7 +32,7 @@ from fairlead_openapi.calling.bodies import base_type, is_json
 from fairlead_openapi.calling.values import compact
 
 MAX_REFUSAL_CHARS: Final = 2_000
-"""Characters of an error's body that a model reads: enough for the faults of several fields."""
+"""Maximum number of characters of an error's body that a model reads, enough for the faults of several fields."""
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
 _BYTES: Final = "application/octet-stream"
 _TEXTS: Final = frozenset(

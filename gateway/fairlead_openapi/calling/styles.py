@@ -10,8 +10,8 @@
 | pipeDelimited | query, form | `n=a%7Cb`, `n=a&n=b` | `n=k%7Cv`, `k=v` |
 | deepObject | query, form | `n[]=a&n[]=b` | `n[k]=v` |
 
-The documents do not say how `deepObject` writes lists: scalars follow `[]`, and objects in a list a number in brackets,
-which is what the servers of such APIs (PHP, Rails, qs, Stripe) read.
+OpenAPI does not specify how `deepObject` writes lists. Scalars in a list get the name `n[]`, and objects in a list get
+a number in brackets, as servers of such APIs (PHP, Rails, qs, Stripe) expect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
 MAX_DEPTH: Final = 16
 """Limit on the levels of a value that `deepObject` writes."""
 MAX_NAME_CHARS: Final = 256
-"""Limit on the characters of the names above its scalars."""
+"""Maximum number of characters of a scalar's name, which contains all names above the scalar."""
 _SEPARATORS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _PATH_PREFIXES: Final = {"label": ".", "matrix": ";"}
 

@@ -16,9 +16,9 @@ import msgspec
 from fairlead_tools.validation.wording import sentence
 
 MAX_FINDINGS: Final = 3
-"""Findings of one operation; more tell little."""
+"""Maximum number of findings about one operation."""
 _MAX_FINDING: Final = 300
-"""Characters of a finding."""
+"""Maximum number of characters of a finding."""
 _PARTS: Final = {"3.0": "definitions/Operation", "3.1": "$defs/operation"}
 """Path of an operation's schema in the meta-schema."""
 

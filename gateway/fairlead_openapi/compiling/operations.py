@@ -24,11 +24,11 @@ from fairlead_tools.validation.schema_compiler import compile_schema
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 """Members of a Path Item Object that are operations."""
 MAX_INPUT_BYTES: Final = 256 << 10
-"""Maximum size of an `inputSchema`; an operation that needs more is left out."""
+"""Maximum size of an `inputSchema` in bytes; an operation that needs more is left out."""
 MAX_DEFINITION_BYTES: Final = 64 << 10
-"""Size above which further definitions of an `inputSchema` allow any value: some 16,000 tokens."""
+"""Size in bytes, some 16,000 tokens, above which further definitions of an `inputSchema` allow any value."""
 MAX_OUTPUT_BYTES: Final = 64 << 10
-"""Maximum size of an `outputSchema`; a larger one is left away, and results are text."""
+"""Maximum size of an `outputSchema` in bytes; a larger one is left out, and results are text."""
 MAX_DESCRIPTION: Final = 8192
 """Maximum number of characters of a description."""
 _MAX_TITLE: Final = 200
@@ -71,7 +71,7 @@ class OperationCompiler:
     def compile(
         self, key: OperationKey, name: str, path_item: dict[str, Any], operation: dict[str, Any]
     ) -> MadeOperation:
-        """Make the tool of one operation. Raises UnusablePart where no request of it can be made."""
+        """Make the tool of one operation. Raises UnusablePart if no request for the operation can be made."""
         context = self._context
         if key.method == "TRACE":
             raise UnusablePart("TRACE returns the request with its credentials")

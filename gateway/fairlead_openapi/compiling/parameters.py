@@ -87,7 +87,7 @@ class ParameterReader:
         self._notes: list[str] = []
 
     def read(self, parameters: list[Any]) -> ParameterSet:
-        """Read merged parameters. Raises UnusablePart where one that requests need cannot be read."""
+        """Read merged parameters. Raises UnusablePart if a parameter that requests need cannot be read."""
         if "" in self._in_path:
             raise UnusablePart("the path has a parameter without a name")
         ordered = sorted(parameters, key=lambda parameter: _order(text(parameter.get("in"))))

@@ -20,9 +20,9 @@ ACCEPTED_TYPES: Final = "application/vnd.oai.openapi+json, application/json, app
 MAX_REDIRECTS: Final = 3
 """Maximum redirects of a request for a document."""
 MAX_DEPTH: Final = 100
-"""Levels of nesting."""
+"""Maximum number of levels of nesting."""
 MAX_VALUES: Final = 8_000_000
-"""Values of a document whose YAML aliases are written out."""
+"""Maximum number of values of a document, with its YAML aliases written out."""
 _VERSION: Final = re.compile(r"3\.[01](\.\d+)?(-.+)?\Z")
 _SPACES: Final = b"\xef\xbb\xbf \t\r\n"
 _PAGES: Final = (b"<!doctype html", b"<html", b"<head", b"<body")

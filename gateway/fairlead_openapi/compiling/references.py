@@ -1,7 +1,7 @@
 """References within one OpenAPI document. Other documents are never read. No I/O.
 
-Pointers are followed as those of all schemas are. The library "referencing" is for documents that refer to each other;
-the 6,851 references of GitHub's document take it 64 ms, and 12 ms here.
+Pointers are followed by the same function as in other schemas, and not by the library "referencing", which is made for
+several documents: it takes 64 ms for the 6,851 references of GitHub's document, and this module takes 12 ms.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from fairlead_mcp.schemas import UnresolvedReference, all_schemas, anchors, foll
 from fairlead_openapi.compiling.shapes import UnusablePart
 
 MAX_HOPS: Final = 16
-"""References that are followed from one to the next."""
+"""Maximum number of references that are followed one after the other."""
 _SHOWN: Final = 200
-"""Characters of a reference in a message."""
+"""Maximum number of characters of a reference in a message."""
 
 
 class DocumentReferences:

@@ -88,9 +88,9 @@ class CompiledDocument(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     """URL that paths are appended to; empty if the document has none that is absolute."""
     tools: tuple[CompiledTool, ...]
-    """In the document's order."""
+    """Tools, in the order of the document."""
     reports: tuple[OperationReport, ...]
-    """Those of the selected operations, in the document's order."""
+    """Reports on the selected operations, in the order of the document."""
     unselected: int
     """Number of operations that `include` and `exclude` leave out."""
     unmatched: tuple[str, ...] = ()

@@ -181,7 +181,7 @@ class _Conversion:
         self.losses: list[OperationLoss] = []
 
     def convert(self, schema: Any, dropped: frozenset[str]) -> Schema | bool:
-        """`dropped`: properties that a schema around this one, of the same value, leaves out."""
+        """Convert a schema. `dropped`: properties that an enclosing schema for the same value leaves out."""
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):

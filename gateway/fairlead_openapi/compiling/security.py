@@ -29,7 +29,8 @@ def security_schemes(document: dict[str, Any], references: DocumentReferences) -
 
 
 def security_alternatives(operation: dict[str, Any], document: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """Alternatives of an operation, its own or the document's; each names the schemes needed together.
+    """Alternative security requirements of an operation: its own, otherwise the document's. Each alternative names the
+    schemes that are needed together.
 
     Raises UnusablePart.
     """

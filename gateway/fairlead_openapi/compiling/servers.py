@@ -14,8 +14,8 @@ _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 def base_url(servers: Any, document_url: str) -> str:
     """The first server's absolute URL without trailing slash, its variables set to their defaults.
 
-    `document_url` is what relative URLs are relative to; empty if unknown. Without servers the URL is `/` (OpenAPI 3.1,
-    section 4.8.1.1), and empty if that is relative to nothing. Raises UnusablePart.
+    Relative URLs are resolved against `document_url`, which is empty if unknown. Without servers, the URL is `/`
+    (OpenAPI 3.1, section 4.8.1.1); the result is empty if that cannot be resolved. Raises UnusablePart.
     """
     listed = sequence(servers, "`servers`")
     if not listed:

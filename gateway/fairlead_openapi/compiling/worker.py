@@ -17,7 +17,7 @@ from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
 LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=64 << 20)
 _LENGTH_BYTES: Final = 4
 _DECODED_AT_ONCE: Final = 50
-"""Tools, of which each has up to 320 KiB."""
+"""Number of tools that are decoded before other tasks may run. Each tool has up to 320 KiB."""
 
 
 class _CompilationOutcome(msgspec.Struct, frozen=True):

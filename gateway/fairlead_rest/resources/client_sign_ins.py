@@ -33,15 +33,15 @@ class ClientSignInFacts(msgspec.Struct, frozen=True, rename="camel"):
     client: str
     """Id of the client."""
     name: str
-    """Name of the client, as it says; empty if unknown."""
+    """Name of the client, as the client states it; empty if unknown."""
     host: str
-    """Host of the client's document, by which it is known; empty for a client without one."""
+    """Host of the client's document; empty for a client without a document."""
     redirect_host: str
     """Where the client got its code: a host, `localhost` for the person's own machine, or the client's own scheme."""
     agent: str | None
     """Agent in policies; null for a client that registered itself."""
     resource: str
-    """URL for which the client's tokens are valid, with what is below."""
+    """URL for which the client's tokens are valid, including all paths below it."""
     scopes: list[str]
     began: str | None
     """Time of the sign-in (RFC 3339)."""
@@ -62,7 +62,7 @@ class EndedSignIns(msgspec.Struct, frozen=True, rename="camel"):
 
     sign_ins: list[ClientSignInFacts]
     accounts: list[EndedAccountFacts]
-    """Accounts at servers that have ended too; empty unless the request was for these."""
+    """Accounts at servers that have ended too; empty unless the request asked for that."""
 
 
 def router(context: RestContext) -> APIRouter:

@@ -117,8 +117,8 @@ async def pieces(
     tail: int = 0,
 ) -> AsyncIterator[bytes]:
     """Yield the bytes of a stream. It continues after the event with the id `last`, or begins with the last `tail`
-    events; of those before the present one, a `catalog.swapped` that another one follows is left out, as it says
-    nothing more. `filter_events` reduces events to those that the reader may see.
+    events. Of several `catalog.swapped` in a row among past events, only the last one is sent. `filter_events` reduces
+    events to those that the reader may see.
     """
     missed, present = False, events.number
     try:

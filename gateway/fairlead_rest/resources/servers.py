@@ -283,7 +283,7 @@ def _document(
 
 def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFacts) -> str | UnsetType:
     """Message about another server that has the prefix; UNSET if there is none. Both the catalog and the entry of a
-    server tell of a conflict: they are two documents, and either may arrive first.
+    server have the message: they are two documents, and either may arrive first.
     """
     if server is not None and server.catalog.prefix is not None:
         return UNSET

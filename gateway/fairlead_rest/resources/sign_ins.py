@@ -123,7 +123,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, entered: EnteredKey) -> None:
-    """Store a key. Raises Problem, which does not quote it."""
+    """Store a key. Raises Problem, whose text does not quote the key."""
     if sign_ins.key_of(server) is None:
         raise Problem(INVALID_ARGUMENTS, f"users sign in at {server} by a link, and enter no key: ask without a key")
     try:

@@ -76,8 +76,8 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     warning: str | None = None
     """Code and message if the result does not match the tool's `outputSchema`. The model gets the result unchanged."""
     claims: str | None = None
-    """With CREDENTIAL_UNAVAILABLE, JSON that the caller passes on as `claims` in its next authorization request, where
-    Microsoft Entra demands more of the person.
+    """With CREDENTIAL_UNAVAILABLE, JSON that the caller passes on as `claims` in its next authorization request, if
+    Microsoft Entra requires further authentication of the user.
     """
 
 

@@ -115,7 +115,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.post(
         "/tools",
         **describe_route(
-            "List tools together with the caller's tools", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY
+            "List the gateway's tools and the caller's own", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY
         ),
     )
     async def list_tools_with_own(request: Request) -> Response:

@@ -30,7 +30,7 @@ _DIRECTION: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *
 _JOINING: Final = frozenset({"Lo", "Mn", "Mc"})
 _LETTERS: Final = frozenset({"Ll", "Lu", "Lt", "Zs", "Cc", "Cf", "Mn"})
 MANY: Final = 3
-"""Number of consecutive suspicious characters from which they are reported even in scripts that use such characters."""
+"""Minimum number of consecutive suspicious characters that are reported even in scripts that use such characters."""
 
 
 def describe_hidden_characters(text: str) -> str:

@@ -111,7 +111,7 @@ class ToolCheck:
 
     def count_mismatch(self, server: str) -> None:
         """Count a result of a server that does not fit its tool's outputSchema."""
-        self._checks.mismatch(server)
+        self._checks.count_mismatch(server)
 
     # Called by Checks
 
@@ -188,7 +188,7 @@ class Checks:
         """Number of values that were not checked, because they were too large, too deep or not decodable."""
         return self._unchecked + sum(check.unchecked for check in list(self._compiled.values()))
 
-    def mismatch(self, server: str) -> None:
+    def count_mismatch(self, server: str) -> None:
         """Count a result that does not fit its tool's outputSchema."""
         self.mismatched[server] = self.mismatched.get(server, 0) + 1
 

@@ -161,7 +161,7 @@ class World:
     def quiet(self) -> None:
         """Wait until every call that began before now has ended, with or without success."""
         for load in self.loads:
-            load.settled(time.time(), busy=BUSY)
+            load.await_settled(time.time(), busy=BUSY)
 
     # Recovery
 

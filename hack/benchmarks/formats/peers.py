@@ -1,7 +1,7 @@
 """Schema transformers of other projects, run on the same tools in an environment of their own.
 
-Started again by itself as a script under FAIRLEAD_PEERS_PYTHON, where it reads schemas as JSON lines and writes one
-line per schema: the output of each transformer, or null where it fails.
+The module runs itself as a script with the interpreter FAIRLEAD_PEERS_PYTHON. The script reads schemas as JSON lines
+and writes one line per schema: the output of each transformer, or null where it fails.
 """
 
 from __future__ import annotations

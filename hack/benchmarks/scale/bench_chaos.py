@@ -25,7 +25,7 @@ from typing import Final
 from controlplane import ControlPlane, NoControlPlane, find_assets
 from document_pictures import differences
 from fairlead_operator.settings import Settings as OperatorSettings
-from random_operations import CHAOS, chaos, compared
+from random_operations import CHAOS, chaos, compare
 from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
 
 SEEDS: Final = 100
@@ -77,7 +77,7 @@ async def measure(plane: ControlPlane, folder: Path, seed: int, operations: int,
     start = time.monotonic()
     how = PARTS[part]
     async with chaos(plane, directory, seed, how.settings, lost=how.lost) as run:
-        comparison, wanted = await compared(run, operations, kills=0 if seed % KILLED_EVERY else 1)
+        comparison, wanted = await compare(run, operations, kills=0 if seed % KILLED_EVERY else 1)
         lines = differences(comparison, wanted)
     for line in lines[:FIRST_LINES]:
         _say(f"seed {seed}, {part}: {line}")

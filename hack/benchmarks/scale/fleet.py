@@ -81,7 +81,7 @@ async def create(kube: Kube, count: int, port: int) -> None:
 
     async def create_some() -> None:
         for item in work:
-            while not await _created(kube, item):
+            while not await _is_created(kube, item):
                 pass
 
     async with asyncio.TaskGroup() as group:
@@ -89,7 +89,7 @@ async def create(kube: Kube, count: int, port: int) -> None:
             group.create_task(create_some())
 
 
-async def _created(kube: Kube, item: Json) -> bool:
+async def _is_created(kube: Kube, item: Json) -> bool:
     """Create an McpServer. Returns False if the API server was too busy to answer in time."""
     try:
         await kube.create(MCP_SERVERS, item["metadata"]["namespace"], item)

@@ -164,7 +164,7 @@ def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
     every = compressors()
     for name, compress in every.items():
         spent: list[float] = []
-        left_facts = [(fact.shared, _left(compress, fact, spent)) for fact in half_facts]
+        left_facts = [(fact.shared, _is_left(compress, fact, spent)) for fact in half_facts]
         shared = [left for is_shared, left in left_facts if is_shared]
         paraphrased = [left for is_shared, left in left_facts if not is_shared]
         both = [left for _, left in left_facts]
@@ -192,7 +192,7 @@ def quantiles(spent: list[float]) -> tuple[float, float]:
     return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
 
 
-def _left(compress: Compressor, fact: Fact, spent: list[float]) -> bool:
+def _is_left(compress: Compressor, fact: Fact, spent: list[float]) -> bool:
     """Whether the compressed text contains the answer. The milliseconds are appended to `spent`."""
     whole = results()[fact.result]
     budget = tokens(write_out(whole)) // RATIO

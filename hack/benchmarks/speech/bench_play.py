@@ -32,7 +32,7 @@ def run(settings: Settings) -> Report:
         for trace in traces:
             check(trace, STEPS)
     except AssertionError as error:
-        raise Unmeasurable(f"a session is not as it is to be: {error}") from error
+        raise Unmeasurable(f"a session differs from the script: {error}") from error
     if settings.svg is not None:
         settings.svg.write_text(draw(traces))
     report = Report("play", rows=[_row(trace) for trace in traces])

@@ -91,7 +91,7 @@ class LocalObserver:
     statuses: StatusObserver
     problems: Callable[[tuple[ManifestProblem, ...]], None]
     """Receives all problems of the files, and of the folders of the documents, whenever they change."""
-    written: Callable[[], None] = lambda: None
+    on_document_write: Callable[[], None] = lambda: None
     """Called after each write of a document."""
 
 
@@ -134,7 +134,7 @@ class LocalOperator:
         self._scan = Scan(self.inventory.contents, ())
         self._storage: tuple[ManifestProblem, ...] = ()
         self._unwritten = UnwrittenFiles(self._note_unwritten)
-        self.documents = DirectoryDocuments(folders.documents, observer.written, self._unwritten)
+        self.documents = DirectoryDocuments(folders.documents, observer.on_document_write, self._unwritten)
         self._platform = LocalPlatform(
             self.inventory,
             children,

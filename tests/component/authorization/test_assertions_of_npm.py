@@ -38,7 +38,7 @@ IDP_CLIENT = "fairlead-post"
 """Client of the provider that sends its secret in the form, and has the same id at the gateway."""
 
 
-async def sent(url: str, **fields: str) -> tuple[int, dict[str, Any]]:
+async def post_form(url: str, **fields: str) -> tuple[int, dict[str, Any]]:
     """Post a form. Returns status and members of the answer."""
     async with aiohttp.ClientSession() as session, session.post(url, data=fields) as answer:
         return answer.status, await answer.json()
@@ -56,7 +56,7 @@ async def assertion(provider: TokenProvider, subject: str, audience: str, resour
         "client_id": IDP_CLIENT,
         "client_secret": SECRET,
     }
-    status, content = await sent(f"{provider.base}/token", **fields)
+    status, content = await post_form(f"{provider.base}/token", **fields)
     assert status == 200, content
     return content
 
@@ -86,13 +86,13 @@ async def test_client_gets_in_by_an_assertion_of_the_provider_alone(tmp_path: Pa
             first = await assertion(provider, subject, base, f"{base}/mcp")
             assert (first["token_type"], first["issued_token_type"]) == ("N_A", ID_JAG)
             fields = {"grant_type": JWT_BEARER, "client_id": IDP_CLIENT, "client_secret": SECRET}
-            status, content = await sent(f"{base}/oauth/token", assertion=first["access_token"], **fields)
+            status, content = await post_form(f"{base}/oauth/token", assertion=first["access_token"], **fields)
             assert status == 200, content
             identity = await gateway.endpoint.identities.identify(f"Bearer {content['access_token']}".encode())
             assert getattr(identity, "principal", identity) == f"jwt:{provider.issuer}#alice/desks"
             assert getattr(identity, "resource", "") == "/mcp"
             assert getattr(identity, "person", b"") == f"jwt:{provider.issuer}#alice".encode()
-            status, content = await sent(f"{base}/oauth/token", assertion=first["access_token"], **fields)
+            status, content = await post_form(f"{base}/oauth/token", assertion=first["access_token"], **fields)
             assert (status, content["error"]) == (400, "invalid_grant")
 
 

@@ -26,7 +26,7 @@ from authorizationworld import (
     two_providers,
 )
 from fairlead_authorization.protocol.browser_state import MAX_OPEN
-from oidcprovider import BareBrowser, altered, parameters
+from oidcprovider import BareBrowser, alter_url, parameters
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -332,7 +332,7 @@ async def test_provider_gets_no_state_of_the_client_and_the_client_no_answer_of_
         begun = await world.authorize(attempt)
         assert attempt.state not in begun.location
         assert "desk.example" not in begun.location
-        page = await world.browser.get(altered(await world.browser.come_back(begun.location), state=attempt.state))
+        page = await world.browser.get(alter_url(await world.browser.come_back(begun.location), state=attempt.state))
         assert page.status == 403
         assert urlsplit(begun.location).netloc == urlsplit(world.provider.url).netloc
 

@@ -132,7 +132,7 @@ async def test_client_of_any_host_does_not_administer_for_an_administrator(tmp_p
                 assert await world.call(token, EVERYBODYS) == status
 
 
-async def ended(world: AuthorizationWorld, tokens: dict[str, Any]) -> bool:
+async def has_ended(world: AuthorizationWorld, tokens: dict[str, Any]) -> bool:
     """Whether the sign-in that these tokens of the client `desk` belong to has ended."""
     status, _ = await world.refresh(tokens)
     return status == 400
@@ -147,7 +147,7 @@ async def test_access_token_ends_its_sign_in_at_the_revocation_endpoint(tmp_path
             assert (await world.token({**revoked, "token": token}, "/oauth/revoke"))[0] == 200
         assert await world.call(tokens["access_token"]) == 200
         assert (await world.token(revoked, "/oauth/revoke"))[0] == 200
-        assert await ended(world, tokens)
+        assert await has_ended(world, tokens)
 
 
 async def test_access_token_of_another_client_ends_nothing(tmp_path: Path) -> None:
@@ -155,4 +155,4 @@ async def test_access_token_of_another_client_ends_nothing(tmp_path: Path) -> No
         tokens = await world.sign_in()
         revoked = {"token": tokens["access_token"], "client_id": "other"}
         assert (await world.token(revoked, "/oauth/revoke"))[0] == 200
-        assert not await ended(world, tokens)
+        assert not await has_ended(world, tokens)

@@ -26,7 +26,7 @@ from signedinclients import SdkClient
 TOOL = "desk__whoami"
 
 
-def exchanging(folder: Path, url: str, secret: str, **oauth: Any) -> Catalog:
+def exchange_catalog(folder: Path, url: str, secret: str, **oauth: Any) -> Catalog:
     """Catalog of a server that gets exchanged tokens, with the secret of the gateway's client."""
     credentials = folder / "credentials"
     credentials.mkdir(exist_ok=True)
@@ -36,7 +36,7 @@ def exchanging(folder: Path, url: str, secret: str, **oauth: Any) -> Catalog:
     return catalog("desk", url, tools, oauth=settings, credential=CredentialRef(secret="desk", key="", hash="1"))
 
 
-def fronting(folder: Path, issuer: dict[str, Any], client_id: str, secret: str) -> Path:
+def write_identity_file(folder: Path, issuer: dict[str, Any], client_id: str, secret: str) -> Path:
     """identity.yaml of a gateway with a provider, at which clients register themselves."""
     (folder / "secret").write_text(secret)
     client = {"issuer": "corp", "clientId": client_id, "clientSecretFile": str(folder / "secret")}
@@ -44,7 +44,7 @@ def fronting(folder: Path, issuer: dict[str, Any], client_id: str, secret: str) 
     return identity_file(folder, [{"name": "corp", **issuer}], [client], registration=registration)
 
 
-async def called(gateway: Gateway, client: SdkClient) -> Answer:
+async def call_as(gateway: Gateway, client: SdkClient) -> Answer:
     """Answer to a call with a client's access token."""
     assert client.tokens is not None
     async with await Wire.connect(gateway) as wire:
@@ -68,7 +68,7 @@ async def test_server_sees_each_person_of_dex_until_the_person_signs_out(tmp_pat
         dex_exchange(tmp_path, callbacks=[callback]) as dexes,
         python_server(dexes.issuer, dexes.jwks_url, audience=dexexchange.TOOLS, scope="") as server,
     ):
-        desk = exchanging(
+        desk = exchange_catalog(
             tmp_path,
             server.url,
             dexexchange.SECRET,
@@ -78,14 +78,14 @@ async def test_server_sees_each_person_of_dex_until_the_person_signs_out(tmp_pat
             subject_token_type=dexexchange.ID_TOKEN,
             parameters={"connector_id": dexexchange.CONNECTOR},
         )
-        file = fronting(tmp_path, {"issuer": dexes.people}, dexexchange.GATEWAY, dexexchange.GATEWAY)
+        file = write_identity_file(tmp_path, {"issuer": dexes.people}, dexexchange.GATEWAY, dexexchange.GATEWAY)
         allowed = (dexes.issuer,)
         async with gateway_of(tmp_path, file, desk, port=port, token_exchange_allowed=allowed) as (base, gateway):
             logins = [{"login": f"{name}@example.com", "password": dexexchange.PASSWORD} for name in ("alice", "bob")]
             clients = [SdkClient(f"{base}/mcp", login) for login in logins]
             assert [await client.call(TOOL) for client in (*clients, *clients)] == ["alice", "bob", "alice", "bob"]
             await sign_out(gateway, clients[0])
-            refused = await called(gateway, clients[0])
+            refused = await call_as(gateway, clients[0])
             assert (refused.status, "invalid_token" in refused.headers["www-authenticate"]) == (401, True)
             assert await clients[1].call(TOOL) == "bob"
 
@@ -103,7 +103,7 @@ async def test_people_of_keycloak_sign_in_by_url_alone_and_a_disabled_one_is_out
         keycloak.keycloak(tmp_path, gateway=here, callbacks=[callback]) as provider,
         python_server(provider.issuer, provider.jwks_url, audience=keycloak.TOOLS, scope="") as server,
     ):
-        desk = exchanging(
+        desk = exchange_catalog(
             tmp_path,
             server.url,
             keycloak.SECRET,
@@ -111,7 +111,7 @@ async def test_people_of_keycloak_sign_in_by_url_alone_and_a_disabled_one_is_out
             issuer=provider.issuer,
             audience=keycloak.TOOLS,
         )
-        file = fronting(tmp_path, {"issuer": provider.issuer}, keycloak.CLIENT, keycloak.SECRET)
+        file = write_identity_file(tmp_path, {"issuer": provider.issuer}, keycloak.CLIENT, keycloak.SECRET)
         async with gateway_of(tmp_path, file, desk, STAFF_ALONE, port=port) as (base, gateway):
             alice, bob = (
                 SdkClient(f"{base}/mcp", {"username": name, "password": keycloak.PASSWORD}) for name in ("alice", "bob")
@@ -131,4 +131,4 @@ async def test_people_of_keycloak_sign_in_by_url_alone_and_a_disabled_one_is_out
             }
             async with aiohttp.ClientSession() as session, session.post(f"{base}/oauth/token", data=fields) as answer:
                 assert (answer.status, (await answer.json())["error"]) == (400, "invalid_grant")
-            assert (await called(gateway, alice)).status == 401
+            assert (await call_as(gateway, alice)).status == 401

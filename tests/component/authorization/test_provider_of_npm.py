@@ -14,7 +14,7 @@ from oidcprovider import BareBrowser, parameters
 from ports import free_port
 
 
-async def registered(provider: ConsentProvider, redirect_uri: str) -> dict[str, Any]:
+async def client_metadata(provider: ConsentProvider, redirect_uri: str) -> dict[str, Any]:
     """The gateway as a client of the provider."""
     wanted = {
         "redirect_uris": [redirect_uri],
@@ -38,7 +38,7 @@ async def token_answer(base: str, path: str = "/oauth/token", **fields: str) -> 
 async def test_person_signs_in_and_the_client_refreshes_until_it_ends_the_sign_in(tmp_path: Path) -> None:
     port = free_port()
     async with consent_provider(tmp_path, {}) as provider:
-        client = await registered(provider, f"http://127.0.0.1:{port}/oauth/callback/corp")
+        client = await client_metadata(provider, f"http://127.0.0.1:{port}/oauth/callback/corp")
         (tmp_path / "secret").write_text(client["client_secret"])
         settings = {
             "issuer": "corp",
@@ -69,7 +69,7 @@ async def test_person_signs_in_and_the_client_refreshes_until_it_ends_the_sign_i
             for _ in range(3):
                 status, tokens = await token_answer(base, **refresh, refresh_token=tokens["refresh_token"])
                 assert status == 200, tokens
-            assert len(provider.told("grant")) == 4
+            assert len(provider.events_of("grant")) == 4
             revoked = {"token": tokens["refresh_token"], "client_id": attempt.client_id}
             assert (await token_answer(base, "/oauth/revoke", **revoked))[0] == 200
             status, refusal = await token_answer(base, **refresh, refresh_token=tokens["refresh_token"])

@@ -42,7 +42,7 @@ async def tools_of_mcp_remote(url: str, folder: Path) -> list[str]:
         return [tool.name for tool in (await client.list_tools()).tools]
 
 
-async def refreshed(world: DexWorld, client: SdkClient) -> tuple[int, str]:
+async def refresh(world: DexWorld, client: SdkClient) -> tuple[int, str]:
     """Status and error of the answer to a client's refresh."""
     assert client.tokens is not None
     assert client.registration is not None
@@ -119,4 +119,4 @@ async def test_person_removed_at_dex_is_out_at_the_next_refresh(tmp_path: Path) 
         await client.tools()
         await world.dex.remove(BOB["login"])
         for _ in range(2):
-            assert await refreshed(world, client) == (400, "invalid_grant")
+            assert await refresh(world, client) == (400, "invalid_grant")

@@ -83,10 +83,10 @@ async def test_a_replica_lists_and_ends_what_another_has_signed_in(tmp_path: Pat
         assert (await world.refresh(tokens))[1]["error"] == "invalid_grant"
         gateway.front.ports = [first.port]
 
-        async def refused() -> bool:
+        async def is_refused() -> bool:
             return await world.call(tokens["access_token"]) == 401
 
-        assert await until_async("the end at the replica that signed in", refused)
+        assert await until_async("the end at the replica that signed in", is_refused)
         assert json.loads(await gateway.command("sign-ins", "--json")) == []
         await eventually(lambda: gateway.provider.revoked)
         assert gateway.provider.refreshes == {}

@@ -42,7 +42,7 @@ async def identity_of(world: AuthorizationWorld, token: str) -> Identity:
     return identity
 
 
-async def fetched(url: str, **headers: str) -> tuple[int, Any, dict[str, str]]:
+async def fetch(url: str, **headers: str) -> tuple[int, Any, dict[str, str]]:
     """Status, JSON and headers at a URL."""
     async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
         return answer.status, await answer.json(), {name.lower(): value for name, value in answer.headers.items()}
@@ -67,7 +67,7 @@ async def test_client_signs_a_person_in_who_is_the_same_as_by_a_direct_login(tmp
 async def test_access_token_is_verified_by_the_published_keys(tmp_path: Path) -> None:
     async with authorization_world(tmp_path) as world:
         tokens = await world.sign_in(Attempt(more={"resource": f"{world.base}/mcp"}))
-        _, keys, _ = await fetched(f"{world.base}/oauth/jwks", origin="https://inspector.example")
+        _, keys, _ = await fetch(f"{world.base}/oauth/jwks", origin="https://inspector.example")
         assert all("d" not in key for key in keys["keys"])
         token = jwt.decode(tokens["access_token"], KeySet.import_key_set(keys), algorithms=["ES256"])
         assert token.header["typ"] == "at+jwt"
@@ -80,7 +80,7 @@ async def test_metadata_is_at_all_places_and_readable_by_pages(tmp_path: Path) -
     async with authorization_world(tmp_path, server={"registration": {"redirectHosts": ["localhost"]}}) as world:
         for path in ("oauth-authorization-server", "openid-configuration"):
             url = f"{world.base}/.well-known/{path}"
-            status, document, headers = await fetched(url, origin="https://inspector.example")
+            status, document, headers = await fetch(url, origin="https://inspector.example")
             assert status == 200
             assert headers["access-control-allow-origin"] == "*"
             assert document["issuer"] == world.base
@@ -88,7 +88,7 @@ async def test_metadata_is_at_all_places_and_readable_by_pages(tmp_path: Path) -
             assert document["authorization_response_iss_parameter_supported"] is True
             assert document["client_id_metadata_document_supported"] is False
             assert document["registration_endpoint"] == f"{world.base}/oauth/register"
-        _, resource, _ = await fetched(f"{world.base}/.well-known/oauth-protected-resource/mcp")
+        _, resource, _ = await fetch(f"{world.base}/.well-known/oauth-protected-resource/mcp")
         assert resource["authorization_servers"] == [world.base]
 
 

@@ -176,7 +176,7 @@ async def test_a_replica_that_was_killed_between_claim_and_write_logs_nobody_out
         )
         _, errors = await process.communicate()
         assert process.returncode == -signal.SIGKILL, errors.decode()
-        grant = await replica.stored(issued.session)
+        grant = await replica.stored_record(issued.session)
         assert grant is not None
         assert grant.renewing_until > 0
         assert await replica.refresh(issued.refresh_token)
@@ -193,10 +193,10 @@ async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:
                 await away
         assert await replica.tokens.issue(issued.session), "the keys were read before"
         redis.thaw()
-        assert (await until_async("a refresh", lambda: _refreshed(replica, issued.refresh_token))) is True
+        assert (await until_async("a refresh", lambda: _is_refreshed(replica, issued.refresh_token))) is True
 
 
-async def _refreshed(replica: Replica, token: str) -> bool:
+async def _is_refreshed(replica: Replica, token: str) -> bool:
     try:
         return bool(await replica.refresh(token))
     except SessionsAway:

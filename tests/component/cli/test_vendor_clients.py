@@ -37,7 +37,7 @@ async def _run(words: tuple[str, ...], folder: Path, **environment: str) -> str:
     return out.decode()
 
 
-async def _installed(client: str) -> Path:
+async def _install(client: str) -> Path:
     """Folder of the client's programs, installed once for all runs."""
     npm = required("npm", "it brings the vendors' clients")
     package = PACKAGES[client][0]
@@ -55,7 +55,7 @@ async def _installed(client: str) -> Path:
 async def test_a_vendors_client_reads_the_configuration(
     client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = await _installed(client)
+    programs = await _install(client)
     home = tmp_path / "home"
     home.mkdir()
     async with modern_server([tool("rope")]) as server, running(tmp_path, catalog("demo", server.url)) as gateway:

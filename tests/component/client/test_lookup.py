@@ -206,10 +206,10 @@ async def test_an_announced_change_is_seen_by_the_next_lookup() -> None:
         assert names_of(registry) == ["grow"]
         assert (await registry.execute("grow", {"name": "grown"})).ok
 
-        async def grown() -> bool:
+        async def has_grown() -> bool:
             return await looked_up(registry) == ["grow", "grown"]
 
-        await until_async("the announced tool is listed", grown)
+        await until_async("the announced tool is listed", has_grown)
 
 
 async def test_tools_stay_until_their_server_is_closed_and_come_back_with_a_new_connection() -> None:

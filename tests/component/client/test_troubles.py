@@ -136,13 +136,13 @@ async def test_no_process_is_left_when_the_registry_is_closed() -> None:
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
         pid = pid_of(registry, "s")
         await registry.close_mcp_clients()
-        await eventually(lambda: gone(pid))
+        await eventually(lambda: is_gone(pid))
         await registry.get_all_tools()
         pid = pid_of(registry, "s")
-    assert gone(pid)
+    assert is_gone(pid)
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 

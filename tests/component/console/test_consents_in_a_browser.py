@@ -19,7 +19,7 @@ from ports import free_port
 ALICE = Identity(kind="apiKey", principal="name:alice", agent="alice")
 
 
-def refused(problems: list[str]) -> list[str]:
+def complaints_except_icons(problems: list[str]) -> list[str]:
     """Complaints of the browser, except those about icons, which these pages do not have."""
     return [problem for problem in problems if not problem.startswith("Failed to load resource")]
 
@@ -41,7 +41,7 @@ async def test_a_person_signs_in_at_a_server_on_a_laptop(tmp_path: Path, chromiu
         left = [cookie["name"] for cookie in await page.context.cookies()]
         name = await whoami(gateway)
     assert not wide
-    assert (name, left, refused(problems)) == ("alice", [], [])
+    assert (name, left, complaints_except_icons(problems)) == ("alice", [], [])
 
 
 @beside_the_browser
@@ -64,7 +64,7 @@ async def test_a_person_signs_in_by_the_button_of_a_page_of_the_console(
         name = await whoami(gateway)
         await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
         left = await page.get_by_role("button", name="Sign in at default/linear").count()
-    assert (name, left, refused(problems)) == ("alice", 0, [])
+    assert (name, left, complaints_except_icons(problems)) == ("alice", 0, [])
 
 
 @beside_the_browser
@@ -92,4 +92,4 @@ async def test_a_link_in_another_site_is_opened_by_the_session_of_the_console(
         await page.get_by_role("heading", name="Signed in at default/linear").wait_for()
         name = await whoami(gateway, calling("linear__whoami").with_headers(authorization="Bearer alice"))
         others = gateway.sign_ins.has_token(LOCAL, SERVER)
-    assert (name, others, refused(problems)) == ("alice", False, [])
+    assert (name, others, complaints_except_icons(problems)) == ("alice", False, [])

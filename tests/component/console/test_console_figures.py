@@ -12,7 +12,7 @@ from fairlead_app.authentication import Trust
 from fairlead_gateway.calls.path.dispatch import CALL
 from fixed_authenticator import Names
 from gatewayworld import catalog, publish, running
-from metricseries import labelled, told
+from metricseries import label_set, metric_values
 from waiting import eventually
 
 SHOP = catalog("shop", "http://127.0.0.1:9/mcp", ["buy", "steal"])
@@ -69,13 +69,13 @@ async def test_metrics_count_pages_by_names_that_nobody_else_chooses(tmp_path: P
         cookie = await signed_in(gateway, "npc")
         for path in (SERVERS, f"{SERVERS}/default/shop00", "/console/tools/none", "/console/made-up", "/console/up"):
             await visited(gateway, path, cookie=cookie)
-        series = await told(gateway)
+        series = await metric_values(gateway)
 
     views = series["fairlead_console_views_total"]
     assert views == {
-        labelled(page="servers", status="200"): 2,
-        labelled(page="tools", status="404"): 1,
-        labelled(page="other", status="404"): 2,
-        labelled(page="sign-in", status="303"): 1,
+        label_set(page="servers", status="200"): 2,
+        label_set(page="tools", status="404"): 1,
+        label_set(page="other", status="404"): 2,
+        label_set(page="sign-in", status="303"): 1,
     }
     assert series["fairlead_console_view_seconds_total"].keys() == views.keys()

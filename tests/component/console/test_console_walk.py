@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser
 
 from consoleshowcase import showcase
-from consolewalk import Look, walked
+from consolewalk import Look, walk
 from consoleworld import BROKEN, beside_the_browser, emptied, visited
 from fairlead_api.documents.servers import Servers
 from fairlead_app.gateway import Gateway
@@ -47,7 +47,7 @@ async def problems_of(chromium: Browser, name: str, folder: Path, look: Look) ->
     """Problems of all pages of one gateway. Asserts that every page was found."""
     async with world(name, folder) as gateway, emptied(chromium):
         first = (await visited(gateway, "/console/servers")).body.decode()
-        pages = await walked(chromium, gateway, look, keyboard=look == DAY, folder=screenshots(name))
+        pages = await walk(chromium, gateway, look, keyboard=look == DAY, folder=screenshots(name))
     entries = first.partition("</nav>")[0].count("<li>")
     assert len(pages) >= entries >= 7
     return [f"{page.path}: {problem}" for page in pages for problem in page.problems]

@@ -55,20 +55,20 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-async def made(gateway: Gateway, name: str = "editor", **more: Any) -> Any:
+async def make_key(gateway: Gateway, name: str = "editor", **more: Any) -> Any:
     """Create a key as Ann, and wait until the gateway accepts it. Returns the answer."""
     answer = await post(gateway, "/v1/keys", {"name": name, **more}, **bearer(ANN))
     assert (answer.status, answer.headers["cache-control"]) == (201, "no-store")
     key = json.loads(answer.body)
-    await until_async("the key", lambda: taken(gateway, key["key"]))
+    await until_async("the key", lambda: is_taken(gateway, key["key"]))
     return key
 
 
-async def taken(gateway: Gateway, key: str) -> bool:
+async def is_taken(gateway: Gateway, key: str) -> bool:
     return (await get(gateway, "/v1/tools", **bearer(key))).status == 200
 
 
-async def refused(gateway: Gateway, key: str) -> bool:
+async def is_refused(gateway: Gateway, key: str) -> bool:
     return (await get(gateway, "/v1/tools", **bearer(key))).status == 401
 
 
@@ -89,12 +89,12 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
         key = await page.get_by_label("The key").inner_text()
         wide = await too_wide(page)
         broken = await violations(page)
-        await until_async("the key", lambda: taken(gateway, key))
+        await until_async("the key", lambda: is_taken(gateway, key))
         await page.goto(f"http://127.0.0.1:{gateway.port}{PAGE}")
         text = await page.locator("main").inner_text()
         await page.get_by_role("button", name="Revoke editor on my laptop").click()
         await page.get_by_text("The key is revoked: within a second").wait_for()
-        await until_async("the end", lambda: refused(gateway, key))
+        await until_async("the end", lambda: is_refused(gateway, key))
 
     stored = (tmp_path / "made.json").read_text()
     assert re.fullmatch(r"flk_[0-9a-f]{12}_[\w-]{43}", key)
@@ -107,7 +107,7 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
 
 async def test_a_made_key_is_its_maker_but_administers_nothing_and_makes_no_keys(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
-        key = (await made(gateway))["key"]
+        key = (await make_key(gateway))["key"]
         seen = gateway.endpoint.identities.recall(f"Bearer {key}".encode())
         ann = gateway.endpoint.identities.recall(f"Bearer {ANN}".encode())
         logs = await get(gateway, "/v1/access?agent=ben&tool=shop__buy", **bearer(key))
@@ -123,9 +123,9 @@ async def test_a_made_key_is_its_maker_but_administers_nothing_and_makes_no_keys
 
 async def test_a_made_key_ends_with_the_key_that_made_it(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
-        key = (await made(gateway))["key"]
+        key = (await make_key(gateway))["key"]
         (tmp_path / "keys.json").write_bytes(encode_keys([BEN_RECORD]))
-        await until_async("the end", lambda: refused(gateway, key))
+        await until_async("the end", lambda: is_refused(gateway, key))
 
 
 async def test_principals_without_the_right_make_no_keys(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_keys_have_bounds(tmp_path: Path) -> None:
             )
         ]
         for name in ("one", "two"):
-            await made(gateway, name)
+            await make_key(gateway, name)
         third = await post(gateway, "/v1/keys", {"name": "three"}, **bearer(ANN))
 
     assert {problem(answer) for answer in [*wrong, third]} == {(409, "REFUSED")}
@@ -170,7 +170,7 @@ async def test_keys_of_other_principals_are_for_administrators_alone(tmp_path: P
     audit = tmp_path / "audit.jsonl"
     settings = {"key_makers": ("*",), "audit": "denials", "audit_file": audit}
     async with gateway_with(tmp_path, **settings) as gateway:
-        anns = (await made(gateway))["facts"]["id"]
+        anns = (await make_key(gateway))["facts"]["id"]
         bens = json.loads((await post(gateway, "/v1/keys", {"name": "b"}, **bearer(BEN))).body)["facts"]["id"]
         ben = json.loads((await get(gateway, "/v1/keys", **bearer(BEN))).body)
         all_by_ben = await get(gateway, "/v1/keys?everybody=true", **bearer(BEN))

@@ -19,7 +19,7 @@ from oidcprovider import (
     SECRET,
     BareBrowser,
     OidcProvider,
-    altered,
+    alter_url,
     parameters,
     providing,
     signing_in,
@@ -43,7 +43,7 @@ REDIRECTS: dict[str, dict[str, str | None]] = {
 async def test_redirects_that_do_not_fit_are_refused(tmp_path: Path, change: str) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
         back = await browser.come_back(await browser.begin())
-        answer = await browser.get(altered(back, **REDIRECTS[change]))
+        answer = await browser.get(alter_url(back, **REDIRECTS[change]))
 
         assert answer.status in (400, 502)
         assert await turned_away(browser, answer)
@@ -116,7 +116,7 @@ def signed_by_secret(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
     return lambda claims: provider.token(key=OctKey.import_key(public), **claims)
 
 
-def unsigned(claims: dict[str, Any]) -> str:
+def unsigned_token(claims: dict[str, Any]) -> str:
     """Token with `alg: none`."""
     parts = [json.dumps(part).encode() for part in ({"alg": "none", "typ": "JWT"}, claims)]
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
@@ -149,7 +149,7 @@ async def test_id_tokens_that_do_not_fit_are_refused(tmp_path: Path, deceit: str
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
         provider.id_claims = CLAIMS.get(deceit, {})
         provider.sign_id = {
-            "alg none": unsigned,
+            "alg none": unsigned_token,
             "HS256": signed_by_secret(provider),
             "another key": signed_by_another(provider),
             "no token": lambda _: "nothing",
@@ -167,7 +167,7 @@ async def test_a_code_is_of_no_use_without_its_verifier(tmp_path: Path) -> None:
         stolen = parameters(await browser.come_back(await browser.begin()))["code"]
         thief = BareBrowser(browser.base)
         own = await thief.come_back(await thief.begin())
-        answer = await thief.get(altered(own, code=stolen))
+        answer = await thief.get(alter_url(own, code=stolen))
 
         assert answer.status == 502
         assert "did not sign you in: invalid_grant" in answer.text

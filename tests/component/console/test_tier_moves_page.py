@@ -26,7 +26,7 @@ TIERS = (Tier(name="fast", max_latency_ms=500), Tier(name="standard", max_latenc
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 
 
-def decided(*shown: str, why: str = SLOW, names: tuple[str, ...] = ("look",)) -> State:
+def state_with_decision(*shown: str, why: str = SLOW, names: tuple[str, ...] = ("look",)) -> State:
     """State with a decision about tools of the shop: the tiers that show them, and why other tiers do not."""
     hidden = {tier.name: why for tier in TIERS if tier.name not in shown}
     tools = tuple(ToolState(name=name, tiers=shown, hidden=hidden, fits=dict.fromkeys(shown, why)) for name in names)
@@ -41,23 +41,23 @@ async def moves(gateway: Gateway, query: str = "", **headers: str) -> Any:
     return json.loads((await get(gateway, f"/v1/tier-moves{query}", **headers)).body)
 
 
-async def moved(gateway: Gateway, folder: Path, state: State, total: int) -> None:
+async def publish_decision(gateway: Gateway, folder: Path, state: State, total: int) -> None:
     """Publish a decision, and wait until the gateway has seen `moves` moves."""
 
-    async def seen() -> bool:
+    async def is_seen() -> bool:
         return len(gateway.rest.administration.moves.all) >= total
 
     publish(folder / "documents", state)
-    await until_async("the move", seen)
+    await until_async("the move", is_seen)
 
 
 @beside_the_browser
 async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path: Path, chromium: Browser) -> None:
-    everywhere = decided("fast", "standard", "deep", why="fits p95=212ms tier=500ms late=0/5")
+    everywhere = state_with_decision("fast", "standard", "deep", why="fits p95=212ms tier=500ms late=0/5")
     async with running(tmp_path, shop(), Rules(tiers=TIERS), everywhere) as gateway, emptied(chromium):
         before = (await visited(gateway, PAGE)).body.decode()
-        await moved(gateway, tmp_path, decided("standard", "deep"), 1)
-        await moved(gateway, tmp_path, everywhere, 2)
+        await publish_decision(gateway, tmp_path, state_with_decision("standard", "deep"), 1)
+        await publish_decision(gateway, tmp_path, everywhere, 2)
         document = await moves(gateway)
         page = await opened(chromium, gateway, PAGE, width=375, dark=True)
         problems = complaints(page)
@@ -88,10 +88,12 @@ async def test_texts_of_decisions_and_names_are_text(tmp_path: Path, chromium: B
     rules = Rules(tiers=TIERS)
     names = (HOSTILE,)
     async with (
-        running(tmp_path, shop(HOSTILE), rules, decided("fast", "standard", "deep", names=names)) as gateway,
+        running(
+            tmp_path, shop(HOSTILE), rules, state_with_decision("fast", "standard", "deep", names=names)
+        ) as gateway,
         emptied(chromium),
     ):
-        await moved(gateway, tmp_path, decided("deep", why=HOSTILE, names=names), 1)
+        await publish_decision(gateway, tmp_path, state_with_decision("deep", why=HOSTILE, names=names), 1)
         page = await opened(chromium, gateway, PAGE)
 
         assert (await page.title()).startswith("Tiers")
@@ -107,9 +109,13 @@ async def test_moves_of_tools_that_somebody_may_not_see_are_not_told_to_them(tmp
     rules = Rules(tiers=TIERS, policies=(policy,))
     both = ("buy", "look")
     async with running(
-        tmp_path, shop(), rules, decided("fast", "standard", "deep", names=both), trust=Trust((Names("npc"),))
+        tmp_path,
+        shop(),
+        rules,
+        state_with_decision("fast", "standard", "deep", names=both),
+        trust=Trust((Names("npc"),)),
     ) as gateway:
-        await moved(gateway, tmp_path, decided("deep", names=both), 2)
+        await publish_decision(gateway, tmp_path, state_with_decision("deep", names=both), 2)
         document = await moves(gateway, authorization="Bearer npc")
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, "npc"))
 
@@ -122,10 +128,10 @@ async def test_the_last_moves_are_kept_within_a_bound_and_the_page_stays_small(t
     names = tuple(f"{'x' * 100}{number:03}" for number in range(600))
     rules = Rules(tiers=TIERS)
     nudge = asyncio.Event()
-    everywhere = decided("fast", "standard", "deep", names=names)
+    everywhere = state_with_decision("fast", "standard", "deep", names=names)
     async with running(tmp_path, shop(*names), rules, everywhere, nudge=nudge) as gateway:
         started = (await moves(gateway))["since"]
-        await moved(gateway, tmp_path, decided("deep", names=names), 500)
+        await publish_decision(gateway, tmp_path, state_with_decision("deep", names=names), 500)
         document = await moves(gateway, "?limit=500")
         page = await visited(gateway, PAGE)
 

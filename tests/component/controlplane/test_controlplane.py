@@ -59,11 +59,11 @@ def test_a_user_without_rights_is_refused_until_rbac_grants_them(control_plane: 
     control_plane.kubectl("-n", namespace, "create", "role", "r", "--verb=list", "--resource=secrets")
     control_plane.kubectl("-n", namespace, "create", "rolebinding", "r", "--role=r", "--group=crew")
 
-    def allowed() -> bool:
+    def is_allowed() -> bool:
         listed = control_plane.kubectl("-n", namespace, "get", "secrets", kubeconfig=reader, check=False)
         return listed.returncode == 0
 
-    until("the group's role in force", allowed)
+    until("the group's role in force", is_allowed)
 
 
 def test_removing_a_namespace_leaves_nothing_of_the_test_behind(control_plane: ControlPlane) -> None:

@@ -104,7 +104,7 @@ def test_amounts_of_resources_are_compared_alike_by_an_api_server_and_off_a_clus
             McpServer.model_validate(manifest)
 
 
-def _dotted(field: str) -> str:
+def _dot_path(field: str) -> str:
     """The field path with keys of maps after dots; the API server writes them in brackets."""
     return re.sub(r"\[([A-Za-z]\w*)\]", r".\1", field)
 
@@ -118,7 +118,7 @@ def test_an_object_that_breaks_a_rule_is_refused_with_its_sentence_alone(
     status, answer = create(control_plane, namespace, load_yaml(bad.text))
 
     assert status == 422, answer
-    causes = [(_dotted(cause["field"]), cause["message"]) for cause in answer["details"]["causes"]]
+    causes = [(_dot_path(cause["field"]), cause["message"]) for cause in answer["details"]["causes"]]
     assert [field for field, _ in causes] == [bad.field]
     assert causes[0][1].endswith(f": {bad.message}")
 

@@ -46,7 +46,7 @@ def _converted(choice: str, tools: list[Tool]) -> tuple[Tool, ...]:
     return find(format_name).convert(tools, options).tools
 
 
-def broken(choice: str, tools: list[Tool]) -> list[Any]:
+def broken_tools(choice: str, tools: list[Tool]) -> list[Any]:
     """Convert the tools. Returns the tools that are refused and the converted tools that break a rule."""
     format_name, options = CHOICES[choice]
     converted = find(format_name).convert(tools, options)
@@ -66,7 +66,7 @@ def definitions() -> list[Tool]:
         return [json.loads(line) for line in lines]
 
 
-def named(definitions: list[Tool]) -> list[Tool]:
+def named_tools(definitions: list[Tool]) -> list[Tool]:
     """MCP definitions with unique names."""
     members = ("description", "inputSchema")
     return [
@@ -78,7 +78,7 @@ def named(definitions: list[Tool]) -> list[Tool]:
 @pytest.fixture(scope="module")
 def evaluation_tools(definitions: list[Tool]) -> list[Tool]:
     """The tools of 98 real servers."""
-    return named([tool for tool in definitions if tool.get("pool", "mcp") == "mcp"])
+    return named_tools([tool for tool in definitions if tool.get("pool", "mcp") == "mcp"])
 
 
 @pytest.mark.diagonal(1)
@@ -87,9 +87,9 @@ def evaluation_tools(definitions: list[Tool]) -> list[Tool]:
 def test_every_tool_of_the_evaluation_set_is_converted_validly_beside_one_that_is_refused(
     choice: str, part: int, definitions: list[Tool]
 ) -> None:
-    tools = named(definitions[part::PARTS])
+    tools = named_tools(definitions[part::PARTS])
     refused = {"name": "refused", "inputSchema": {"type": "array"}}
-    assert [loss.tool for loss in broken(choice, [refused, *tools])] == ["refused"]
+    assert [loss.tool for loss in broken_tools(choice, [refused, *tools])] == ["refused"]
     faults = (provider_fault(CHOICES[choice][0], each) for each in _converted(choice, tools))
     assert [fault for fault in faults if fault is not None] == []
 
@@ -97,10 +97,10 @@ def test_every_tool_of_the_evaluation_set_is_converted_validly_beside_one_that_i
 @pytest.fixture(scope="module", params=["mcp-server-time", "mcp-server-git", "mcp-server-fetch"])
 def server_tools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Tool]:
     """Answer of a published server to tools/list. Skips the test with a reason if PyPI cannot be reached."""
-    return listed(installed(request.param, tmp_path_factory.mktemp("package")))
+    return tools_of(install_program(request.param, tmp_path_factory.mktemp("package")))
 
 
-def installed(package: str, folder: Path) -> str:
+def install_program(package: str, folder: Path) -> str:
     """The program of a package, installed in an environment of its own in up to three attempts."""
     uv = shutil.which("uv")
     assert uv, "uv comes with the development dependencies"
@@ -118,7 +118,7 @@ def installed(package: str, folder: Path) -> str:
     pytest.fail(f"{failure}: {output}")
 
 
-def listed(program: str) -> list[Tool]:
+def tools_of(program: str) -> list[Tool]:
     """The tools of a program that serves MCP on standard input and output."""
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
@@ -146,7 +146,7 @@ def listed(program: str) -> list[Tool]:
 @every_choice
 def test_every_tool_of_a_published_server_is_converted_validly(choice: str, server_tools: list[Tool]) -> None:
     assert server_tools
-    assert broken(choice, server_tools) == []
+    assert broken_tools(choice, server_tools) == []
 
 
 def suspicious(tools: list[Tool]) -> list[str]:

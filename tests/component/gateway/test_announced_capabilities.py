@@ -21,7 +21,7 @@ WATCHED = Definition(name="test://one", hash="", definition=Raw(b'{"uri":"test:/
 CHILD = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
 
 
-async def declared(gateway: Any) -> list[dict[str, Any]]:
+async def declared_capabilities(gateway: Any) -> list[dict[str, Any]]:
     """The declared capabilities for a modern and for a legacy client."""
     answers = [await ask(gateway, modern("server/discover")), await ask(gateway, legacy("initialize", HELLO))]
     return [answer.message["result"]["capabilities"] for answer in answers]
@@ -35,7 +35,7 @@ async def test_tasks_are_declared_where_a_server_of_their_revision_has_them(
     capabilities = Raw(b'{"tools":{},"extensions":{"%b":{}}}' % TASKS.encode())
     document = catalog("demo", "http://127.0.0.1:1/mcp", ["job"], version=version, capabilities=capabilities)
     async with running(tmp_path, document) as gateway:
-        new, old = await declared(gateway)
+        new, old = await declared_capabilities(gateway)
         assert (TASKS in new.get("extensions", {}), "extensions" in old) == (has_tasks, False)
         answer = await ask(gateway, modern("tasks/get", {"taskId": "t1"}, **DECLARING))
         assert (answer.status, answer.code) == ((400, -32602) if has_tasks else (404, -32601))
@@ -58,7 +58,7 @@ async def test_log_messages_are_declared_where_they_reach_their_client(
     children = ChildHost()
     try:
         async with running(tmp_path, document, children=children) as gateway:
-            new, _ = await declared(gateway)
+            new, _ = await declared_capabilities(gateway)
             assert ("logging" in new) is passed_on
     finally:
         await children.aclose()
@@ -88,7 +88,7 @@ async def test_subscriptions_are_declared_where_updates_can_be_told_apart(
     children = ChildHost()
     try:
         async with running(tmp_path, document, children=children) as gateway:
-            for capabilities in await declared(gateway):
+            for capabilities in await declared_capabilities(gateway):
                 assert capabilities["resources"].get("subscribe", False) is subscribes
             own = (await ask(gateway, legacy("initialize", HELLO))).headers["mcp-session-id"]
             answer = await ask(gateway, legacy("resources/subscribe", {"uri": "test://one"}, session=own))

@@ -52,10 +52,10 @@ async def status(gateway: Gateway, key: str) -> int:
 async def until_status(gateway: Gateway, key: str, expected: int) -> None:
     """Wait for a status of requests with the key: files and Secrets are read again after a moment."""
 
-    async def reached() -> bool:
+    async def is_reached() -> bool:
         return await status(gateway, key) == expected
 
-    await until_async(f"status {expected}", reached, seconds=30)
+    await until_async(f"status {expected}", is_reached, seconds=30)
 
 
 async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from appserver import SHARED, AppServer
-from extension_servers import ERAS, MERGED, OWN, asking, extensions, read, world
+from extension_servers import ERAS, MERGED, OWN, extensions, host_request, read, world
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_mcp.methods import UI
 from gatewayworld import Answer, Wire, ask, modern, running
@@ -21,10 +21,10 @@ async def test_servers_that_share_a_uri_are_each_read_by_their_own_name(
     tmp_path: Path, era: str, server_era: str
 ) -> None:
     async with world(AppServer, tmp_path, era=server_era) as (gateway, a, b):
-        listed = (await ask(gateway, asking("resources/list", {}, era))).message["result"]["resources"]
+        listed = (await ask(gateway, host_request("resources/list", {}, era))).message["result"]["resources"]
         assert [resource["uri"] for resource in listed] == ["ui://a/shared/app.html", "ui://b/shared/app.html"]
         assert listed[0]["mimeType"] == "text/html;profile=mcp-app"
-        tools = (await ask(gateway, asking("tools/list", {}, era))).message["result"]["tools"]
+        tools = (await ask(gateway, host_request("tools/list", {}, era))).message["result"]["tools"]
         metas = {each["name"]: each["_meta"] for each in tools if "_meta" in each}
         for server in (a, b):
             shown = f"ui://{server.name}/shared/app.html"
@@ -34,7 +34,7 @@ async def test_servers_that_share_a_uri_are_each_read_by_their_own_name(
             content = (await read(gateway, shown, era)).message["result"]["contents"][0]
             assert (content["uri"], content["text"]) == (shown, f"<p>of {server.name}, see {SHARED}</p>")
             assert content["_meta"]["ui"] == {"csp": {}}, "a domain is good for the server's own URL alone"
-            called = await ask(gateway, asking("tools/call", {"name": f"{server.name}__show"}, era))
+            called = await ask(gateway, host_request("tools/call", {"name": f"{server.name}__show"}, era))
             link, embedded = called.message["result"]["content"]
             assert (link["uri"], embedded["resource"]) == (shown, {"uri": shown, "text": SHARED})
             assert called.message["result"]["_meta"]["ui"] == {"resourceUri": shown}
@@ -45,13 +45,13 @@ async def test_servers_that_share_a_uri_are_each_read_by_their_own_name(
 @pytest.mark.parametrize(("era", "server_era"), ERAS)
 async def test_the_endpoint_of_one_server_passes_uris_as_they_are(tmp_path: Path, era: str, server_era: str) -> None:
     async with world(AppServer, tmp_path, era=server_era) as (gateway, a, _):
-        listed = (await ask(gateway, asking("resources/list", {}, era, OWN))).body
+        listed = (await ask(gateway, host_request("resources/list", {}, era, OWN))).body
         assert b'{"uri": "ui://shared/app.html", "name": "app"' in listed
         content = (await read(gateway, SHARED, era, OWN)).message["result"]["contents"][0]
         assert (content["uri"], content["_meta"]["ui"]) == (SHARED, {"domain": "d", "csp": {}})
-        called = await ask(gateway, asking("tools/call", {"name": "show"}, era, OWN))
+        called = await ask(gateway, host_request("tools/call", {"name": "show"}, era, OWN))
         assert called.message["result"]["content"][0]["uri"] == SHARED
-        foreign = await ask(gateway, asking("tools/call", {"name": "only_b"}, era, OWN))
+        foreign = await ask(gateway, host_request("tools/call", {"name": "only_b"}, era, OWN))
         assert foreign.code == -32602
         assert a.called == ["show"], "an app at its own server's endpoint reaches no other server"
 
@@ -83,7 +83,7 @@ async def test_the_interface_of_a_tool_that_is_denied_is_not_read(tmp_path: Path
         )
         for uri in (f"{scheme}://{part}{rest}" for scheme in ("ui", "UI") for rest in spellings):
             assert (await read(gateway, uri, target=target)).code == -32602, uri
-        listed = await ask(gateway, asking("resources/list", {}, target=target))
+        listed = await ask(gateway, host_request("resources/list", {}, target=target))
         assert f"ui://{part}shared" not in json.dumps(listed.message)
         async with await Wire.connect(gateway) as wire:
             wanted = {"resourceSubscriptions": [f"ui://{part}shared/app.html"]}
@@ -99,7 +99,7 @@ async def test_an_app_calls_the_tools_of_its_own_server_by_their_own_names(
     async with world(AppServer, tmp_path, era=server_era) as (gateway, a, b):
 
         async def call(name: str) -> Answer:
-            return await ask(gateway, asking("tools/call", {"name": name}, era))
+            return await ask(gateway, host_request("tools/call", {"name": name}, era))
 
         assert (await call("only_a")).message["result"]["_meta"]["by"] == "a"
         assert (await call("only_b")).message["result"]["_meta"]["by"] == "b"
@@ -131,7 +131,7 @@ async def test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_d
         ) as gateway,
     ):
         for name in ("pay", "only_a"):
-            assert (await ask(gateway, asking("tools/call", {"name": name}))).code == -32602
+            assert (await ask(gateway, host_request("tools/call", {"name": name}))).code == -32602
         assert (await read(gateway, "ui://a/vault/shared/app.html")).status == 200
         assert (a.read, plain.read) == (["ui://vault/shared/app.html"], []), "a name of one server is never another's"
         assert (a.called, plain.called) == ([], [])

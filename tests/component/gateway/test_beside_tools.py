@@ -15,7 +15,7 @@ from askers import session_of
 from fairlead_api.documents.catalog import Catalog, Definition
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running
 from rawserver import Reply, Request, raw_server
-from toolservers import greeted
+from toolservers import answer_handshake
 
 MERGED = "/mcp"
 SERVER = "/servers/default/demo/mcp"
@@ -46,7 +46,7 @@ def asking(method: str, params: dict[str, Any], era: str, target: str) -> Ask:
 
 
 async def handle(request: Request, reply: Reply) -> None:
-    if greeted(request, reply):
+    if answer_handshake(request, reply):
         return None
     return reply.result(request, {"saw": {k: v for k, v in request.params.items() if k != "_meta"}, "z": {"b": 1}})
 

@@ -32,7 +32,7 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
-def doubling(levels: int, keyword: str) -> dict[str, Any]:
+def doubling_schema(levels: int, keyword: str) -> dict[str, Any]:
     """Thirty definitions of two lines that expand to a billion subschemas."""
     defs: dict[str, Any] = {
         f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(levels)
@@ -44,8 +44,8 @@ def doubling(levels: int, keyword: str) -> dict[str, Any]:
 BOMBS: dict[str, dict[str, Any]] = {
     "references_in_a_circle": {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
     "reference_to_itself": {"properties": {"child": {"$ref": "#"}, "other": {"$ref": "#"}}},
-    "exponential_allof": doubling(30, "allOf"),
-    "exponential_anyof": doubling(30, "anyOf"),
+    "exponential_allof": doubling_schema(30, "allOf"),
+    "exponential_anyof": doubling_schema(30, "anyOf"),
     "nested_deeply": nested(28),
     "catastrophic_pattern": {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}},
     "catastrophic_names": {"patternProperties": {"^(([a-z])+.)+[A-Z]([a-z])+$": {}}},

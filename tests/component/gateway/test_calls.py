@@ -14,7 +14,7 @@ from fairlead_mcp.eras import text_of_header
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, legacy, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import greeted, legacy_server, modern_server, sdk_server
+from toolservers import answer_handshake, legacy_server, modern_server, sdk_server
 
 ERAS = (MODERN, LEGACY)
 
@@ -26,7 +26,7 @@ async def test_arguments_and_results_pass_byte_for_byte(tmp_path: Path, client: 
     shown = b'{"content":[],"structuredContent":{ "n":1.50,"x":[ ]},"isError":false,"z-unknown":{"b":1,"a":2}}'
 
     async def handle(request: Request, reply: Reply) -> None:
-        if greeted(request, reply):
+        if answer_handshake(request, reply):
             return None
         ident = json.dumps(request.message["id"]).encode()
         return reply.send(200, b'{"result":%b, "id":%b,"jsonrpc":"2.0"}' % (shown, ident))
@@ -147,7 +147,7 @@ async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_o
     together = asyncio.Barrier(2)
 
     async def handle(request: Request, reply: Reply) -> None:
-        if greeted(request, reply, mcp_session_id="s"):
+        if answer_handshake(request, reply, mcp_session_id="s"):
             return None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(10):

@@ -20,7 +20,7 @@ async def handle(request: Request, reply: Reply) -> None:
     reply.result(request, {"resultType": "complete", "content": []})
 
 
-def called(server: RawServer) -> list[str]:
+def called_tools(server: RawServer) -> list[str]:
     """The tools that were called at a server, by the server's own names."""
     return [request.params["name"] for request in server.seen if request.method == "tools/call"]
 
@@ -44,7 +44,7 @@ async def test_a_tool_is_called_by_its_id(tmp_path: Path, era: str) -> None:
         assert "result" in (await ask(gateway, calling("mcp.demo.add", era=era))).message
         own = calling("mcp.demo.add", era=era).to("/servers/default/demo/mcp")
         assert "result" in (await ask(gateway, own)).message
-        assert called(server) == ["add", "add"]
+        assert called_tools(server) == ["add", "add"]
         assert "Unknown tool: mcp.demo.sub" in message(await ask(gateway, calling("mcp.demo.sub", era=era)))
         assert "Unknown tool: mcp.demos.add" in message(await ask(gateway, calling("mcp.demos.add", era=era)))
 
@@ -55,7 +55,7 @@ async def test_names_with_dots_are_understood(tmp_path: Path) -> None:
         running(tmp_path, catalog("shop.eu", server.url, ["stock.get"], prefix="s")) as gateway,
     ):
         assert "result" in (await ask(gateway, calling("mcp.shop.eu.stock.get"))).message
-        assert called(server) == ["stock.get"]
+        assert called_tools(server) == ["stock.get"]
 
 
 async def test_a_name_in_the_list_wins(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_a_name_in_the_list_wins(tmp_path: Path) -> None:
         catalogs = [catalog("demo", server.url, ["add"]), catalog("bare", bare.url, ["mcp.demo.add"], prefix="")]
         async with running(tmp_path, *catalogs) as gateway:
             await ask(gateway, calling("mcp.demo.add"))
-        assert (called(server), called(bare)) == ([], ["mcp.demo.add"])
+        assert (called_tools(server), called_tools(bare)) == ([], ["mcp.demo.add"])
 
 
 async def test_two_servers_of_that_name_are_an_error_that_names_both(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_two_servers_of_that_name_are_an_error_that_names_both(tmp_path: P
         alone = message(await ask(gateway, calling("mcp.demo.mine")))
         assert "team-a/demo, team-b/demo" in alone, "it would be another server's if the first lost its tool"
         assert alone.endswith(": a__mine")
-        assert called(first) == called(other) == []
+        assert called_tools(first) == called_tools(other) == []
 
 
 async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is_not_named(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
         assert '"result"' in await told(gateway, "npc", "mcp.demo.add")
         hidden, unknown = [await told(gateway, "npc", f"mcp.demo.{name}") for name in ("theirs", "nobody")]
         assert hidden.replace("theirs", "nobody") == unknown
-        assert (called(first), called(other)) == (["add"], [])
+        assert (called_tools(first), called_tools(other)) == (["add"], [])
 
 
 async def test_a_tool_that_the_tier_hides_says_where_it_is(tmp_path: Path) -> None:

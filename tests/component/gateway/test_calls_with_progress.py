@@ -19,7 +19,7 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_mcp.host import ChildHost
 from gatewayworld import LEGACY, META, MODERN, Ask, ask, calling, catalog, entry, limits, running
 from rawserver import Reply, Request, raw_server
-from toolservers import greeted
+from toolservers import answer_handshake
 
 pytestmark = pytest.mark.timing
 
@@ -32,7 +32,7 @@ LONG = 12
 SLOW: ToolEntry = entry("slow")
 
 
-def asking(steps: int, era: str = MODERN) -> Ask:
+def call_with_progress(steps: int, era: str = MODERN) -> Ask:
     """A call that requests progress. The server reports `steps` steps and then answers. 0: it reports forever.
     Negative: it becomes silent after `-steps` steps.
     """
@@ -49,7 +49,7 @@ class Steps:
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         if request.params.get("name") != "slow":
-            if not greeted(request, reply):
+            if not answer_handshake(request, reply):
                 reply.result(request, {"resultType": "complete"})
             return
         self.at_once += 1
@@ -77,7 +77,7 @@ class Steps:
         reply.end_stream()
 
 
-def told(answer: Any) -> str:
+def result_text(answer: Any) -> str:
     """The text of the result, which is the last event."""
     return str(answer.events[-1]["result"]["content"][0]["text"])
 
@@ -88,7 +88,7 @@ async def test_progress_restarts_the_timeout_of_a_call(tmp_path: Path, client: s
     async with raw_server(Steps()) as server:
         demo = catalog("demo", server.url, [SLOW], version=server_era, limits=limits(timeout_ms=TIMEOUT_MS))
         async with running(tmp_path, demo) as gateway:
-            assert told(await ask(gateway, asking(LONG, client))) == "done"
+            assert result_text(await ask(gateway, call_with_progress(LONG, client))) == "done"
             ((_, attempts),) = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
             (attempt,) = attempts
             assert (attempt.outcome, attempt.duration_ms > TIMEOUT_MS) == ("ok", True), "all its time counts"
@@ -99,7 +99,7 @@ async def test_a_call_that_reports_no_more_progress_ends_after_the_time_of_a_cal
         demo = catalog("demo", server.url, [SLOW], limits=limits(timeout_ms=TIMEOUT_MS))
         async with running(tmp_path, demo) as gateway:
             wanted = "slow of default/demo reported no progress for 1 s, the time of a call (limits.timeout of the "
-            assert told(await ask(gateway, asking(-1))).startswith(wanted)
+            assert result_text(await ask(gateway, call_with_progress(-1))).startswith(wanted)
 
 
 BOUNDS: dict[str, tuple[dict[str, Any], ToolEntry, tuple[Tier, ...], str]] = {
@@ -150,7 +150,9 @@ async def test_progress_moves_no_bound_but_limits_timeout_and_the_message_says_w
     async with raw_server(Steps()) as server:
         demo = catalog("demo", server.url, [tool], limits=limits(**bounds))
         async with running(tmp_path, demo, Rules(tiers=tiers)) as gateway:
-            assert told(await ask(gateway, asking(0))) == f"slow of default/demo did not answer {words}"
+            assert (
+                result_text(await ask(gateway, call_with_progress(0))) == f"slow of default/demo did not answer {words}"
+            )
             seen = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
             outcomes = {attempt.outcome for _, attempts in seen for attempt in attempts}
             assert outcomes == {"neutral" if "callTimeout" in name else "bad"}
@@ -161,8 +163,8 @@ async def test_a_call_that_reports_progress_keeps_its_place_at_the_server(tmp_pa
     async with raw_server(steps) as server:
         demo = catalog("demo", server.url, [SLOW], limits=limits(timeout_ms=2 * TIMEOUT_MS, concurrency=1))
         async with running(tmp_path, demo) as gateway:
-            answers = await asyncio.gather(ask(gateway, asking(LONG)), ask(gateway, asking(1)))
-            assert [told(answer) for answer in answers] == ["done", "done"]
+            answers = await asyncio.gather(ask(gateway, call_with_progress(LONG)), ask(gateway, call_with_progress(1)))
+            assert [result_text(answer) for answer in answers] == ["done", "done"]
     assert steps.most == 1
 
 
@@ -188,13 +190,16 @@ async def test_the_bound_of_a_call_that_asked_its_client_counts_from_its_first_r
     async with raw_server(Asker().handle) as server:
         bounds = limits(timeout_ms=TIMEOUT_MS, max_timeout_ms=1300)
         async with running(tmp_path, catalog("demo", server.url, [SLOW], version=LEGACY, limits=bounds)) as gateway:
-            call = asking(0)
+            call = call_with_progress(0)
             call.message["params"]["_meta"][META + "clientCapabilities"] = {"elicitation": {}}
             first = (await ask(gateway, call)).message["result"]
             await asyncio.sleep(TIMEOUT_MS / 2000)
             answers = dict.fromkeys(first["inputRequests"], PICKED)
             call.message["params"] |= {"inputResponses": answers, "requestState": first["requestState"]}
-            assert told(await ask(gateway, call)) == f"slow of default/demo did not answer {BOUNDS['maxTimeout'][-1]}"
+            assert (
+                result_text(await ask(gateway, call))
+                == f"slow of default/demo did not answer {BOUNDS['maxTimeout'][-1]}"
+            )
 
 
 STDIO = """\
@@ -236,9 +241,9 @@ async def test_progress_of_a_child_process_restarts_the_timeout_of_a_call(
             session="PerClient" if capabilities else "Shared",
         )
         async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
-            made = asking(LONG)
+            made = call_with_progress(LONG)
             made.message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities
             await ask(gateway, made)  # the server's process starts meanwhile
-            assert told(await ask(gateway, made)) == "done"
+            assert result_text(await ask(gateway, made)) == "done"
     finally:
         await children.aclose()

@@ -36,7 +36,7 @@ def shop(url: str = NOWHERE, *more: str) -> Catalog:
     return catalog("shop", url, ["quick", "slow", "slowest", *more])
 
 
-def decided(**hidden: dict[str, str]) -> State:
+def published_state(**hidden: dict[str, str]) -> State:
     """State that the operator publishes about the tools of `shop`. `hidden`: by tool, the tiers that hide it with the
     reason."""
     tools = [
@@ -46,7 +46,7 @@ def decided(**hidden: dict[str, str]) -> State:
     return State(servers=(ServerState(namespace="default", name="shop", tools=tuple(tools)),), decided_at="2026-01-01")
 
 
-MEASURED = decided(slow={"fast": SLOW}, slowest=dict.fromkeys(ALL, SLOWER))
+MEASURED = published_state(slow={"fast": SLOW}, slowest=dict.fromkeys(ALL, SLOWER))
 EVERY = ["shop__quick", "shop__slow", "shop__slowest"]
 QUICK = ["shop__quick"]
 IN_STANDARD = {
@@ -59,7 +59,7 @@ IN_STANDARD = {
 IN_NO_TIER = {"name": "shop__slowest", "tier": "fast", "reason": SLOWER, "endpoint": "/mcp"}
 
 
-def prompting(*prompts: str) -> Catalog:
+def prompt_catalog(*prompts: str) -> Catalog:
     """The shop with prompts, whose changes are announced separately from those of tools."""
     definitions = tuple(Definition(name=n, definition=Raw(b'{"name":"%b"}' % n.encode()), hash="") for n in prompts)
     capabilities = Raw(b'{"tools":{},"prompts":{}}')
@@ -80,7 +80,7 @@ def names(answer: dict[str, Any]) -> list[str]:
     return [tool["name"] for tool in answer["tools"]]
 
 
-def named(rules: Rules, name: str) -> Rules:
+def rules_with_default(rules: Rules, name: str) -> Rules:
     """The rules of an installation that names a default tier."""
     return compile_rules([], [], {}, rules.default_action, name)
 
@@ -125,7 +125,7 @@ async def test_the_tiers_of_a_policy_filter_for_its_subjects(tmp_path: Path, bou
 
 
 async def test_an_installation_may_name_a_default_tier_for_who_names_none(tmp_path: Path) -> None:
-    async with running(tmp_path, shop(), named(SEEDED, "fast"), MEASURED) as gateway:
+    async with running(tmp_path, shop(), rules_with_default(SEEDED, "fast"), MEASURED) as gateway:
         answer = await result(gateway)
         tiers = (await get(gateway, "/v1/tiers")).message["tiers"]
     assert names(answer) == QUICK
@@ -160,7 +160,7 @@ async def test_a_list_says_how_many_tools_its_tier_hides_why_and_where_they_are(
 
 async def test_a_list_names_fifty_hidden_tools_and_counts_the_rest(tmp_path: Path) -> None:
     many = [f"t{number:03}" for number in range(120)]
-    state = decided(**{name: {"fast": f"{SLOW} {'x' * 5000}"} for name in many})
+    state = published_state(**{name: {"fast": f"{SLOW} {'x' * 5000}"} for name in many})
     async with running(tmp_path, shop(NOWHERE, *many), SEEDED, state) as gateway:
         answer = await ask(gateway, modern("tools/list").to("/mcp/fast"))
     hidden = answer.message["result"]["_meta"]["fairlead.dev/hidden"]
@@ -178,7 +178,7 @@ async def test_tools_that_policies_deny_or_cut_are_in_no_count_and_stay_unknown(
         limits=PolicyLimits(max_tools=1),
     )
     rules = Rules(tiers=SEEDED.tiers, policies=(denying,))
-    state = decided(slow={"fast": SLOW}, slowest={"fast": SLOWER})
+    state = published_state(slow={"fast": SLOW}, slowest={"fast": SLOWER})
     async with running(tmp_path, shop(NOWHERE, "rest"), rules, state, trust=Trust((Vouching(NPC),))) as gateway:
         npc = {"authorization": "Bearer npc"}
         answer = (await ask(gateway, by("npc", modern("tools/list").to("/mcp/fast")))).message["result"]
@@ -256,7 +256,7 @@ async def test_the_commands_say_what_a_tier_hides_and_where_it_is(tmp_path: Path
 
 
 async def test_a_client_without_a_tier_hears_nothing_of_moves_between_tiers(tmp_path: Path) -> None:
-    document = prompting()
+    document = prompt_catalog()
     wanted = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
     async with (
         running(tmp_path, document, SEEDED) as gateway,
@@ -266,30 +266,30 @@ async def test_a_client_without_a_tier_hears_nothing_of_moves_between_tiers(tmp_
         for wire, target in ((anywhere, "/mcp"), (fast, "/mcp/fast")):
             wire.send(modern("subscriptions/listen", wanted, number="s").to(target))
             await wire.reader.readuntil(b"}}\n\n")
-        publish(tmp_path / "documents", decided(slow={"fast": SLOW}))
+        publish(tmp_path / "documents", published_state(slow={"fast": SLOW}))
         await fast.reader.readuntil(b"notifications/tools/list_changed")
         swaps = gateway.snapshots.swaps
-        publish(tmp_path / "documents", prompting("p"))
+        publish(tmp_path / "documents", prompt_catalog("p"))
         await served(gateway, swaps + 1)
         first = await anywhere.reader.readuntil(b"list_changed")
     assert first.endswith(b"notifications/prompts/list_changed")
 
 
 async def test_figures_that_move_no_tool_change_no_definition_and_announce_nothing(tmp_path: Path) -> None:
-    document = prompting()
+    document = prompt_catalog()
     wanted = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
     async with (
-        running(tmp_path, document, SEEDED, decided(slow={"fast": SLOW})) as gateway,
+        running(tmp_path, document, SEEDED, published_state(slow={"fast": SLOW})) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         before = await result(gateway, "/mcp/fast")
         wire.send(modern("subscriptions/listen", wanted, number="s").to("/mcp/fast"))
         await wire.reader.readuntil(b"}}\n\n")
         swaps = gateway.snapshots.swaps
-        publish(tmp_path / "documents", decided(slow={"fast": "over_budget p95=990ms tier=500ms"}))
+        publish(tmp_path / "documents", published_state(slow={"fast": "over_budget p95=990ms tier=500ms"}))
         await served(gateway, swaps + 1)
         after = await result(gateway, "/mcp/fast")
-        publish(tmp_path / "documents", prompting("p"))
+        publish(tmp_path / "documents", prompt_catalog("p"))
         first = await wire.reader.readuntil(b"list_changed")
     assert before["tools"] == after["tools"]
     assert after["_meta"]["fairlead.dev/hidden"]["tools"][0]["reason"] == "over_budget p95=990ms tier=500ms"

@@ -27,7 +27,7 @@ from toolservers import SDK_TOOLS, sdk_server
 from waiting import eventually
 
 
-async def discovered(url: str, version: str) -> Catalog:
+async def discover_catalog(url: str, version: str) -> Catalog:
     """The catalog that an operator would publish for a server."""
     async with McpSession.over_http(Target.from_url(url)) as session:
         tools = await session.list_all("tools/list")
@@ -37,7 +37,7 @@ async def discovered(url: str, version: str) -> Catalog:
 
 @asynccontextmanager
 async def serving(folder: Path, version: str = MODERN) -> AsyncIterator[tuple[Gateway, str]]:
-    async with sdk_server() as url, running(folder, await discovered(url, version)) as gateway:
+    async with sdk_server() as url, running(folder, await discover_catalog(url, version)) as gateway:
         yield gateway, f"http://127.0.0.1:{gateway.port}"
 
 
@@ -138,7 +138,7 @@ await client.close();
 """
 
 
-async def output(folder: Path, *command: str) -> str:
+async def client_output(folder: Path, *command: str) -> str:
     """Output of a client. Skips the test if its program is missing."""
     program = required(command[0])
     environment = {**os.environ, "MCP_CATALOG_PATH": str(folder / "inspector.json")}
@@ -165,7 +165,7 @@ async def output(folder: Path, *command: str) -> str:
 async def test_fastmcp_lists_and_calls(tmp_path: Path) -> None:
     (tmp_path / "client.py").write_text(FASTMCP)
     async with serving(tmp_path) as (_, base):
-        printed = await output(
+        printed = await client_output(
             tmp_path, "uv", "run", "--no-project", "--with", "fastmcp<4.1", "python", "client.py", f"{base}/mcp"
         )
     assert printed.strip() == f"{[f'demo__{name}' for name in SDK_TOOLS]} {{'result': 5}}"
@@ -175,9 +175,9 @@ async def test_fastmcp_lists_and_calls(tmp_path: Path) -> None:
 @pytest.mark.timeout(180)
 async def test_the_typescript_sdk_lists_and_calls(tmp_path: Path) -> None:
     (tmp_path / "client.mjs").write_text(TYPESCRIPT)
-    await output(tmp_path, "npm", "install", "--no-audit", "--no-fund", "@modelcontextprotocol/sdk@1.32.2")
+    await client_output(tmp_path, "npm", "install", "--no-audit", "--no-fund", "@modelcontextprotocol/sdk@1.32.2")
     async with serving(tmp_path) as (_, base):
-        printed = json.loads(await output(tmp_path, "node", "client.mjs", f"{base}/mcp"))
+        printed = json.loads(await client_output(tmp_path, "node", "client.mjs", f"{base}/mcp"))
     assert printed == {"names": [f"demo__{name}" for name in SDK_TOOLS], "result": {"result": 5}}
 
 
@@ -188,9 +188,9 @@ async def test_the_inspector_lists_and_calls_in_both_eras(tmp_path: Path) -> Non
     async with serving(tmp_path) as (_, base):
         for era in ("legacy", "modern"):
             common = (*inspector, f"{base}/mcp", "--protocol-era", era, "--format", "json")
-            listed = json.loads(await output(tmp_path, *common, "--method", "tools/list"))
+            listed = json.loads(await client_output(tmp_path, *common, "--method", "tools/list"))
             assert [tool["name"] for tool in find(listed, "tools")] == [f"demo__{name}" for name in SDK_TOOLS]
-            called = await output(
+            called = await client_output(
                 tmp_path,
                 *common,
                 "--method",

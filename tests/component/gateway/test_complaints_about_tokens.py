@@ -42,7 +42,7 @@ async def whoami_in(wire: Wire, session: str, token: str) -> str:
     return text_of(await wire.ask(ask.with_headers(authorization=f"Bearer {token}")))
 
 
-async def listed(gateway: Reachable, token: str) -> list[str]:
+async def tool_names_of(gateway: Reachable, token: str) -> list[str]:
     """Names of the tools in a caller's list."""
     async with await Wire.connect(gateway) as wire:
         answer = await wire.ask(modern("tools/list").with_headers(authorization=f"Bearer {token}"))
@@ -80,7 +80,7 @@ async def test_tools_stay_listed_while_a_token_is_being_obtained(
         world.provider.pause()
         call = asyncio.create_task(world.who(gateway, alice))
         await eventually(world.provider.unread_bytes)
-        names = await listed(gateway, alice)
+        names = await tool_names_of(gateway, alice)
         assert not call.done()
         world.provider.go_on()
         assert await call == "alice"
@@ -131,7 +131,7 @@ async def test_caller_without_a_grant_sees_the_whole_list_and_each_call_says_wha
         running(tmp_path, world.catalog(), **world.settings()) as gateway,
     ):
         carol = await world.token("carol")
-        names = await listed(gateway, carol)
+        names = await tool_names_of(gateway, carol)
         code, sentence = complaint_of(await world.call(gateway, carol))
         others = await world.who(gateway, await world.token("alice"))
     assert names == ["desk__later", "desk__whoami"]
@@ -192,11 +192,11 @@ async def test_a_changed_client_secret_is_used_from_the_next_call_on(
             publish(tmp_path / "documents", world.catalog())
             await served(gateway, swaps + 1)
 
-            async def answered() -> bool:
+            async def is_answered() -> bool:
                 answer = await world.call(gateway, alice)
                 return not answer.message["result"].get("isError")
 
-            await until_async("the new secret", answered)
+            await until_async("the new secret", is_answered)
             assert await world.who(gateway, alice) == "alice"
     assert "desk" in sentence
     assert "an old secret" not in sentence
@@ -207,9 +207,9 @@ async def test_lists_need_nobodys_token(tmp_path: Path) -> None:
     async with exchange_world(tmp_path) as world:
         async with running(tmp_path, world.catalog(), **world.settings()) as gateway:
             alice = await world.token("alice")
-            first = await listed(gateway, alice)
+            first = await tool_names_of(gateway, alice)
             world.provider.end()
-            assert first == await listed(gateway, alice) == ["desk__later", "desk__whoami"]
+            assert first == await tool_names_of(gateway, alice) == ["desk__later", "desk__whoami"]
         assert world.server.requests() == []
         assert world.provider.granted() == []
 

@@ -25,7 +25,7 @@ async def server() -> AsyncIterator[RawServer]:
         yield started
 
 
-async def gone(gateway: Gateway, admitted: int) -> None:
+async def await_room(gateway: Gateway, admitted: int) -> None:
     """Wait until connections have closed, so that a new one is accepted."""
     await eventually(lambda: gateway.endpoint.connection_limiter.admitted <= admitted)
 
@@ -53,7 +53,7 @@ async def test_a_connection_too_many_is_told_why_and_those_inside_go_on(
                 assert await third.closed() == b""
         assert (await first.ask(calling("demo__add"))).status == 200
         second.close()
-        await gone(gateway, 1)
+        await await_room(gateway, 1)
         assert (await ask(gateway, LIST)).status == 200
         assert gateway.call_metrics.rejected[status] == 2
         first.close()
@@ -66,7 +66,7 @@ async def test_a_request_to_a_full_gateway_is_answered_although_it_was_sent_at_o
         async with await Wire.connect(gateway) as admitted:
             assert (await admitted.ask(LIST)).status == 200
             assert (await ask(gateway, calling("demo__add", {"text": "x" * 500_000}))).status == 503
-        await gone(gateway, 0)
+        await await_room(gateway, 0)
         assert (await ask(gateway, LIST)).status == 200
 
 

@@ -19,7 +19,7 @@ from tokenendpoint import TokenAnswer, TokenEndpoint, token_endpoint
 NOTHING: dict[str, Any] = {"token_exchange_allowed": ()}
 
 
-def believing(folder: Path, *providers: TokenEndpoint) -> dict[str, Any]:
+def settings_of_issuers(folder: Path, *providers: TokenEndpoint) -> dict[str, Any]:
     """Settings of a gateway that accepts the tokens of several issuers."""
     file = folder / "issuers.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": each.url, "algorithms": ["ES256"]} for each in providers]}))
@@ -84,7 +84,7 @@ async def test_callers_of_two_issuers_reach_the_servers_of_their_own(tmp_path: P
             oauth_catalog(provider, name, server.url, oauth={"issuer": provider.url})
             for name, provider, server in (("one", first, of_first), ("two", second, of_second))
         ]
-        settings = {**NOTHING, **believing(tmp_path, first, second)}
+        settings = {**NOTHING, **settings_of_issuers(tmp_path, first, second)}
         async with exchanging(tmp_path, first, *catalogs, **settings) as gateway:
             for provider, own, others in ((first, "one", "two"), (second, "two", "one")):
                 assert text_of(await ask(gateway, of(provider, "alice", calling(f"{own}__whoami")))) == "alice"

@@ -51,7 +51,7 @@ def call_of(person: str = "", *, era: str | None = None) -> Ask:
     return call.with_headers(authorization=f"Bearer {person}") if person else call
 
 
-async def entered(gateway: Gateway, key: str, person: str = "", *, server: str = "keyed") -> dict[str, Any]:
+async def enter_key(gateway: Gateway, key: str, person: str = "", *, server: str = "keyed") -> dict[str, Any]:
     """Enter a key by the REST API. Returns the answer."""
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {person}"} if person else {})
     target = f"/v1/servers/{server}/sign-in"
@@ -60,7 +60,7 @@ async def entered(gateway: Gateway, key: str, person: str = "", *, server: str =
     return message
 
 
-async def refused(gateway: Gateway, request: Ask | None = None) -> str:
+async def refusal_text(gateway: Gateway, request: Ask | None = None) -> str:
     """Text of the result of a call for which there is no key."""
     result = (await called(gateway, request or call_of())).message["result"]
     assert result["isError"] is True, result
@@ -90,7 +90,7 @@ async def test_a_person_enters_a_key_once_and_calls_with_it_also_after_a_restart
     async with key_server(KEYS) as server:
         keyed = key_catalog(server.url, key={"description": "a key to read tickets", "help_url": "https://x.test/keys"})
         async with laptop(tmp_path, keyed) as gateway, FormBrowser() as browser:
-            assert "You have not entered your key for default/keyed: enter your key" in await refused(gateway)
+            assert "You have not entered your key for default/keyed: enter your key" in await refusal_text(gateway)
             form = await open_form(browser, gateway)
             for shown in ("default/keyed", "127.0.0.1", "a key to read tickets", "https://x.test/keys"):
                 assert shown in form.text
@@ -107,16 +107,16 @@ async def test_a_person_enters_a_key_once_and_calls_with_it_also_after_a_restart
 async def test_a_key_follows_the_word_of_its_header(tmp_path: Path) -> None:
     async with key_server(KEYS) as server:
         async with laptop(tmp_path, key_catalog(server.url, key={"prefix": "Token"})) as gateway:
-            await entered(gateway, "bob-key-1")
+            await enter_key(gateway, "bob-key-1")
             assert await whoami(gateway, call_of()) == "bob"
         assert sent_keys(server) == ["Token bob-key-1"]
 
 
 async def test_each_person_calls_with_the_own_key(tmp_path: Path) -> None:
     async with key_server(KEYS) as server, shared_gateway(tmp_path, key_catalog(server.url)) as gateway:
-        assert (await entered(gateway, "alice-key-1", "alice"))["signedIn"] is True
-        await refused(gateway, call_of("bob"))
-        assert (await entered(gateway, "bob-key-1", "bob"))["signedIn"] is True
+        assert (await enter_key(gateway, "alice-key-1", "alice"))["signedIn"] is True
+        await refusal_text(gateway, call_of("bob"))
+        assert (await enter_key(gateway, "bob-key-1", "bob"))["signedIn"] is True
         for _ in range(2):
             both = await asyncio.gather(whoami(gateway, call_of("alice")), whoami(gateway, call_of("bob")))
             assert [*both] == ["alice", "bob"]
@@ -131,21 +131,21 @@ async def test_a_key_that_the_server_refuses_is_asked_for_again_and_stays_until_
 ) -> None:
     persons = dict(KEYS)
     async with key_server(persons) as server, laptop(tmp_path, key_catalog(server.url)) as gateway:
-        await entered(gateway, "alice-key-1")
+        await enter_key(gateway, "alice-key-1")
         assert await whoami(gateway, call_of()) == "alice"
         del persons["alice-key-1"]
-        text = await refused(gateway)
+        text = await refusal_text(gateway)
         assert "The server default/keyed refused your key (401): enter your key" in text
         assert "alice-key-1" not in text
         calls = len(server.seen)
-        await refused(gateway)
+        await refusal_text(gateway)
         assert len(server.seen) == calls, "the refused key is not sent with each call"
         assert (await get(gateway, SIGN_IN)).message["signedIn"] is False
         assert gateway.grants is not None
         stored = await gateway.grants.read(GrantKey(LOCAL.person, str(KEYED)))
         assert stored is not None
         assert stored.grant.user_key == "alice-key-1"
-        await entered(gateway, "alice-key-2")
+        await enter_key(gateway, "alice-key-2")
         assert await whoami(gateway, call_of()) == "alice again"
 
 
@@ -167,7 +167,7 @@ async def test_a_text_that_cannot_be_the_key_is_not_stored_and_not_repeated(tmp_
         page = await browser.press(await open_form(browser, gateway), key=key)
         assert page.status == 400
         assert why in page.text.lower()
-        problem = json.dumps(await entered(gateway, key))
+        problem = json.dumps(await enter_key(gateway, key))
         assert why in problem.lower()
         for text in (page.text, problem):
             assert not key or key not in text
@@ -211,11 +211,11 @@ async def test_the_link_of_a_person_takes_no_key_of_another_browser(tmp_path: Pa
 async def test_a_key_is_not_sent_to_another_address_or_a_new_server_of_the_name(tmp_path: Path) -> None:
     async with key_server(KEYS) as server, key_server(KEYS) as other:
         async with laptop(tmp_path, key_catalog(server.url)) as gateway:
-            await entered(gateway, "alice-key-1")
+            await enter_key(gateway, "alice-key-1")
             assert await whoami(gateway, call_of()) == "alice"
             publish(tmp_path / "documents", key_catalog(other.url))
             await eventually(lambda: gateway.sign_ins.address_of(KEYED) == other.url)
-            text = await refused(gateway)
+            text = await refusal_text(gateway)
             assert f"at {server.url}, but the server is at {other.url} now" in text
         assert not other.seen
 
@@ -237,11 +237,11 @@ async def two_gateways(folder: Path) -> AsyncIterator[tuple[Gateway, Gateway]]:
 
 async def test_a_logout_deletes_the_key_and_is_in_force_at_every_gateway(tmp_path: Path) -> None:
     async with two_gateways(tmp_path) as (first, second):
-        await entered(first, "alice-key-1")
+        await enter_key(first, "alice-key-1")
         assert await whoami(first, call_of()) == await whoami(second, call_of()) == "alice"
         ended = await ask(first, Ask(verb="DELETE", target="/v1/accounts/default/keyed"))
         assert ended.message["account"]["kind"] == "key"
-        await refused(first)
+        await refusal_text(first)
 
         async def is_refused() -> bool:
             return (await called(second, call_of())).message["result"].get("isError") is True
@@ -251,9 +251,9 @@ async def test_a_logout_deletes_the_key_and_is_in_force_at_every_gateway(tmp_pat
 
 async def test_a_key_that_is_replaced_is_replaced_at_every_gateway(tmp_path: Path) -> None:
     async with two_gateways(tmp_path) as (first, second):
-        await entered(first, "alice-key-1")
+        await enter_key(first, "alice-key-1")
         assert await whoami(second, call_of()) == "alice"
-        await entered(first, "alice-key-2")
+        await enter_key(first, "alice-key-2")
         assert await whoami(first, call_of()) == "alice again"
 
         async def is_replaced() -> bool:
@@ -266,7 +266,7 @@ async def test_a_server_is_listed_with_the_key_of_the_first_person(tmp_path: Pat
     async with key_server(KEYS) as server:
         keyed = key_catalog(server.url, first_grant=True, listing_interval_s=600)
         async with laptop(tmp_path, keyed) as gateway:
-            await entered(gateway, "alice-key-1")
+            await enter_key(gateway, "alice-key-1")
             await eventually(lambda: any(request.method == "tools/list" for request in server.seen))
             listings = [request for request in server.seen if request.method == "tools/list"]
             assert listings[-1].headers[HEADER.lower()] == "alice-key-1"
@@ -274,13 +274,13 @@ async def test_a_server_is_listed_with_the_key_of_the_first_person(tmp_path: Pat
 
 async def test_a_person_signs_in_at_a_server_that_wants_no_key_by_a_link_alone(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
-        answer = await entered(gateway, "key", server="linear")
+        answer = await enter_key(gateway, "key", server="linear")
         assert "users sign in at default/linear by a link, and enter no key: ask without a key" in json.dumps(answer)
 
 
 async def test_a_person_whose_key_could_not_be_used_is_told_of_the_key_and_of_no_sign_in(tmp_path: Path) -> None:
     async with key_server(KEYS) as server, laptop(tmp_path, key_catalog(server.url)) as gateway:
-        await entered(gateway, "alice-key-1")
+        await enter_key(gateway, "alice-key-1")
         await link_of(gateway, LOCAL, KEYED)
         shown = (await get(gateway, "/v1/servers/default/keyed")).message
     assert shown["signIn"] == "the last call could not be made with the key that you entered for default/keyed"
@@ -367,7 +367,7 @@ async def session_of(gateway: Gateway, person: str) -> str:
     return opened.headers["mcp-session-id"]
 
 
-async def told(gateway: Gateway, person: str, session: str) -> list[str]:
+async def process_answer(gateway: Gateway, person: str, session: str) -> list[str]:
     """Key and process id that the process of a client's session returns."""
     call = calling("keyed__whoami", era=LEGACY)
     return (await whoami(gateway, call.with_headers(authorization=f"Bearer {person}", mcp_session_id=session))).split()
@@ -378,11 +378,11 @@ async def test_a_process_has_the_key_of_its_person_in_its_environment(tmp_path: 
         processes() as children,
         shared_gateway(tmp_path, process_catalog(tmp_path), children=children, shared_children=False) as gateway,
     ):
-        text = await refused(gateway, call_of("alice"))
+        text = await refusal_text(gateway, call_of("alice"))
         assert "You have not entered your key for default/keyed" in text
         assert not children.children(), "no process starts without a key"
-        await entered(gateway, "alice-key-1", "alice")
-        await entered(gateway, "bob-key-1", "bob")
+        await enter_key(gateway, "alice-key-1", "alice")
+        await enter_key(gateway, "bob-key-1", "bob")
         first, second = await asyncio.gather(whoami(gateway, call_of("alice")), whoami(gateway, call_of("bob")))
         assert first.split()[0] == "alice-key-1"
         assert second.split()[0] == "bob-key-1"
@@ -394,17 +394,17 @@ async def test_the_process_of_a_session_ends_with_its_key(tmp_path: Path) -> Non
         processes() as children,
         shared_gateway(tmp_path, process_catalog(tmp_path), children=children, shared_children=False) as gateway,
     ):
-        await entered(gateway, "alice-key-1", "alice")
+        await enter_key(gateway, "alice-key-1", "alice")
         session = await session_of(gateway, "alice")
-        before = await told(gateway, "alice", session)
-        assert await told(gateway, "alice", session) == before, "one process for the session"
-        await entered(gateway, "alice-key-2", "alice")
+        before = await process_answer(gateway, "alice", session)
+        assert await process_answer(gateway, "alice", session) == before, "one process for the session"
+        await enter_key(gateway, "alice-key-2", "alice")
         await eventually(lambda: of_clients(children) == 0)
-        assert (await told(gateway, "alice", session))[0] == "alice-key-2"
+        assert (await process_answer(gateway, "alice", session))[0] == "alice-key-2"
         headers = {"authorization": "Bearer alice"}
         await ask(gateway, Ask(headers=headers, verb="DELETE", target="/v1/accounts/default/keyed"))
         await eventually(lambda: of_clients(children) == 0)
-        await refused(gateway, call_of("alice"))
+        await refusal_text(gateway, call_of("alice"))
 
 
 async def test_a_call_with_the_session_of_another_person_reaches_no_process_of_that_person(tmp_path: Path) -> None:
@@ -412,10 +412,10 @@ async def test_a_call_with_the_session_of_another_person_reaches_no_process_of_t
         processes() as children,
         shared_gateway(tmp_path, process_catalog(tmp_path), children=children, shared_children=False) as gateway,
     ):
-        await entered(gateway, "alice-key-1", "alice")
-        await entered(gateway, "bob-key-1", "bob")
+        await enter_key(gateway, "alice-key-1", "alice")
+        await enter_key(gateway, "bob-key-1", "bob")
         session = await session_of(gateway, "alice")
-        assert (await told(gateway, "alice", session))[0] == "alice-key-1"
+        assert (await process_answer(gateway, "alice", session))[0] == "alice-key-1"
         stolen = calling("keyed__whoami", era=LEGACY).with_headers(authorization="Bearer bob", mcp_session_id=session)
         assert "alice-key-1" not in json.dumps((await ask(gateway, stolen)).message)
 
@@ -432,22 +432,22 @@ def environment_of(process: int) -> list[bytes]:
 
 async def test_a_process_in_a_pod_has_the_key_of_its_person_and_ends_with_it(tmp_path: Path) -> None:
     async with pod_catalog(tmp_path) as (pod, keyed), shared_gateway(tmp_path, keyed) as gateway:
-        assert "You have not entered your key for default/keyed" in await refused(gateway, call_of("alice"))
+        assert "You have not entered your key for default/keyed" in await refusal_text(gateway, call_of("alice"))
         assert pod.servers == [], "no process starts without a key"
-        await entered(gateway, "alice-key-1", "alice")
-        await entered(gateway, "bob-key-1", "bob")
+        await enter_key(gateway, "alice-key-1", "alice")
+        await enter_key(gateway, "bob-key-1", "bob")
         hers, his = await session_of(gateway, "alice"), await session_of(gateway, "bob")
         (her_key, her_process), (his_key, his_process) = (
-            await told(gateway, "alice", hers),
-            await told(gateway, "bob", his),
+            await process_answer(gateway, "alice", hers),
+            await process_answer(gateway, "bob", his),
         )
         assert (her_key, his_key) == ("alice-key-1", "bob-key-1")
         assert her_process != his_process
-        assert await told(gateway, "alice", hers) == [her_key, her_process], "one process for the session"
+        assert await process_answer(gateway, "alice", hers) == [her_key, her_process], "one process for the session"
         assert set(pod.servers) == {int(her_process), int(his_process)}
-        await entered(gateway, "alice-key-2", "alice")
+        await enter_key(gateway, "alice-key-2", "alice")
         await eventually(lambda: pod.servers == [int(his_process)])
-        assert (await told(gateway, "alice", hers))[0] == "alice-key-2"
+        assert (await process_answer(gateway, "alice", hers))[0] == "alice-key-2"
         stolen = calling("keyed__whoami", era=LEGACY).with_headers(authorization="Bearer bob", mcp_session_id=hers)
         assert "alice-key" not in json.dumps((await ask(gateway, stolen)).message)
         assert not files_with(tmp_path, b"alice-key")
@@ -455,7 +455,7 @@ async def test_a_process_in_a_pod_has_the_key_of_its_person_and_ends_with_it(tmp
 
 async def test_another_program_in_a_pod_of_the_name_gets_no_key_that_was_entered_before(tmp_path: Path) -> None:
     async with pod_catalog(tmp_path) as (pod, keyed), shared_gateway(tmp_path, keyed) as gateway:
-        await entered(gateway, "alice-key-1", "alice")
+        await enter_key(gateway, "alice-key-1", "alice")
         assert (await whoami(gateway, call_of("alice"))).startswith("alice-key-1 ")
         publish(tmp_path / "documents", keyed_pod(pod, program="2"))
 
@@ -467,7 +467,7 @@ async def test_another_program_in_a_pod_of_the_name_gets_no_key_that_was_entered
 
 async def test_a_key_reaches_no_other_program_in_a_pod_whose_catalog_is_not_published_yet(tmp_path: Path) -> None:
     async with pod_catalog(tmp_path) as (pod, _), shared_gateway(tmp_path, keyed_pod(pod, program="0")) as gateway:
-        await entered(gateway, "alice-key-1", "alice")
+        await enter_key(gateway, "alice-key-1", "alice")
         refusal = json.dumps((await called(gateway, call_of("alice"))).message)
         assert "program has changed" in refusal
         await eventually(lambda: pod.servers == [])
@@ -487,7 +487,7 @@ async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(t
         processes() as children,
         laptop(tmp_path, process_catalog(tmp_path), children=children, shared_children=False) as gateway,
     ):
-        await entered(gateway, "alice-key-1")
+        await enter_key(gateway, "alice-key-1")
         assert (await whoami(gateway, call_of())).startswith("alice-key-1 ")
         publish(tmp_path / "documents", process_catalog(tmp_path, "keyed", "--other"))
 
@@ -497,7 +497,7 @@ async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(t
         await until_async("the key is asked for again", is_refused)
 
 
-def written(folder: Path) -> dict[str, str]:
+def written_files(folder: Path) -> dict[str, str]:
     """Content of all files that a gateway wrote, by file name, without the test's programs."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
     return {path.name: path.read_bytes().decode("latin-1") for path in files}
@@ -527,7 +527,7 @@ async def test_no_key_is_in_metrics_traces_calls_documents_or_logs(
         ):
             told["page"] = (await browser.press(await open_form(browser, gateway), key="alice-key-1")).text
             assert await whoami(gateway, call_of()) == "alice"
-            told["answer"] = json.dumps(await entered(gateway, "alice-key-2", server="process"))
+            told["answer"] = json.dumps(await enter_key(gateway, "alice-key-2", server="process"))
             session = await session_of(gateway, "")
             own = calling("process__whoami", era=LEGACY).with_headers(mcp_session_id=session)
             assert (await whoami(gateway, own)).startswith("alice-key-2 ")
@@ -535,13 +535,13 @@ async def test_no_key_is_in_metrics_traces_calls_documents_or_logs(
             await eventually(lambda: any("called with" in line for line in process.program.printed.stderr()))
             told["process"] = "\n".join(process.program.printed.stderr())
             del persons["alice-key-1"]
-            told |= {"refusal": await refused(gateway), "metrics": await scraped(gateway)}
+            told |= {"refusal": await refusal_text(gateway), "metrics": await scraped(gateway)}
             for target in ("/v1/accounts", "/v1/calls", "/v1/servers", SIGN_IN):
                 told[target] = (await get(gateway, target)).body.decode()
     exported = {"spans": receiver.spans, "exported logs": receiver.logs, "exported metrics": receiver.metrics}
     assert all(exported.values())
     told |= {name: repr(items) for name, items in exported.items()} | {"log": caplog.text}
-    told |= await asyncio.to_thread(written, tmp_path)
+    told |= await asyncio.to_thread(written_files, tmp_path)
     assert "accounts/grant" in told[audit.name]
     keys = {"alice's key": "alice-key-1", "key of a process": "alice-key-2"}
     assert not [leak for name, text in told.items() for leak in leaks(keys, name, text)]

@@ -286,7 +286,7 @@ async def exporting(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[W
             yield started
 
 
-def expected(feature: Feature, server: str) -> Outcome:
+def expected_outcome(feature: Feature, server: str) -> Outcome:
     """Outcome for every kind of client for which no document demands another."""
     return {**feature.expected, **feature.at.get(server, {})}
 
@@ -295,7 +295,7 @@ def expected(feature: Feature, server: str) -> Outcome:
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=False))
 async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
-    wanted = expected(feature, server)
+    wanted = expected_outcome(feature, server)
     for difference in DIFFERENCES:
         if difference.feature == name and kind in difference.kinds and server in difference.servers:
             wanted |= difference.changes
@@ -306,7 +306,7 @@ async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, 
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=True))
 async def test_spans_are_the_same_for_every_client(exporting: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
-    assert await outcome(exporting, kind, server, feature.method, feature.play) == expected(feature, server)
+    assert await outcome(exporting, kind, server, feature.method, feature.play) == expected_outcome(feature, server)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ async def test_each_difference_of_a_client_is_real_and_stands_once(difference: D
     assert difference.kinds
     assert difference.demanded_by
     for server in difference.servers:
-        common = expected(FEATURES[difference.feature], server)
+        common = expected_outcome(FEATURES[difference.feature], server)
         assert [key for key, value in difference.changes.items() if common[key] == value] == []
     for other in DIFFERENCES:
         if other is not difference and other.feature == difference.feature:

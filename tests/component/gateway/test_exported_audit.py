@@ -41,7 +41,7 @@ async def calls(tmp_path: Path, log: Path, **more: Any) -> None:
 def audited(collected: RunningCollector) -> list[Any]:
     return [
         record
-        for _, resource in collected.written("resourceLogs")
+        for _, resource in collected.resources("resourceLogs")
         for scope in resource["scopeLogs"]
         if scope["scope"]["name"] == "fairlead.audit"
         for record in scope["logRecords"]
@@ -59,10 +59,10 @@ async def test_lines_of_the_audit_log_reach_a_collector_at_the_span_of_their_cal
             monkeypatch.setenv(name, value)
         await calls(tmp_path, log)
 
-        async def arrived() -> bool:
+        async def has_arrived() -> bool:
             return len(audited(collected)) == 2 and len(collected.spans()) == 2
 
-        await until_async("two lines and two spans", arrived)
+        await until_async("two lines and two spans", has_arrived)
         allowed, denied = audited(collected)
         (call,) = (span for span in collected.spans() if span.kind == SERVER)
     assert [record["body"]["stringValue"] for record in (allowed, denied)] == log.read_text().splitlines()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 from msgspec import Raw
 
-from extension_servers import asking, extensions, read
+from extension_servers import extensions, host_request, read
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Definition, Endpoint
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.methods import SKILLS, UI
@@ -73,10 +73,10 @@ async def test_apps_and_skills_of_each_server_pass_over_every_transport(
             ):
                 for gateway, era in ((first, MODERN), (second, LEGACY)):
                     assert await extensions(gateway) == ({UI: {}, SKILLS: {}},) * 2
-                    listed = (await ask(gateway, asking("skills/list", {}, era))).message["result"]["skills"]
+                    listed = (await ask(gateway, host_request("skills/list", {}, era))).message["result"]["skills"]
                     for name, skill in zip("ab", listed, strict=True):
                         shown = [f"{scheme}://{name}/{rest}" for scheme, rest in (uri.split("://") for uri in URIS)]
-                        got = (await ask(gateway, asking("skills/get", {"uri": shown[1]}, era))).message["result"]
+                        got = (await ask(gateway, host_request("skills/get", {"uri": shown[1]}, era))).message["result"]
                         assert got["skill"] == skill
                         assert [file["uri"] for file in skill["resources"]] == shown[1:]
                         digests = [None, *(file["digest"] for file in skill["resources"])]
@@ -85,7 +85,7 @@ async def test_apps_and_skills_of_each_server_pass_over_every_transport(
                             assert (content["uri"], content["text"]) == (uri, text_of(name, own))
                             digest_read = hashlib.sha256(content["text"].encode()).hexdigest()
                             assert digest in (None, f"sha256:{digest_read}")
-                        called = await ask(gateway, asking("tools/call", {"name": f"{name}__show"}, era))
+                        called = await ask(gateway, host_request("tools/call", {"name": f"{name}__show"}, era))
                         assert called.message["result"]["content"][0]["uri"] == shown[0]
                         there = f"/servers/default/{name}/mcp"
                         content = (await read(gateway, SKILL, era, there)).message["result"]["contents"][0]

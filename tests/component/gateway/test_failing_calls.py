@@ -29,7 +29,7 @@ from gatewayworld import (
 )
 from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import BROKEN, broken_server, greeted, modern_server, sdk_server
+from toolservers import BROKEN, answer_handshake, broken_server, modern_server, sdk_server
 from waiting import until_async
 
 ERAS = (MODERN, LEGACY)
@@ -148,7 +148,7 @@ async def test_answers_reach_their_own_clients_under_interleaving(tmp_path: Path
     chance = random.Random(1)
 
     async def handle(request: Request, reply: Reply) -> None:
-        if greeted(request, reply, mcp_session_id="s"):
+        if answer_handshake(request, reply, mcp_session_id="s"):
             return None
         await asyncio.sleep(chance.random() * 0.01)  # in any order
         result = {"content": [{"type": "text", "text": request.params["arguments"]["say"]}]}

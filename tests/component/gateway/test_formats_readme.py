@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "connect"
 TOOL = "demo__get_stock"
 
 
-async def listed(url: str) -> list[bytes]:
+async def list_tools(url: str) -> list[bytes]:
     """The tools that a server lists."""
     async with McpSession.over_http(Target.from_url(url)) as session:
         return [bytes(raw) for raw in await session.list_all("tools/list", timeout=20)]
@@ -45,7 +45,7 @@ def test_the_python_of_the_page_runs() -> None:
 
 
 async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them(tmp_path: Path) -> None:
-    async with demo_server() as url, running(tmp_path, catalog("demo", url, await listed(url))) as gateway:
+    async with demo_server() as url, running(tmp_path, catalog("demo", url, await list_tools(url))) as gateway:
         for name in FORMATS:
             page = (DOCS / "formats" / f"{name}.md").read_text()
             (target,) = re.findall(r"curl -s 'http://127.0.0.1:8080(/v1/tools\S*)'", page)

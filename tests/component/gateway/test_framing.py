@@ -16,7 +16,7 @@ from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.endpoint.client_limits import MAX_FIELDS, MAX_PIPELINED, ClientLimits
-from fuzzinbound import chunked
+from fuzzinbound import chunk_body
 from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, reached, running
 from rawserver import Reply, Request, raw_server
 from toolservers import modern_server, tool
@@ -42,7 +42,7 @@ MANY = 4 * ClientLimits().head
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
+async def serve_gateway(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
     """A gateway with a server that answers."""
     async with (
         modern_server([tool("add")]) as server,
@@ -51,11 +51,13 @@ async def served(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
         yield gateway
 
 
-async def sent(gateway: Gateway, request: Ask, *, sizes: list[int], extension: bytes = b"", trailer: bytes) -> Answer:
+async def send_in_chunks(
+    gateway: Gateway, request: Ask, *, sizes: list[int], extension: bytes = b"", trailer: bytes
+) -> Answer:
     """The answer to a request whose body comes in chunks."""
     async with await Wire.connect(gateway) as wire:
         body = json.dumps(request.message).encode() if request.body is None else request.body
-        wire.write(request.chunked_head(wire.host) + chunked(body, sizes, extension, trailer))
+        wire.write(request.chunked_head(wire.host) + chunk_body(body, sizes, extension, trailer))
         return await wire.answer()
 
 
@@ -92,8 +94,8 @@ async def test_a_body_in_the_smallest_chunks_is_taken_with_extensions_and_traile
     """The framing around the body's bytes is much larger than the limit of a body."""
     body = json.dumps(request_.message).encode() + b" " * (ClientLimits().head // 2)
     large = Ask(None, request_.headers, body, target=request_.target)
-    async with served(tmp_path) as gateway:
-        answer = await sent(
+    async with serve_gateway(tmp_path) as gateway:
+        answer = await send_in_chunks(
             gateway, large, sizes=[1] * ClientLimits().head, extension=b";a=b", trailer=b"x: y\r\n" * 99
         )
         assert answer.status == 200
@@ -101,7 +103,7 @@ async def test_a_body_in_the_smallest_chunks_is_taken_with_extensions_and_traile
 
 @PLANES
 async def test_an_answer_in_progress_is_given_before_the_rest_is_refused(tmp_path: Path, request_: Ask) -> None:
-    async with served(tmp_path) as gateway, await Wire.connect(gateway) as wire:
+    async with serve_gateway(tmp_path) as gateway, await Wire.connect(gateway) as wire:
         wire.send(CALL)
         wire.write(request_.chunked_head(wire.host) + b"1\r\n{\r\n0\r\n" + b"a:b\r\n" * (MANY // 5))
         assert [(await wire.answer()).status for _ in range(2)] == [200, 431]
@@ -113,10 +115,10 @@ async def test_a_credential_in_a_trailer_lets_nobody_in(tmp_path: Path, request_
     file = tmp_path / "keys.json"
     _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
     field = f"authorization: Bearer {key.strip()}\r\n".encode()
-    async with served(tmp_path, trust=build_trust(Settings.of(api_keys=file))) as gateway:
+    async with serve_gateway(tmp_path, trust=build_trust(Settings.of(api_keys=file))) as gateway:
         in_head = request_.with_headers(authorization=f"Bearer {key.strip()}")
         assert (await ask(gateway, in_head)).status == 200
-        assert (await sent(gateway, request_, sizes=[], trailer=field)).status == 401
+        assert (await send_in_chunks(gateway, request_, sizes=[], trailer=field)).status == 401
 
 
 @PLANES
@@ -125,9 +127,9 @@ async def test_an_address_in_a_trailer_is_nobodys(tmp_path: Path, request_: Ask)
     log = tmp_path / "audit.log"
     more: dict[str, Any] = {"agent_calls_per_minute": 1, "trusted_proxies": ("127.0.0.1",), "audit_file": log}
     behind_proxy = request_.with_headers(x_forwarded_for="192.0.2.1")
-    async with served(tmp_path, **more) as gateway:
+    async with serve_gateway(tmp_path, **more) as gateway:
         trailers = [b"x-forwarded-for: 192.0.2.%d\r\n" % number for number in (66, 67)]
-        answers = [await sent(gateway, behind_proxy, sizes=[], trailer=trailer) for trailer in trailers]
+        answers = [await send_in_chunks(gateway, behind_proxy, sizes=[], trailer=trailer) for trailer in trailers]
         assert [b"RATE_LIMITED" in answer.body for answer in answers] == [False, True]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {line["client"] for line in lines} == {"192.0.2.1"}
@@ -156,7 +158,7 @@ async def test_an_address_in_a_trailer_is_nobodys(tmp_path: Path, request_: Ask)
 async def test_mcp_and_rest_judge_the_head_of_a_request_alike(
     tmp_path: Path, request_: Ask, line: str, fields: str, status: int | tuple[int, ...]
 ) -> None:
-    async with served(tmp_path) as gateway:
+    async with serve_gateway(tmp_path) as gateway:
         body = json.dumps(request_.message)
         headers = {**request_.headers, "content-length": str(len(body))}
         head = fields + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -183,10 +185,10 @@ async def test_mcp_and_rest_judge_the_head_of_a_request_alike(
 async def test_a_coding_that_is_not_undone_is_refused(
     tmp_path: Path, request_: Ask, version: str, coding: str, status: int
 ) -> None:
-    async with served(tmp_path) as gateway, await Wire.connect(gateway) as wire:
+    async with serve_gateway(tmp_path) as gateway, await Wire.connect(gateway) as wire:
         head = Ask(None, request_.headers, target=request_.target, version=version).chunked_head(wire.host)
         head = head.replace(b"transfer-encoding: chunked", coding.encode())
-        wire.write(head + chunked(json.dumps(request_.message).encode(), [], b"", b""))
+        wire.write(head + chunk_body(json.dumps(request_.message).encode(), [], b"", b""))
         assert (await wire.answer()).status == status
 
 
@@ -218,7 +220,7 @@ async def test_requests_that_wait_on_one_connection_are_counted(tmp_path: Path, 
 @PLANES
 @pytest.mark.parametrize(("more", "status"), [(-20, 200), (1, 431)])
 async def test_header_fields_are_counted(tmp_path: Path, request_: Ask, more: int, status: int) -> None:
-    async with served(tmp_path) as gateway:
+    async with serve_gateway(tmp_path) as gateway:
         many = request_.with_headers(**{f"x_{number}": "y" for number in range(MAX_FIELDS + more)})
         assert (await ask(gateway, many)).status == status
 
@@ -228,7 +230,7 @@ async def test_a_request_in_two_packets_leaves_its_credentials_to_none_that_foll
     file = tmp_path / "keys.json"
     _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
     async with (
-        served(tmp_path, trust=build_trust(Settings.of(api_keys=file))) as gateway,
+        serve_gateway(tmp_path, trust=build_trust(Settings.of(api_keys=file))) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         head, end, body = (

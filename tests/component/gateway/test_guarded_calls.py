@@ -32,7 +32,7 @@ from gatewayworld import (
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
-from toolservers import answer_modern, broken_server, greeted, modern_server
+from toolservers import answer_handshake, answer_modern, broken_server, modern_server
 from waiting import eventually, until_async
 
 ERAS = (MODERN, LEGACY)
@@ -43,7 +43,7 @@ async def breaker(gateway: Gateway) -> str:
     return str((await get(gateway, "/v1/servers")).message["servers"][0]["breaker"])
 
 
-def worked(answer: Answer) -> bool:
+def has_worked(answer: Answer) -> bool:
     result = answer.message["result"]
     return not result.get("isError", False)
 
@@ -67,7 +67,7 @@ async def test_a_breaker_opens_is_shown_and_closes_by_a_trial(tmp_path: Path) ->
             answer_modern(request, reply, [])
 
         async def works() -> bool:
-            return worked(await ask(gateway, calling("demo__x")))
+            return has_worked(await ask(gateway, calling("demo__x")))
 
         async with raw_server(handle, port):
             await until_async("a call that works", works, seconds=30)
@@ -102,7 +102,7 @@ async def _answers_all_but_slow(request: Request, reply: Reply) -> None:
         await asyncio.Event().wait()
     elif request.message["method"] in ("ping", "server/discover"):
         reply.result(request, {})
-    elif not greeted(request, reply):
+    elif not answer_handshake(request, reply):
         reply.result(request, {"resultType": "complete", "content": []})
 
 
@@ -119,11 +119,11 @@ async def test_a_tool_that_overruns_its_maximum_does_not_open_the_breaker_for_ot
             told = answers[-1].message["result"]["content"][0]["text"]
             assert told == "slow of default/demo did not answer within 0.1 s, the maximum of the tool (maxDurationMs)"
 
-            async def pinged() -> bool:
+            async def is_pinged() -> bool:
                 return any(seen.message["method"] in ("ping", "server/discover") for seen in server.seen)
 
-            await until_async("the server was asked whether it lives", pinged, seconds=30)
-            assert worked(await ask(gateway, calling("demo__x", {}, **more)))
+            await until_async("the server was asked whether it lives", is_pinged, seconds=30)
+            assert has_worked(await ask(gateway, calling("demo__x", {}, **more)))
             assert await breaker(gateway) == "closed"
             seen = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
             outcomes = {history.tool: {attempt.outcome for attempt in attempts} for history, attempts in seen}
@@ -137,7 +137,7 @@ async def test_a_hedged_tool_that_overruns_its_maximum_closes_no_server_for_the_
         async with running(tmp_path, demo) as gateway:
             for _ in range(8):
                 assert (await ask(gateway, calling("demo__slow"))).refusal == "TIMEOUT"
-            assert worked(await ask(gateway, calling("demo__x")))
+            assert has_worked(await ask(gateway, calling("demo__x")))
             assert await breaker(gateway) == "closed"
 
 
@@ -156,11 +156,11 @@ async def test_a_server_that_answers_no_ping_is_left_alone_although_one_tool_alo
     late = entry("a", latency=DeclaredLatency(max_duration_ms=50))
     async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, [late])) as gateway:
 
-        async def opened() -> bool:
+        async def is_opened() -> bool:
             await ask(gateway, calling("demo__a"))  # counts only if it was sent before its time-out
             return await breaker(gateway) != "closed"
 
-        await until_async("a breaker that opened", opened, seconds=60)
+        await until_async("a breaker that opened", is_opened, seconds=60)
 
 
 @pytest.mark.parametrize("how", ["refuses", "blackhole", "silent", "redirects"])
@@ -208,7 +208,7 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
             assert refused.refusal == "RATE_LIMITED"
             assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 0
             go.set()
-            assert all(worked(answer) for answer in await asyncio.gather(*requests))
+            assert all(has_worked(answer) for answer in await asyncio.gather(*requests))
             assert most == 2
             for wire in wires:
                 wire.close()
@@ -250,7 +250,7 @@ async def test_calls_per_second_are_held_to(tmp_path: Path, client: str) -> None
     async with modern_server() as server:
         demo = catalog("demo", server.url, ["x"], limits=limits(calls_per_second=0.01))
         async with running(tmp_path, demo) as gateway:
-            assert worked(await ask(gateway, calling("demo__x", era=client)))
+            assert has_worked(await ask(gateway, calling("demo__x", era=client)))
             refused = await ask(gateway, calling("demo__x", era=client))
             assert refused.refusal == "RATE_LIMITED"
             assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 60_000
@@ -265,7 +265,7 @@ async def test_a_burst_of_calls_to_a_server_is_let_through_and_the_next_call_ref
         demo = catalog("demo", server.url, ["x"], limits=limits(calls_per_second=0.01, burst=burst))
         async with running(tmp_path, demo) as gateway:
             for _ in range(at_once):
-                assert worked(await ask(gateway, calling("demo__x")))
+                assert has_worked(await ask(gateway, calling("demo__x")))
             assert (await ask(gateway, calling("demo__x"))).refusal == "RATE_LIMITED"
             assert len(server.seen) == at_once
 
@@ -301,7 +301,7 @@ async def test_tools_are_called_twice_only_where_idempotent_and_trusted(
             answer = await ask(gateway, calling("demo__x", {}, **more))
             assert len(server.seen) == attempts
             if attempts == 2:
-                assert worked(answer)
+                assert has_worked(answer)
                 assert server.seen[0].message["id"] != server.seen[1].message["id"]
                 assert 'fairlead_call_retries_total{fairlead_server="default/demo"} 1.0' in await scraped(gateway)
             else:
@@ -371,7 +371,7 @@ async def test_five_dead_servers_delay_none_of_fifty_and_no_list(tmp_path: Path)
         async with asyncio.timeout(45):  # less than the time-outs of the dead servers
             for _ in range(2):
                 answers = await asyncio.gather(*(ask(gateway, calling(f"h{i}__x")) for i in range(50)))
-                assert all(worked(answer) for answer in answers)
+                assert all(has_worked(answer) for answer in answers)
                 listed = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
                 assert len(listed) == 55
         assert sum(not request.done() for request in waiting) >= 8, "those of the dead ones are still on their way"

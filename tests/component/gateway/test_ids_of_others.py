@@ -118,7 +118,7 @@ async def test_an_anonymous_caller_sets_no_log_level_for_a_session_id_that_it_ma
         assert not gateway.endpoint.context.levels
 
 
-async def test_a_cached_result_is_of_those_that_a_server_takes_for_the_same(tmp_path: Path) -> None:
+async def test_a_cached_result_reaches_only_callers_with_equal_meta(tmp_path: Path) -> None:
     """Many users may share one agent's key; a server may distinguish them by `_meta`."""
     async with raw_server(_answers) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
         texts = []

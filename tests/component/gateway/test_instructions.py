@@ -28,7 +28,7 @@ def speaking(name: str, text: str, *tools: Any, **more: Any) -> Catalog:
     return catalog(name, NOWHERE, tools or ["a"], instructions=text, **more)
 
 
-def denying(*tools: str) -> Rules:
+def denying_rules(*tools: str) -> Rules:
     """Rules that hide these servers from the agent npc."""
     npc = (Subject(kind="Agent", name="npc"),)
     deny = Policy(namespace="default", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=tools),))
@@ -68,7 +68,7 @@ async def test_no_instructions_are_none(tmp_path: Path) -> None:
 
 async def test_instructions_leave_out_servers_of_which_the_caller_sees_no_tool(tmp_path: Path) -> None:
     servers = [speaking("files", "Paths are absolute.", "read", "write"), speaking("bank", "The vault is open.", "pay")]
-    async with running(tmp_path, *servers, denying("pay", "write"), trust=TRUST) as gateway:
+    async with running(tmp_path, *servers, denying_rules("pay", "write"), trust=TRUST) as gateway:
         assert "vault" in str(await instructions(gateway, agent="qa"))
         text = str(await instructions(gateway, agent="npc"))
     assert "Paths are absolute." in text

@@ -33,7 +33,7 @@ async def status(host: str, port: int, path: str) -> int:
     return int(line.split()[1])
 
 
-async def served(folder: Path, host: str, clients: tuple[str, ...], **settings: Any) -> None:
+async def check_addresses(folder: Path, host: str, clients: tuple[str, ...], **settings: Any) -> None:
     """Call a tool and read the pages of the operations port, from each of these addresses."""
     async with (
         modern_server([tool("add")]) as server,
@@ -51,19 +51,19 @@ async def served(folder: Path, host: str, clients: tuple[str, ...], **settings: 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_every_address_serves_clients_of_ipv6_and_of_ipv4(run: Any, tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
-    run(served(tmp_path, "::", BOTH, audit="all", audit_file=log))
+    run(check_addresses(tmp_path, "::", BOTH, audit="all", audit_file=log))
     assert [json.loads(line)["client"] for line in log.read_text().splitlines()] == list(BOTH)
 
 
 async def test_a_loopback_address_of_ipv6_serves_its_own_names(tmp_path: Path) -> None:
-    await served(tmp_path, "::1", ("::1",))
+    await check_addresses(tmp_path, "::1", ("::1",))
 
 
 async def test_every_address_is_that_of_ipv4_where_the_kernel_has_no_ipv6(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
-    await served(tmp_path, "::", ("127.0.0.1",))
+    await check_addresses(tmp_path, "::", ("127.0.0.1",))
 
 
 @pytest.mark.parametrize("taken_by", ["127.0.0.1", "::1"])

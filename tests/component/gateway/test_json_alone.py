@@ -19,7 +19,7 @@ def with_json_alone(request: Ask) -> Ask:
     return request.with_headers(accept="application/json")
 
 
-def reporting(era: str, number: int = 1) -> Ask:
+def call_with_progress(era: str, number: int = 1) -> Ask:
     """A call of a tool that reports progress if the request has a progress token."""
     request = calling("demo__progress", {"steps": 2}, era=era, number=number)
     request.message["params"].setdefault("_meta", {})["progressToken"] = "tok"
@@ -35,7 +35,7 @@ async def test_a_call_of_a_client_that_accepts_json_alone_is_answered_by_json(
         document = catalog("demo", url, ["progress"], version=server_era)
         async with running(tmp_path, document) as gateway, await Wire.connect(gateway) as wire:
             for number in (1, 2, 3):
-                answer = await wire.ask(with_json_alone(reporting(client, number)))
+                answer = await wire.ask(with_json_alone(call_with_progress(client, number)))
                 assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
                 assert (answer.message["id"], answer.message["result"]["isError"]) == (number, False)
 
@@ -48,7 +48,7 @@ async def test_clients_with_and_without_streams_may_share_a_connection(tmp_path:
         await Wire.connect(gateway) as wire,
     ):
         for accept, kind in [("application/json", "application/json"), (BOTH, "text/event-stream")] * 2:
-            answer = await wire.ask(reporting(era).with_headers(accept=accept))
+            answer = await wire.ask(call_with_progress(era).with_headers(accept=accept))
             assert answer.headers["content-type"] == kind
 
 

@@ -74,10 +74,10 @@ async def test_an_issuer_that_is_away_locks_out_only_whom_it_would_have_to_vouch
             assert await status(gateway, issuer.token(aud=HERE, exp=1)) == 503
             issuer.away = False
 
-            async def taken() -> bool:
+            async def is_taken() -> bool:
                 return await status(gateway, token) == 200
 
-            await until_async("the keys fetched", taken, seconds=30)
+            await until_async("the keys fetched", is_taken, seconds=30)
             issuer.away = True
             assert await status(gateway, issuer.token(aud=HERE, sub="another")) == 200
 

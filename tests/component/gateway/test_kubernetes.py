@@ -66,11 +66,11 @@ def delete(plane: ControlPlane, namespace: str, name: str) -> None:
 async def lists(gateway: Gateway, *expected: str, seconds: float = LONGEST) -> None:
     """Wait until the merged endpoint shows exactly these tools."""
 
-    async def shown() -> bool:
+    async def is_shown() -> bool:
         return await names(gateway) == list(expected)
 
     try:
-        await until_async("the tools", shown, seconds=seconds)
+        await until_async("the tools", is_shown, seconds=seconds)
     except AssertionError as error:
         raise AssertionError(f"it shows {await names(gateway)}, not {list(expected)}") from error
 

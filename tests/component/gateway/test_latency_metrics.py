@@ -15,7 +15,7 @@ from fairlead_app.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, MetricsRegistry
 from gatewayworld import LEGACY, ask, calling, catalog, running
-from metricseries import labelled, told
+from metricseries import label_set, metric_values
 from prometheus import lint
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, post
@@ -40,20 +40,20 @@ async def test_ten_thousand_tools_have_a_bounded_number_of_series_and_complete_s
     states = ServerState(namespace="default", name="big", tools=tuple(map(state_of, range(10_000))))
     big = catalog("big", "http://127.0.0.1:9/mcp", names)
     async with running(tmp_path, big, TIERS, State(servers=(states,)), validate=False) as gateway:
-        series = await told(gateway)
-    rest = labelled(gen_ai_tool_name="other", fairlead_server="other")
+        series = await metric_values(gateway)
+    rest = label_set(gen_ai_tool_name="other", fairlead_server="other")
     assert series["fairlead_metric_tools_overflowed"][()] == 10_000 - MAX_TOOLS
     assert sum(map(len, series.values())) < 12 * MAX_TOOLS
     assert len(series["fairlead_tool_latency_seconds"]) == 4 * (MAX_TOOLS + 1)
-    slowest = labelled(gen_ai_tool_name="other", fairlead_server="other", quantile="0.95")
+    slowest = label_set(gen_ai_tool_name="other", fairlead_server="other", quantile="0.95")
     assert series["fairlead_tool_latency_seconds"][slowest] == 9.999
     assert series["fairlead_tool_window_samples"][rest] == 2 * (10_000 - MAX_TOOLS)
     assert series["fairlead_tool_health_score"][rest] == 3
     assert series["fairlead_tier_tools"] == {
-        labelled(fairlead_tier="fast"): 9000,
-        labelled(fairlead_tier="deep"): 10_000,
+        label_set(fairlead_tier="fast"): 9000,
+        label_set(fairlead_tier="deep"): 10_000,
     }
-    assert series["fairlead_tier_hidden_tools"] == {labelled(fairlead_tier="fast", reason="over_budget"): 1000}
+    assert series["fairlead_tier_hidden_tools"] == {label_set(fairlead_tier="fast", reason="over_budget"): 1000}
 
 
 async def test_breaches_count_what_agents_waited_in_the_tier_that_they_are_in(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ async def test_breaches_count_what_agents_waited_in_the_tier_that_they_are_in(tm
         message = MESSAGES["anthropic"]([("a", "shop__knot", {})])
         await post(gateway, "/v1/tool-calls", {"format": "anthropic", "message": message})
         await ask(gateway, calling("shop__none"))
-        series = await told(gateway)
-    fast = labelled(fairlead_tier="fast")
-    deep = labelled(fairlead_tier="deep")
+        series = await metric_values(gateway)
+    fast = label_set(fairlead_tier="fast")
+    deep = label_set(fairlead_tier="deep")
     assert series["fairlead_tier_budget_breaches_total"] == {fast: 3, deep: 0}
     assert series["fairlead_tier_call_duration_seconds_count"] == {fast: 3, deep: 1}
     assert series["fairlead_tier_limit_seconds"] == {fast: 0.04, deep: 4}
@@ -80,7 +80,7 @@ async def test_a_server_that_cannot_be_reached_is_down(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["knot"], online=False)
     other = catalog("other", "http://127.0.0.1:9/mcp", ["knot"])
     async with running(tmp_path, shop, other, TIERS) as gateway:
-        series = await told(gateway)
+        series = await metric_values(gateway)
     up = {dict(labels)["fairlead_server"]: value for labels, value in series["fairlead_server_up"].items()}
     assert up == {"default/shop": 0, "default/other": 1}
     assert series["fairlead_catalog_servers_offline"][()] == 1
@@ -96,8 +96,8 @@ async def test_a_server_that_was_stopped_is_told_apart_from_one_that_is_down(tmp
     broken = catalog("broken", "http://127.0.0.1:9/mcp", ["knot"], online=False)
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["knot"], online=False)
     async with running(tmp_path, broken, shop, TIERS, entries) as gateway:
-        series = await told(gateway)
-    assert series["fairlead_server_stopped"] == {labelled(fairlead_server="default/shop"): 1}
+        series = await metric_values(gateway)
+    assert series["fairlead_server_stopped"] == {label_set(fairlead_server="default/shop"): 1}
     assert set(series["fairlead_server_up"].values()) == {0}
 
 

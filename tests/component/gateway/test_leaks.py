@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from client_churn import REFUSED, WAYS, come, crowd
+from client_churn import REFUSED, WAYS, connect_guest, crowd
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
@@ -129,7 +129,8 @@ async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage
             gc.disable()
             try:
                 guests = [
-                    await come("127.0.0.1", gateway.port, way) for way in ("asks", "calls", "says half of it", REFUSED)
+                    await connect_guest("127.0.0.1", gateway.port, way)
+                    for way in ("asks", "calls", "says half of it", REFUSED)
                 ]
                 assert (await ask(gateway, calling("own__add"))).status == 200
                 assert alive() >= before + 4
@@ -149,7 +150,7 @@ async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) 
         documents = tmp_path / "documents"
         async with running(tmp_path, demo, nudge=nudge) as gateway:
             counts = []
-            listening = await come("127.0.0.1", gateway.port, "listens")
+            listening = await connect_guest("127.0.0.1", gateway.port, "listens")
             for number in range(60):
                 other = catalog("other", upstream.url, [tool(f"tool-{number}")])
                 swaps = gateway.snapshots.swaps
@@ -198,7 +199,7 @@ async def _echoes(gateway: Gateway) -> bool:
 
 async def test_the_kernel_is_told_to_notice_clients_that_have_vanished(tmp_path: Path) -> None:
     async with running(tmp_path, client_silence=12) as gateway:
-        guest = await come("127.0.0.1", gateway.port, "asks")
+        guest = await connect_guest("127.0.0.1", gateway.port, "asks")
         (connection,) = gateway._listener.connections
         accepted = connection.transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -209,7 +210,7 @@ async def test_the_kernel_is_told_to_notice_clients_that_have_vanished(tmp_path:
 
 async def test_an_idle_client_is_let_go_after_client_idle(tmp_path: Path) -> None:
     async with running(tmp_path, client_idle=0.5) as gateway:
-        guest = await come("127.0.0.1", gateway.port, "asks")
+        guest = await connect_guest("127.0.0.1", gateway.port, "asks")
         async with asyncio.timeout(20):
             await guest.reader.read()
         guest.leave()

@@ -120,7 +120,7 @@ class Model:
     def listed(self, tier: str) -> list[str]:
         return [name for name in self.names() if (tier, name) not in self.since and name not in self.withheld]
 
-    def called(self, tier: str, name: str, now: float) -> str:
+    def expected_outcome(self, tier: str, name: str, now: float) -> str:
         """Expected outcome of a call."""
         if name in self.withheld:
             return "unknown"
@@ -190,7 +190,7 @@ def catalogs(scenario: Scenario, url: str) -> Sequence[Catalog]:
 async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -> None:
     """Publish both documents, and wait until the gateway applies them."""
 
-    async def seen() -> bool:
+    async def is_seen() -> bool:
         snapshot = gateway.snapshot
         if snapshot.rules != rules:
             return False
@@ -202,7 +202,7 @@ async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -
         )
 
     publish(folder / "documents", state, rules)
-    await until_async("what was published", seen, seconds=20)
+    await until_async("what was published", is_seen, seconds=20)
 
 
 async def play(scenario: Scenario, folder: Path) -> None:
@@ -224,7 +224,7 @@ async def play(scenario: Scenario, folder: Path) -> None:
                         assert sorted(names) == model.listed(tier), (way, tier, number)
                     for name in model.names():
                         results = await outcomes(gateway, wire, tier, name)
-                        assert results == {model.called(tier, name, clock())}, (name, tier, number)
+                        assert results == {model.expected_outcome(tier, name, clock())}, (name, tier, number)
             unknown = await wire.ask(calling("shop__none", era=MODERN).to(f"/mcp/{scenario.tiers[0]}"))
             assert unknown.code == INVALID_PARAMS
 

@@ -67,7 +67,7 @@ async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str,
     return session
 
 
-async def heard(gateway: Gateway, session: str) -> list[str]:
+async def received_levels(gateway: Gateway, session: str) -> list[str]:
     """The levels of the log messages that arrive with a call."""
     answer = await ask(gateway, calling("demo__x", era=LEGACY, session=session))
     return [event["params"]["level"] for event in answer.events if event.get("method") == "notifications/message"]
@@ -84,10 +84,12 @@ async def test_a_server_that_is_quiet_by_itself_is_told_what_its_clients_want(tm
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         curious, calm, indifferent = [await client_of(gateway, level) for level in ("debug", "error", None)]
-        assert await heard(gateway, curious) == list(ALL)
-        assert await heard(gateway, calm) == ["error"], "each client gets what it asked for itself"
-        assert await heard(gateway, curious) == list(ALL), "one that wants less takes nothing from one that wants more"
-        await heard(gateway, indifferent)
+        assert await received_levels(gateway, curious) == list(ALL)
+        assert await received_levels(gateway, calm) == ["error"], "each client gets what it asked for itself"
+        assert await received_levels(gateway, curious) == list(ALL), (
+            "one that wants less takes nothing from one that wants more"
+        )
+        await received_levels(gateway, indifferent)
         assert asked_for(server) == ["debug"], "said once"
 
 
@@ -99,7 +101,7 @@ async def test_in_a_session_of_many_a_client_that_wants_less_takes_nothing_from_
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         calm = await client_of(gateway, "emergency")
-        assert await heard(gateway, calm) == []
+        assert await received_levels(gateway, calm) == []
         assert asked_for(server) == ["info"]
 
 
@@ -109,11 +111,11 @@ async def test_the_session_of_one_client_is_set_to_just_its_level(tmp_path: Path
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         mine = await client_of(gateway, "error", {"elicitation": {}})
-        assert await heard(gateway, mine) == ["error"]
+        assert await received_levels(gateway, mine) == ["error"]
         await ask(gateway, legacy("logging/setLevel", {"level": "debug"}, session=mine))
-        assert await heard(gateway, mine) == list(ALL)
+        assert await received_levels(gateway, mine) == list(ALL)
         await ask(gateway, legacy("logging/setLevel", {"level": "warning"}, session=mine))
-        assert await heard(gateway, mine) == ["warning", "error"]
+        assert await received_levels(gateway, mine) == ["warning", "error"]
         assert asked_for(server) == ["error", "debug", "warning"]
 
 
@@ -124,9 +126,9 @@ async def test_a_session_that_is_opened_again_gets_its_log_level_again(tmp_path:
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         curious = await client_of(gateway, "debug")
-        assert await heard(gateway, curious) == list(ALL)
+        assert await received_levels(gateway, curious) == list(ALL)
         quiet.lose()
-        assert await heard(gateway, curious) == list(ALL)
+        assert await received_levels(gateway, curious) == list(ALL)
         assert asked_for(server) == ["debug", "debug"]
 
 
@@ -144,7 +146,7 @@ async def test_a_server_without_log_messages_is_left_alone(tmp_path: Path) -> No
         raw_server(Quiet({"tools": {}})) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
-        await heard(gateway, await client_of(gateway, "debug"))
+        await received_levels(gateway, await client_of(gateway, "debug"))
         assert asked_for(server) == []
 
 
@@ -180,13 +182,13 @@ async def test_a_client_with_a_process_of_its_own_in_a_pod_gets_its_log_messages
         async with running(tmp_path, document) as gateway:
             curious = await client_of(gateway, "debug")
             calm = await client_of(gateway, "error")
-            assert await heard(gateway, curious) == list(ALL)
-            assert await heard(gateway, calm) == ["error"]
+            assert await received_levels(gateway, curious) == list(ALL)
+            assert await received_levels(gateway, calm) == ["error"]
             for process in server.servers:
                 os.kill(process, signal.SIGKILL)
 
             async def told_again() -> bool:
-                return await heard(gateway, curious) == list(ALL)
+                return await received_levels(gateway, curious) == list(ALL)
 
             await until_async("the messages of a new process", told_again)
 
@@ -201,8 +203,8 @@ async def test_a_client_with_a_child_process_of_its_own_gets_its_log_messages(tm
         async with running(tmp_path, document, children=children) as gateway:
             curious = await client_of(gateway, "debug")
             calm = await client_of(gateway, "error")
-            assert await heard(gateway, curious) == list(ALL)
-            assert await heard(gateway, calm) == ["error"]
-            assert await heard(gateway, curious) == list(ALL)
+            assert await received_levels(gateway, curious) == list(ALL)
+            assert await received_levels(gateway, calm) == ["error"]
+            assert await received_levels(gateway, curious) == list(ALL)
     finally:
         await children.aclose()

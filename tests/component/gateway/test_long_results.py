@@ -31,7 +31,7 @@ from gatewayworld import (
 from policyworld import Vouching, anybody, by
 from rawserver import Request, raw_server
 from restworld import get, post
-from tasks_gateway import TOOLS, about, created, demo, listening, notification
+from tasks_gateway import TOOLS, about, create_task, demo, listen_to_tasks, notification
 from taskserver import TaskServer, text_result
 from toolservers import modern_server, tool
 from waiting import eventually
@@ -263,7 +263,7 @@ async def test_rest_bounds_the_results_of_a_batch_and_of_an_execution(tmp_path: 
         assert (await post(gateway, "/v1/tool-calls", {**body, "resultTokens": 1})).status == 400
 
 
-def requested(name: str, **arguments: Any) -> dict[str, Any]:
+def call_body(name: str, **arguments: Any) -> dict[str, Any]:
     """A body of `/v1/tool-calls` with one call."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     message = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
@@ -292,9 +292,9 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
             assert [*offered["names"]] == ["read_result"], "no budget cuts what reads on"
             planned = await post(gateway, "/v1/plan", {"models": ["gpt-4o"]})
             assert "read_result" in planned.message["offer"]["names"]
-            batch = await post(gateway, "/v1/tool-calls", requested("house__bare"))
+            batch = await post(gateway, "/v1/tool-calls", call_body("house__bare"))
             ident = kept_under(batch.message["messages"][0]["content"])
-            read_on = await post(gateway, "/v1/tool-calls", requested("read_result", id=ident, path="rows[7]"))
+            read_on = await post(gateway, "/v1/tool-calls", call_body("read_result", id=ident, path="rows[7]"))
             assert (read_on.message["calls"][0]["state"], read_on.message["calls"][0]["tool"]) == (
                 "done",
                 "read_result",
@@ -304,7 +304,7 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
             body = {"name": "read_result", "arguments": {"id": ident, "path": "rows[9]"}}
             executed = (await post(gateway, "/v1/executions", body)).message["result"]
             assert json.loads(json.loads(executed["content"][0]["text"])["passages"][0]["text"]) == ROWS[9]
-            lost = await post(gateway, "/v1/tool-calls", requested("read_result", id="no-such"))
+            lost = await post(gateway, "/v1/tool-calls", call_body("read_result", id="no-such"))
             assert (lost.message["calls"][0]["state"], lost.message["calls"][0]["code"]) == (
                 "invalid",
                 "INVALID_ARGUMENTS",
@@ -321,9 +321,9 @@ async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp
         running(tmp_path, catalog("house", server.url, [BARE])) as gateway,
     ):
         assert len((await get(gateway, "/v1/tools")).message["tools"]) == 1
-        batch = await post(gateway, "/v1/tool-calls", {**requested("house__bare"), "resultTokens": 400})
+        batch = await post(gateway, "/v1/tool-calls", {**call_body("house__bare"), "resultTokens": 400})
         ident = kept_under(batch.message["messages"][0]["content"])
-        call = requested("read_result", id=ident, path="rows[7].name")
+        call = call_body("read_result", id=ident, path="rows[7].name")
         read_on = await post(gateway, "/v1/tool-calls", call)
         assert "name 7" in read_on.message["messages"][0]["content"]
         theirs = {"type": "function", "function": {"name": "read_result", "parameters": {"type": "object"}}}
@@ -338,11 +338,11 @@ async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_p
     async with raw_server(server.handle) as raw:
         jobs = msgspec.structs.replace(demo(raw.url), tools=bounded)
         async with running(tmp_path, jobs) as gateway, await Wire.connect(gateway) as wire:
-            task = await created(gateway, ends="asks")
+            task = await create_task(gateway, ends="asks")
             server.ends("t1", result=long)
             polled = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
             assert shown_in(polled)["kept"]
-            await listening(wire, [task])
+            await listen_to_tasks(wire, [task])
             ended = (await notification(wire))["params"]["result"]
             assert shown_in(ended)["shownTokens"] <= 500
             client = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}

@@ -57,17 +57,17 @@ async def test_a_key_that_one_replica_made_is_taken_and_revoked_by_another(
         made = json.loads((await post(first, "/v1/keys", {"name": "editor"}, **ann)).body)
         theirs = modern("tools/list").with_headers(authorization=f"Bearer {made['key']}")
 
-        async def taken() -> bool:
+        async def is_taken() -> bool:
             return (await ask(other, theirs)).status == 200
 
-        async def refused() -> bool:
+        async def is_refused() -> bool:
             return (await ask(first, theirs)).status == 401
 
-        await until_async("the made key", taken)
+        await until_async("the made key", is_taken)
         listed = json.loads((await get(other, "/v1/keys", **ann)).body)
         assert other.rest.administration.keys is not None
         await other.rest.administration.keys.revoke(ANN, made["facts"]["id"], anybodys=False)
-        await until_async("the end", refused)
+        await until_async("the end", is_refused)
 
     assert [entry["name"] for entry in listed["keys"]] == ["editor"]
 

@@ -58,7 +58,7 @@ class Pages:
 
 
 @asynccontextmanager
-async def serving(pages: Pages) -> AsyncIterator[int]:
+async def serve_pages(pages: Pages) -> AsyncIterator[int]:
     """Serve the pages. Yields the port."""
     listener = pages.listener()
     await listener.bind()
@@ -69,9 +69,9 @@ async def serving(pages: Pages) -> AsyncIterator[int]:
         await listener.stop(0)
 
 
-async def exchanged(pages: Pages, data: bytes) -> bytes:
+async def exchange(pages: Pages, data: bytes) -> bytes:
     """Send bytes. Returns all bytes of the answer."""
-    async with serving(pages) as port:
+    async with serve_pages(pages) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(data)
         async with asyncio.timeout(20):
@@ -153,7 +153,7 @@ async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -
 
 async def test_a_page_is_told_what_was_asked() -> None:
     pages = Pages()
-    await exchanged(pages, b"GET /page?a=1&b=%C3%A4&a=2&c HTTP/1.1\r\nX: 1\r\nx: \xe4\r\n" + HOST)
+    await exchange(pages, b"GET /page?a=1&b=%C3%A4&a=2&c HTTP/1.1\r\nX: 1\r\nx: \xe4\r\n" + HOST)
     (request,) = pages.requests
     assert (request.path, request.query, request.address) == ("/page", {"a": "2", "b": "\xe4", "c": ""}, "127.0.0.1")
     assert request.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
@@ -162,7 +162,7 @@ async def test_a_page_is_told_what_was_asked() -> None:
 @pytest.mark.parametrize("more", [PLAIN, b"\x00 that is not a request"])
 async def test_the_operations_server_answers_one_request_whatever_follows(more: bytes) -> None:
     pages = Pages()
-    answer = await exchanged(pages, PLAIN + more)
+    answer = await exchange(pages, PLAIN + more)
     assert answer.endswith(b"\r\n\r\nwell\n")
     assert answer.count(b"HTTP/1.1") == len(pages.requests) == 1
 
@@ -184,7 +184,7 @@ async def test_the_operations_server_answers_one_request_whatever_follows(more: 
     ],
 )
 async def test_requests_that_the_operations_server_cannot_take_are_refused(data: bytes, status: int) -> None:
-    answer = await exchanged(Pages(), data)
+    answer = await exchange(Pages(), data)
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert (b"\r\nallow: GET, HEAD\r\n" in answer) is (status == 405)
     assert b"callback" not in answer
@@ -200,14 +200,14 @@ async def test_requests_that_the_operations_server_cannot_take_are_refused(data:
     ],
 )
 async def test_head_requests_get_no_body(data: bytes, status: int) -> None:
-    head, end, body = (await exchanged(Pages(), data)).partition(b"\r\n\r\n")
+    head, end, body = (await exchange(Pages(), data)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert b"\r\ncontent-length: 0" not in head
     assert (end, body) == (b"\r\n\r\n", b"")
 
 
 async def test_a_page_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    answer = await exchanged(Pages(), b"GET /broken HTTP/1.1\r\n" + HOST)
+    answer = await exchange(Pages(), b"GET /broken HTTP/1.1\r\n" + HOST)
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert "The page /broken of the operations port failed" in caplog.text
 
@@ -227,7 +227,7 @@ async def test_a_connection_lasts_no_longer_than_the_longest_answer(data: bytes)
 
 async def test_a_page_ends_with_the_connection_of_its_client() -> None:
     pages = Pages()
-    async with serving(pages) as port:
+    async with serve_pages(pages) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(ENDLESS)
         await eventually(lambda: bool(pages.requests))
@@ -268,7 +268,7 @@ def no_collector() -> Iterator[None]:
         gc.enable()
 
 
-async def left(pages: Pages, data: bytes) -> weakref.ref[Socket]:
+async def leave_connection(pages: Pages, data: bytes) -> weakref.ref[Socket]:
     """Send `data` on a connection, and lose the connection after an answer or the start of a page. Returns its
     transport."""
     connection, transport = connected(pages)
@@ -281,5 +281,5 @@ async def left(pages: Pages, data: bytes) -> weakref.ref[Socket]:
 @pytest.mark.parametrize("data", [PLAIN, b"HELLO\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n", ENDLESS])
 async def test_connections_that_are_over_are_freed_without_the_garbage_collector(data: bytes) -> None:
     with no_collector():
-        transport = await left(Pages(), data)
+        transport = await leave_connection(Pages(), data)
         await eventually(lambda: transport() is None)

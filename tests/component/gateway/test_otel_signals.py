@@ -132,11 +132,11 @@ async def test_a_real_prometheus_keeps_the_exemplars(tmp_path: Path, monkeypatch
             async with prometheus(tmp_path / "prometheus", {"gateway": gateway.metrics_port}, "groups: []") as watch:
                 exemplars: list[dict[str, str]] = []
 
-                async def stored() -> bool:
+                async def is_stored() -> bool:
                     exemplars[:] = await watch.exemplars(f"{DURATION}_bucket", 60)
                     return bool(exemplars)
 
-                await until_async("exemplars", stored)
+                await until_async("exemplars", is_stored)
                 assert await watch.query('up{job="gateway"} == 1')
         call = next(span for span in receiver.spans if span.kind == 2)
     assert exemplars == [{"trace_id": call.trace_id.hex(), "span_id": call.span_id.hex()}]

@@ -44,7 +44,7 @@ class Reader:
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self._port}{path}"
 
-    async def ran(self) -> list[Any]:
+    async def new_calls(self) -> list[Any]:
         """Calls that the server ran since the last request: `{"name", "arguments"}`."""
 
         def get() -> Any:
@@ -152,7 +152,7 @@ def with_params(request: Ask, *, more: str = "", meta: str = "", arguments: str 
     return by("npc", Ask(headers=request.headers, body=message.encode()))
 
 
-def refused(answer: Answer) -> bool:
+def is_refused(answer: Answer) -> bool:
     """Whether the gateway refused a request, by an error or by a result."""
     if "error" in answer.message:
         return bool(answer.code == -32602)
@@ -207,8 +207,8 @@ async def test_a_member_beside_a_known_one_runs_nothing_else(
                         calling("shop__get_stock", era=era), meta=progress, arguments=ARGUMENTS, **{position: members}
                     )
                     answer = await ask(gateway, made)
-                    ran += [(members, call) for call in await reader.ran()]
-                    taken += [] if refused(answer) else [members]
+                    ran += [(members, call) for call in await reader.new_calls()]
+                    taken += [] if is_refused(answer) else [members]
         assert (ran, taken) == ([], [])
 
 
@@ -224,8 +224,8 @@ async def test_arguments_in_another_spelling_cannot_pass_a_policy(
             for arguments in OTHER_ARGUMENTS:
                 made = with_params(calling("shop__get_stock", era=era), meta=progress, arguments=arguments)
                 answer = await ask(gateway, made)
-                ran += [(arguments, call) for call in await reader.ran()]
-                taken += [] if refused(answer) else [arguments]
+                ran += [(arguments, call) for call in await reader.new_calls()]
+                taken += [] if is_refused(answer) else [arguments]
         assert (ran, taken) == ([], [])
 
 
@@ -247,7 +247,7 @@ async def test_an_allowed_call_is_the_call_that_runs(
         for change in changes:
             made = with_params(calling("shop__get_stock", era=era), **{"arguments": ARGUMENTS, **change})
             assert (await ask(gateway, made)).message["id"] == 1
-            (run,) = await reader.ran()
+            (run,) = await reader.new_calls()
             assert (run["name"], run["arguments"]["limit"]) == ("get_stock", 5 if "unnamed" in str(change) else 1)
         for member in beside:
             made = with_params(calling("shop__get_stock", era=era), arguments=ARGUMENTS)
@@ -255,7 +255,7 @@ async def test_an_allowed_call_is_the_call_that_runs(
             for body in (made.body[:-1] + f", {member}}}".encode(), f"{{{member}, ".encode() + made.body[1:]):
                 answer = await ask(gateway, Ask(headers=made.headers, body=body))
                 assert (answer.status, answer.message["id"]) == (200, 1)
-                assert [run["name"] for run in await reader.ran()] == ["get_stock"]
+                assert [run["name"] for run in await reader.new_calls()] == ["get_stock"]
 
 
 @ERAS
@@ -286,10 +286,10 @@ async def test_prompts_resources_and_completions_are_what_was_decided_about(tmp_
                 if era == MODERN and method != "completion/complete":
                     made = made.with_headers(mcp_name=str(next(iter(params.values()))))
                 assert "result" in (await ask(gateway, with_params(made))).message
-                assert [call["name"] for call in await reader.ran()] == [run]
+                assert [call["name"] for call in await reader.new_calls()] == [run]
                 for position in ("more", "last"):
                     answer = await ask(gateway, with_params(made, **{position: member}))
-                    assert (await reader.ran(), answer.code) == ([], -32602)
+                    assert (await reader.new_calls(), answer.code) == ([], -32602)
             made = send(
                 "completion/complete",
                 {
@@ -298,7 +298,7 @@ async def test_prompts_resources_and_completions_are_what_was_decided_about(tmp_
                 },
             )
             assert (await ask(gateway, with_params(made))).code == -32602
-            assert await reader.ran() == []
+            assert await reader.new_calls() == []
 
 
 async def test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise(tmp_path: Path) -> None:
@@ -308,4 +308,4 @@ async def test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise(tm
     ):
         for arguments in ('{"limit": 1, "limit": 2}', '{"limit": 2}', '{"limit": 2}'):
             await ask(gateway, with_params(calling("shop__get_stock"), arguments=arguments))
-        assert [call["arguments"]["limit"] for call in await reader.ran()] == [2, 2]
+        assert [call["arguments"]["limit"] for call in await reader.new_calls()] == [2, 2]

@@ -21,7 +21,7 @@ from gated_stdio_server import CREDENTIAL, gated, write_token
 from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, legacy, modern, running
 from policyworld import by
 from rawserver import raw_server
-from tasks_gateway import about, calls, created, demo, listening, notification, trusted_by
+from tasks_gateway import about, calls, create_task, demo, listen_to_tasks, notification, trusted_by
 from taskserver import CAPABILITIES, DECLARING, TaskServer, text_result
 from toolservers import SDK_TASKS_STDIO
 from waiting import eventually
@@ -78,7 +78,7 @@ async def test_tasks_of_a_modern_http_server_work_as_with_shared_sessions(tmp_pa
     """The server has no sessions, so the end of a call does not end one."""
     server = TaskServer()
     async with raw_server(server.handle) as raw, running(tmp_path, demo(raw.url, session="PerClient")) as gateway:
-        task = await created(gateway)
+        task = await create_task(gateway)
         server.ends("t1", result=text_result("done"))
         ended = (await ask(gateway, about("tasks/get", task))).message["result"]
         assert (ended["status"], ended["result"]) == ("completed", text_result("done"))
@@ -169,7 +169,7 @@ async def test_a_client_is_notified_of_tasks_in_processes_of_its_own(tmp_path: P
         tasks = [await clients.create_task() for _ in range(2)]
         clients.until.touch()
         async with await Wire.connect(clients.gateway) as wire:
-            assert (await listening(wire, tasks))["taskIds"] == tasks
+            assert (await listen_to_tasks(wire, tasks))["taskIds"] == tasks
             heard = [(await notification(wire))["params"]["taskId"] for _ in tasks]
             assert sorted(heard) == sorted(tasks)
 

@@ -112,7 +112,7 @@ async def call(gateway: Gateway, number: int, tool: str = "again") -> Answer:
     return await ask(gateway, calling(f"demo__{tool}", {"n": number}))
 
 
-def succeeded(answer: Answer) -> bool:
+def is_succeeded(answer: Answer) -> bool:
     result = answer.message.get("result")
     return result is not None and not result.get("isError")
 
@@ -124,10 +124,10 @@ async def pods_in(gateway: Gateway, state: str) -> float:
 
 
 async def until_pods(gateway: Gateway, state: str, count: int) -> None:
-    async def reached() -> bool:
+    async def is_reached() -> bool:
         return await pods_in(gateway, state) == count
 
-    await until_async(f"{count} pods are {state}", reached)
+    await until_async(f"{count} pods are {state}", is_reached)
 
 
 KINDS: dict[str, dict[str, bool]] = {"no session": {}, "session": {"sessions": True}, "modern": {"modern": True}}
@@ -143,7 +143,7 @@ async def test_pods_get_equal_shares_of_the_calls_of_two_gateways(tmp_path: Path
             (folder := tmp_path / str(number)).mkdir()
             gateways.append(await stack.enter_async_context(running(folder, document, resolve=server.resolve)))
         for number in range(200):
-            assert succeeded(await call(gateways[number % 2], number))
+            assert is_succeeded(await call(gateways[number % 2], number))
     assert all(42 <= len(pod.calls) <= 58 for pod in server.pods), [len(pod.calls) for pod in server.pods]
     assert set(server.calls.values()) == {1}
     assert [pod.strangers for pod in server.pods] == [0] * 4
@@ -154,36 +154,36 @@ async def test_an_idempotent_call_to_a_frozen_pod_is_answered_by_another(tmp_pat
     document = demo(MODERN if kind == "modern" else LEGACY, retries=0)
     async with world(3, **KINDS[kind]) as server, running(tmp_path, document, resolve=server.resolve) as gateway:
         for number in range(6):
-            assert succeeded(await call(gateway, number))
+            assert is_succeeded(await call(gateway, number))
         frozen = server.pods[1]
         frozen.awake.clear()
         answers = await asyncio.gather(*(call(gateway, number) for number in range(10, 40)))
-        assert all(map(succeeded, answers))
+        assert all(map(is_succeeded, answers))
         assert await pods_in(gateway, "left") == 1
         assert (await get(gateway, "/v1/servers/demo")).message["podsLeft"] == 1
         guard = next(iter(gateway.registry.guards.values()))
         assert (guard.state, guard.busy) == ("closed", 0)
         seen = frozen.pings
-        assert all([succeeded(await call(gateway, number)) for number in range(50, 60)])
+        assert all([is_succeeded(await call(gateway, number)) for number in range(50, 60)])
         assert not {*frozen.calls} & {*range(50, 60)}
         frozen.awake.set()
         await until_pods(gateway, "serving", 3)
         assert frozen.pings - seen <= 4
         before = len(frozen.calls)
         for number in range(100, 106):
-            assert succeeded(await call(gateway, number))
+            assert is_succeeded(await call(gateway, number))
         assert len(frozen.calls) == before + 2
 
 
 async def test_a_call_that_may_not_run_twice_waits_for_its_frozen_pod(tmp_path: Path) -> None:
     async with world(3) as server, running(tmp_path, demo(), resolve=server.resolve) as gateway:
         for number in range(6):
-            assert succeeded(await call(gateway, number, "once"))
+            assert is_succeeded(await call(gateway, number, "once"))
         server.pods[1].awake.clear()
         waiting = [asyncio.ensure_future(call(gateway, number, "once")) for number in range(10, 40)]
         await until_pods(gateway, "left", 1)
         server.pods[1].awake.set()
-        assert all(map(succeeded, await asyncio.gather(*waiting)))
+        assert all(map(is_succeeded, await asyncio.gather(*waiting)))
     assert set(server.calls.values()) == {1}
 
 
@@ -198,7 +198,7 @@ async def test_a_pod_is_not_left_for_a_slow_tool(tmp_path: Path, kind: str) -> N
             pod.slow = PING_AFTER * 4
         slow = [asyncio.ensure_future(call(gateway, number)) for number in range(10, 12)]
         await eventually(lambda: all(pod.pings for pod in server.pods))
-        assert all(map(succeeded, await asyncio.gather(*slow)))
+        assert all(map(is_succeeded, await asyncio.gather(*slow)))
         assert await pods_in(gateway, "left") == 0
         pings = sum(pod.pings for pod in server.pods) - before
     assert set(server.calls.values()) == {1}
@@ -213,7 +213,7 @@ async def test_a_server_that_is_silent_while_it_works_is_given_the_time_that_it_
         for number in (10, 20):  # the gateway learns the duration from the first round
             pod.slow = 3.0
             answers = await asyncio.gather(call(gateway, number, "once"), call(gateway, number + 1, "once"))
-            assert all(map(succeeded, answers))
+            assert all(map(is_succeeded, answers))
             await until_pods(gateway, "left", 0)
         pod.slow = 3.0
         slow = asyncio.gather(call(gateway, 30), call(gateway, 31))
@@ -221,15 +221,15 @@ async def test_a_server_that_is_silent_while_it_works_is_given_the_time_that_it_
         while not slow.done():
             assert await pods_in(gateway, "left") == 0
             await asyncio.sleep(0.1)
-        assert all(map(succeeded, await slow))
+        assert all(map(is_succeeded, await slow))
     assert set(server.calls.values()) == {1}
 
 
 async def test_the_only_pod_is_never_left(tmp_path: Path) -> None:
     async with world(1) as server, running(tmp_path, demo(), resolve=server.resolve) as gateway:
-        assert succeeded(await call(gateway, 1))
+        assert is_succeeded(await call(gateway, 1))
         server.pods[0].slow = PING_AFTER * 3
-        assert succeeded(await call(gateway, 2))
+        assert is_succeeded(await call(gateway, 2))
     assert server.pods[0].pings == 0
 
 
@@ -241,7 +241,7 @@ async def test_calls_to_a_pod_that_refuses_connections_go_to_another(tmp_path: P
         server.servers[0].refuse()
         await eventually(lambda: not server.servers[0].open)
         for number in range(10, 30):
-            assert succeeded(await call(gateway, number, "once"))
+            assert is_succeeded(await call(gateway, number, "once"))
         assert await pods_in(gateway, "left") == 1
     assert set(server.calls.values()) == {1}
 
@@ -315,7 +315,7 @@ async def test_two_gateways_spread_60_calls_a_second_over_four_pod_processes(
         for gateway in gateways:
             await until_pods(gateway, "serving", 4)
         ran = Counter(number for pod in pods for number in pod.calls)
-    lost = sum(not succeeded(answer) for answer in answers)
+    lost = sum(not is_succeeded(answer) for answer in answers)
     record_property("figures", f"lost {lost}, shares {shares}, twice {sum(times > 1 for times in ran.values())}")
     if frozen:
         assert left == [1, 1]

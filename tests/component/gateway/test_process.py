@@ -15,7 +15,7 @@ from toolservers import modern_server
 from waiting import eventually
 
 
-async def refused(**environment: str) -> str:
+async def startup_error(**environment: str) -> str:
     """Last line of output of a gateway that cannot start. Asserts exit code 1 and no traceback."""
     async with started(**environment) as gateway, asyncio.timeout(30):
         _, error = await gateway.process.communicate()
@@ -50,30 +50,30 @@ async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Pat
 
 async def test_a_port_that_is_taken_is_one_sentence() -> None:
     async with modern_server() as server:
-        error = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
+        error = await startup_error(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
     assert error.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is already in use: --port ")
     assert error.endswith((" is free", " are free"))
 
 
 async def test_a_directory_that_is_not_there_is_one_sentence() -> None:
-    assert "/nowhere/at/all is not a directory" in await refused(FAIRLEAD_DOCUMENTS="/nowhere/at/all")
+    assert "/nowhere/at/all is not a directory" in await startup_error(FAIRLEAD_DOCUMENTS="/nowhere/at/all")
 
 
 async def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
-    error = await refused(HOME=str(tmp_path))
+    error = await startup_error(HOME=str(tmp_path))
     assert error.startswith("fairlead gateway: no cluster to connect to: set KUBECONFIG")
     assert error.endswith("name a directory of documents with --documents")
 
 
 async def test_a_kubeconfig_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("{nonsense")
-    error = await refused(KUBECONFIG=str(tmp_path / "config"))
+    error = await startup_error(KUBECONFIG=str(tmp_path / "config"))
     assert error.startswith(f"fairlead gateway: {tmp_path / 'config'} cannot be used to connect to a cluster")
 
 
 async def test_a_lack_of_rights_is_one_sentence(control_plane: ControlPlane, namespace: str) -> None:
     nobody = control_plane.kubeconfig_for("nobody")
-    error = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
+    error = await startup_error(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
     assert "(403)" in error
     assert "Grant the gateway's service account" in error
 
@@ -115,5 +115,5 @@ async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send
 
 async def test_an_audit_log_that_cannot_be_set_up_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
     publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
-    error = await refused(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_ARGUMENTS="redact")
+    error = await startup_error(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_ARGUMENTS="redact")
     assert "set FAIRLEAD_AUDIT_REDACT to the paths" in error

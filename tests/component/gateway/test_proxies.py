@@ -54,7 +54,7 @@ async def over_rest(gateway: Gateway, forwarded: str) -> Answer:
     return await post(gateway, "/v1/tool-calls", body, x_forwarded_for=forwarded)
 
 
-def limited(answer: Answer) -> bool:
+def is_limited(answer: Answer) -> bool:
     return b"RATE_LIMITED" in answer.body
 
 
@@ -65,12 +65,14 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
         modern_server([tool("add")]) as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), **more) as gateway,
     ):
-        assert [limited(await ask(gateway, address)) for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [
+        assert [is_limited(await ask(gateway, address)) for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [
             False,
             False,
             True,
         ]
-        assert limited(await ask(gateway, "198.51.100.7, 192.0.2.1")), "who writes an address before it changes nothing"
+        assert is_limited(await ask(gateway, "198.51.100.7, 192.0.2.1")), (
+            "who writes an address before it changes nothing"
+        )
         assert gateway.endpoint.proxies.outcomes == {"taken": 4}
         page = (await expose_metrics(gateway.metrics))[0].decode()
         assert 'fairlead_forwarded_requests_total{outcome="taken"} 4.0' in page
@@ -86,7 +88,7 @@ async def test_the_header_of_anybody_else_has_no_effect(tmp_path: Path, ask: Any
         modern_server([tool("add")]) as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), **more) as gateway,
     ):
-        outcomes = [limited(await ask(gateway, f"192.0.2.{number}")) for number in range(3)]
+        outcomes = [is_limited(await ask(gateway, f"192.0.2.{number}")) for number in range(3)]
         assert outcomes == [False, True, True], "one agent, whatever it calls itself"
         assert gateway.endpoint.proxies.outcomes == ({"ignored": 3} if trusted else {})
     lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -32,7 +32,7 @@ from waiting import eventually
 OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
 
 
-def again(first: Answer, params: dict[str, Any], responses: Any = None, *, number: int = 2, **meta: Any) -> Ask:
+def next_round(first: Answer, params: dict[str, Any], responses: Any = None, *, number: int = 2, **meta: Any) -> Ask:
     """Request for the next round of a call."""
     result = first.message["result"]
     if responses is None:
@@ -58,7 +58,7 @@ async def test_a_modern_client_is_asked_by_results_what_a_legacy_server_asks_in_
             result = answer.message["result"]
             assert result["resultType"] == "input_required"
             assert [*result["inputRequests"].values()] == [{"method": "elicitation/create", "params": QUESTION}]
-            answer = await ask(gateway, again(answer, X, number=number + 2))
+            answer = await ask(gateway, next_round(answer, X, number=number + 2))
     result = answer.message["result"]
     assert (result["resultType"], answer.message["id"]) == ("complete", rounds + 1)
     assert json.loads(result["content"][0]["text"]) == [PICKED] * rounds
@@ -73,12 +73,12 @@ async def test_calls_one_after_the_other_share_a_session_and_calls_at_once_do_no
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         for _ in range(2):
-            await ask(gateway, again(await ask(gateway, modern("tools/call", X, **OFFER)), X))
+            await ask(gateway, next_round(await ask(gateway, modern("tools/call", X, **OFFER)), X))
         assert asker.sessions == 1
         first = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(2)]
         assert asker.sessions == 2
         states = [answer.message["result"]["requestState"] for answer in first]
-        answers = [await ask(gateway, again(answer, X)) for answer in reversed(first)]
+        answers = [await ask(gateway, next_round(answer, X)) for answer in reversed(first)]
     assert len({*states}) == 2
     assert all(answer.message["result"]["resultType"] == "complete" for answer in answers)
 
@@ -95,7 +95,7 @@ async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_other
         firsts = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(4)]
         assert asker.sessions == 4
         assert "DELETE" not in {request.verb for request in server.seen}
-        answers = [await ask(gateway, again(first, X)) for first in firsts]
+        answers = [await ask(gateway, next_round(first, X)) for first in firsts]
     assert [answer.message["result"]["resultType"] for answer in answers] == ["complete"] * 4
 
 
@@ -116,9 +116,9 @@ async def test_a_question_that_is_left_out_is_asked_again(tmp_path: Path) -> Non
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         first = await ask(gateway, modern("tools/call", X, **OFFER))
-        second = await ask(gateway, again(first, X, {}))
+        second = await ask(gateway, next_round(first, X, {}))
         assert second.message["result"]["inputRequests"] == first.message["result"]["inputRequests"]
-        last = await ask(gateway, again(second, X))
+        last = await ask(gateway, next_round(second, X))
     assert last.message["result"]["resultType"] == "complete"
 
 
@@ -129,7 +129,7 @@ async def test_progress_of_a_later_round_comes_with_that_rounds_token(tmp_path: 
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         first = await ask(gateway, modern("tools/call", X, **OFFER, progressToken="first"))
-        last = await ask(gateway, again(first, X, progressToken="second"))
+        last = await ask(gateway, next_round(first, X, progressToken="second"))
     progress, result = last.events
     assert progress["params"] == {"progressToken": "second", "progress": 0}
     assert result["result"]["resultType"] == "complete"
@@ -144,11 +144,11 @@ async def test_a_state_belongs_to_one_call_and_is_used_once(tmp_path: Path, spoi
     ):
         first = await ask(gateway, modern("tools/call", X, **OFFER))
         if spoiled == "twice":
-            await ask(gateway, again(first, X))
+            await ask(gateway, next_round(first, X))
         if spoiled == "state":
             first.message["result"]["requestState"] += "x"
         params = {**X, "name": "demo__y"} if spoiled == "tool" else X
-        second = again(first, params)
+        second = next_round(first, params)
         if spoiled == "state":
             second.message["params"]["requestState"] += "x"
         answer = await ask(gateway, second)
@@ -165,7 +165,7 @@ async def test_a_client_that_goes_away_while_its_answers_are_worked_on_cancels_t
         asker.going_on.clear()
         call = server.seen[-1]
         async with await Wire.connect(gateway) as wire:
-            wire.send(again(first, X))
+            wire.send(next_round(first, X))
             await eventually(lambda: all(future.done() for future in asker.answers.values()))
         await eventually(lambda: asker.cancelled)
     assert asker.cancelled == [call.message["id"]]

@@ -23,7 +23,7 @@ from routercalls import ROUTER, execute, kept_of
 from toolservers import modern_server, sdk_server, tool
 
 
-async def discovered(url: str) -> Catalog:
+async def discover_catalog(url: str) -> Catalog:
     """The catalog that an operator would publish for a server."""
     async with McpSession.over_http(Target.from_url(url)) as session:
         tools = await session.list_all("tools/list")
@@ -57,7 +57,7 @@ async def test_a_stock_client_finds_calls_and_later_retrieves_among_a_thousand_t
         heard.append(progress)
 
     async with sdk_server() as url:
-        demo = await discovered(url)
+        demo = await discover_catalog(url)
         crowd = catalog("crowd", "http://127.0.0.1:9/mcp", many(1000))
         async with (
             running(tmp_path, demo, crowd) as gateway,
@@ -98,7 +98,7 @@ async def test_a_stock_client_finds_calls_and_later_retrieves_among_a_thousand_t
             assert gateway.call_metrics.search.executed["1"] == 1
 
 
-def answering(*tools: dict[str, Any]) -> Any:
+def answering_server(*tools: dict[str, Any]) -> Any:
     """A modern server whose tools return their name and arguments in many lines."""
 
     def call(request: Request) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def rules(*listed: Rule, pinned: tuple[str, ...] = ()) -> Rules:
 
 async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_was_kept(tmp_path: Path) -> None:
     trust = Trust(authenticators=(Vouching(anybody("ada"), anybody("bob")),))
-    async with answering(tool("ask"), tool("tell")) as server:
+    async with answering_server(tool("ask"), tool("tell")) as server:
         house = catalog("house", server.url, [tool("ask"), tool("tell")])
         async with running(tmp_path, house, rules(pinned=("tell",)), trust=trust) as gateway:
             listed = await ask(gateway, by("ada", modern("tools/list").to(ROUTER)))
@@ -162,7 +162,7 @@ async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_w
 
 async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_none(tmp_path: Path) -> None:
     async with (
-        answering(tool("ask")) as server,
+        answering_server(tool("ask")) as server,
         running(tmp_path, catalog("house", server.url, [tool("ask")]), context_bytes_each=3000) as gateway,
     ):
         first = kept_of(await ask(gateway, execute("house__ask", {"n": 1})))
@@ -188,7 +188,7 @@ async def test_the_commands_of_the_page_execute_read_and_forget(tmp_path: Path) 
     page = (Path(__file__).parents[3] / "docs" / "connect" / "router.md").read_text()
     commands = [line for line in page.splitlines() if line.startswith("curl ")]
     async with (
-        answering(tool("get_stock")) as server,
+        answering_server(tool("get_stock")) as server,
         running(tmp_path, catalog("demo", server.url, [tool("get_stock")])) as gateway,
     ):
 

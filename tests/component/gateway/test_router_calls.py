@@ -15,7 +15,7 @@ from askers import PICKED, QUESTION, LegacyAsker
 from gatewayworld import LEGACY, META, Wire, ask, calling, catalog, entry, modern, running
 from rawserver import raw_server
 from routercalls import ROUTER, execute, kept_of
-from tasks_gateway import TOOLS, about, demo, listening, notification
+from tasks_gateway import TOOLS, about, demo, listen_to_tasks, notification
 from taskserver import DECLARING, TaskServer, text_result
 
 OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
@@ -82,7 +82,7 @@ async def test_the_task_of_an_inner_call_is_polled_answered_and_notified_of_at_t
             assert made["resultType"] == "task"
             polled = await ask(gateway, about("tasks/get", made["taskId"]).to(ROUTER))
             assert polled.message["result"]["status"] == "input_required"
-            await listening(wire, [made["taskId"]])
+            await listen_to_tasks(wire, [made["taskId"]])
             server.ends("t1", result=text_result("a long story\n" * 2000))
             ended = (await notification(wire))["params"]["result"]
             assert ended["_meta"]["fairlead.dev/result"]["shownTokens"] <= 500

@@ -47,7 +47,7 @@ NOW: dict[str, Any] = {"start_wait": 0.05}
 
 
 @asynccontextmanager
-async def starting(folder: Path, **settings: Any) -> AsyncIterator[tuple[Gateway, RawServer]]:
+async def starting_gateway(folder: Path, **settings: Any) -> AsyncIterator[tuple[Gateway, RawServer]]:
     """A gateway with a server `demo` that is starting. `come` makes the server ready."""
     async with (
         modern_server([tool("add")]) as server,
@@ -67,7 +67,7 @@ async def held(gateway: Gateway, count: int = 1) -> None:
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("name", ["demo__add"])
 async def test_a_call_of_a_server_that_starts_waits_and_is_made(era: str, name: str, tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(calling(name, era=era))
         await held(gateway)
         come(tmp_path, server)
@@ -79,7 +79,7 @@ async def test_a_call_of_a_server_that_starts_waits_and_is_made(era: str, name: 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_after_the_wait_a_call_is_told_that_its_server_starts(era: str, tmp_path: Path) -> None:
-    async with starting(tmp_path, **NOW) as (gateway, _):
+    async with starting_gateway(tmp_path, **NOW) as (gateway, _):
         answer = await ask(gateway, calling("demo__add", era=era))
     assert (answer.status, answer.refusal) == (200, "STARTING")
     error = answer.message["result"]["_meta"]["fairlead.dev/error"]
@@ -101,7 +101,7 @@ async def test_a_server_that_something_keeps_from_being_ready_costs_nobody_a_wai
 
 
 async def test_a_call_that_waits_ends_once_it_is_known_what_keeps_its_server(tmp_path: Path) -> None:
-    async with starting(tmp_path, start_wait=3600.0) as (gateway, _), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path, start_wait=3600.0) as (gateway, _), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
         await held(gateway)
         publish(tmp_path / "documents", Servers(servers=(msgspec.structs.replace(STARTS, cause="ProbeFailed"),)))
@@ -110,7 +110,7 @@ async def test_a_call_that_waits_ends_once_it_is_known_what_keeps_its_server(tmp
 
 async def test_a_tier_bounds_the_wait_by_its_limit(tmp_path: Path) -> None:
     rules = Rules(tiers=(Tier(name="fast", max_latency_ms=50),))
-    async with starting(tmp_path) as (gateway, _):
+    async with starting_gateway(tmp_path) as (gateway, _):
         publish(tmp_path / "documents", rules)
         await eventually(lambda: "fast" in gateway.snapshot.tiers)
         assert (await ask(gateway, calling("demo__add").to("/mcp/fast"))).refusal == "STARTING"
@@ -157,7 +157,7 @@ async def test_a_server_whose_replicas_are_0_is_stopped_and_has_not_failed(tmp_p
 
 
 async def test_a_call_that_waits_ends_with_a_server_that_fails(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
         await held(gateway)
         publish(tmp_path / "documents", Servers(servers=(FAILED,)))
@@ -165,7 +165,7 @@ async def test_a_call_that_waits_ends_with_a_server_that_fails(tmp_path: Path) -
 
 
 async def test_a_tool_that_the_server_turns_out_not_to_have_is_unknown(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__other"))
         await held(gateway)
         come(tmp_path, server)
@@ -175,7 +175,7 @@ async def test_a_tool_that_the_server_turns_out_not_to_have_is_unknown(tmp_path:
 
 
 async def test_a_name_that_no_starting_server_can_have_is_unknown_at_once(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, _):
+    async with starting_gateway(tmp_path) as (gateway, _):
         assert (await ask(gateway, calling("other__add"))).code == -32602
         assert (await ask(gateway, calling("add"))).code == -32602
 
@@ -187,7 +187,7 @@ async def test_a_server_without_prefix_may_have_any_name(tmp_path: Path) -> None
 
 
 async def test_a_modern_client_that_goes_and_a_legacy_one_that_cancels_leave_no_call_behind(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, server):
+    async with starting_gateway(tmp_path) as (gateway, server):
         async with await Wire.connect(gateway) as wire:
             wire.send(calling("demo__add"))
             await held(gateway)
@@ -205,7 +205,7 @@ async def test_a_modern_client_that_goes_and_a_legacy_one_that_cancels_leave_no_
 
 
 async def test_a_gateway_that_stops_does_not_wait_for_servers_that_start(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
         await held(gateway)
         async with asyncio.timeout(10):
@@ -214,13 +214,13 @@ async def test_a_gateway_that_stops_does_not_wait_for_servers_that_start(tmp_pat
 
 async def test_the_endpoint_of_a_server_that_starts_waits_and_then_says_when_to_come_again(tmp_path: Path) -> None:
     hello = modern("server/discover").to("/servers/default/demo/mcp")
-    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(hello)
         await held(gateway)
         come(tmp_path, server)
         assert (await wire.answer()).status == 200
     (again := tmp_path / "again").mkdir()
-    async with starting(again, **NOW) as (gateway, _):
+    async with starting_gateway(again, **NOW) as (gateway, _):
         refused = await ask(gateway, hello)
         assert (refused.status, refused.headers["retry-after"]) == (503, "2")
         assert refused.message["error"]["data"]["fairlead.dev/error"]["code"] == "STARTING"
@@ -240,13 +240,13 @@ REST = [
 async def test_a_rest_request_about_a_server_that_starts_waits_and_then_says_when_to_come_again(
     verb: str, target: str, tmp_path: Path
 ) -> None:
-    async with starting(tmp_path) as (gateway, server):
+    async with starting_gateway(tmp_path) as (gateway, server):
         waiting = asyncio.create_task(get(gateway, target))
         await held(gateway)
         come(tmp_path, server)
         assert (await waiting).status == 200
     (again := tmp_path / "again").mkdir()
-    async with starting(again, **NOW) as (gateway, _):
+    async with starting_gateway(again, **NOW) as (gateway, _):
         late = await get(gateway, target)
         assert problem(late) == (503, "STARTING")
         assert (late.headers["retry-after"], late.message["retryAfterMs"]) == ("2", 2000)
@@ -258,13 +258,13 @@ def message(*names: str) -> dict[str, Any]:
 
 
 async def test_a_models_calls_wait_for_the_server_that_starts_and_for_no_other(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, server):
+    async with starting_gateway(tmp_path) as (gateway, server):
         waiting = asyncio.create_task(post(gateway, "/v1/tool-calls", message("demo__add", "mine")))
         await held(gateway)
         come(tmp_path, server)
         assert [call["state"] for call in (await waiting).message["calls"]] == ["done", "pending"]
     (again := tmp_path / "again").mkdir()
-    async with starting(again, **NOW) as (gateway, _):
+    async with starting_gateway(again, **NOW) as (gateway, _):
         some = await post(gateway, "/v1/tool-calls", message("demo__add", "mine"))
         assert [call.get("code") for call in some.message["calls"]] == ["STARTING", None]
         assert some.headers["retry-after"] == "2"
@@ -296,7 +296,7 @@ TRUST = Trust((Vouching(anybody("npc"), anybody("qa"), anybody("root", "admins")
 QA = (Subject(kind="Agent", name="qa"),)
 
 
-def allowing(*globs: str) -> Rules:
+def allowing_rules(*globs: str) -> Rules:
     """Rules that allow only the agent `qa` these tools."""
     rule = Rule(action="Allow", tools=globs)
     return Rules(policies=(Policy(namespace="default", name="qa", every=True, subjects=QA, rules=(rule,)),))
@@ -348,7 +348,7 @@ async def test_where_nobody_is_asked_who_they_are_another_machine_is_not_told_wh
 
 
 async def test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts(tmp_path: Path) -> None:
-    async with running(tmp_path, Servers(servers=(STARTS,)), allowing("*"), trust=TRUST, **NOW) as gateway:
+    async with running(tmp_path, Servers(servers=(STARTS,)), allowing_rules("*"), trust=TRUST, **NOW) as gateway:
         assert [server["server"] for server in await servers_for(gateway, "qa")] == ["default/demo"]
         assert await servers_for(gateway, "npc") == []
         assert (await ask(gateway, by("qa", calling("demo__add")))).refusal == "STARTING"
@@ -373,13 +373,13 @@ async def test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts(tm
 
 
 async def test_callers_wait_at_startup_for_the_tools_that_they_may_use(tmp_path: Path) -> None:
-    async with running(tmp_path, Servers(servers=(STARTS,)), allowing("get_*"), trust=TRUST, **NOW) as gateway:
+    async with running(tmp_path, Servers(servers=(STARTS,)), allowing_rules("get_*"), trust=TRUST, **NOW) as gateway:
         assert (await ask(gateway, by("qa", calling("demo__get_stock")))).refusal == "STARTING"
         assert (await ask(gateway, by("qa", calling("demo__drop_all")))).code == -32602
 
 
 async def test_a_server_that_selectors_were_not_asked_about_is_nobodys_to_know(tmp_path: Path) -> None:
-    rules = Rules(policies=allowing("*").policies, judged={"default": ("other",)})
+    rules = Rules(policies=allowing_rules("*").policies, judged={"default": ("other",)})
     async with running(tmp_path, Servers(servers=(STARTS,)), rules, trust=TRUST, **NOW) as gateway:
         assert await servers_for(gateway, "qa") == []
         assert (await ask(gateway, by("qa", calling("demo__add")))).code == -32602
@@ -393,7 +393,7 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
 
 
 async def test_requests_beyond_the_number_that_may_wait_are_told_at_once(tmp_path: Path) -> None:
-    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+    async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         shares = gateway.endpoint.held_requests.startup_wait.shares
         shares.add("others", shares.most - 1)
         wire.send(calling("demo__add"))
@@ -428,7 +428,7 @@ async def test_waiting_requests_of_one_agent_take_its_share_alone(
 ) -> None:
     monkeypatch.setattr("fairlead_gateway.calls.path.startup.MAX_WAITING", 8)
     async with (
-        starting(tmp_path, trust=TRUST) as (gateway, server),
+        starting_gateway(tmp_path, trust=TRUST) as (gateway, server),
         await Wire.connect(gateway) as first,
         await Wire.connect(gateway) as second,
         await Wire.connect(gateway) as others,

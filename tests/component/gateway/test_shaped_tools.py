@@ -19,8 +19,8 @@ from fairlead_operator.local.documents import DirectoryCredentialStore
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
 from rawserver import RawServer, Request, raw_server
 from restworld import get
-from shapedtools import OVERRIDE, SEARCH, shaped
-from tasks_gateway import about, created
+from shapedtools import OVERRIDE, SEARCH, shaped_entry
+from tasks_gateway import about, create_task
 from taskserver import CAPABILITIES, TaskServer, text_result
 from toolservers import legacy_server, modern_server
 
@@ -45,7 +45,7 @@ async def server() -> AsyncIterator[RawServer]:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
 async def test_clients_see_the_shape_in_lists(tmp_path: Path, server: RawServer, era: str, target: str) -> None:
-    async with running(tmp_path, catalog("demo", server.url, [shaped(), "add"])) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry(), "add"])) as gateway:
         listed = await ask(gateway, (modern if era == MODERN else legacy)("tools/list").to(target))
     add, find = listed.message["result"]["tools"]
     prefix = "demo__" if target == "/mcp" else ""
@@ -62,7 +62,7 @@ async def test_a_call_reaches_the_server_with_its_own_names_and_the_fixed_values
 ) -> None:
     async with (
         modern_server() if server_era == MODERN else legacy_server() as server,
-        running(tmp_path, catalog("demo", server.url, [shaped()], version=server_era)) as gateway,
+        running(tmp_path, catalog("demo", server.url, [shaped_entry()], version=server_era)) as gateway,
     ):
         name = "demo__find" if target == "/mcp" else "find"
         given = {"query": "x", "tenant": "other", "debug": True}
@@ -76,7 +76,7 @@ async def test_a_call_reaches_the_server_with_its_own_names_and_the_fixed_values
 
 
 async def test_a_modern_clients_headers_are_compared_with_the_clients_names(tmp_path: Path, server: RawServer) -> None:
-    async with running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry()])) as gateway:
         answer = await ask(gateway, calling("demo__find", {"query": "x"}).with_headers(mcp_param_query="y"))
     assert (answer.status, server.seen) == (400, [])
 
@@ -92,7 +92,7 @@ async def test_a_modern_clients_headers_are_compared_with_the_clients_names(tmp_
 async def test_the_servers_name_is_unknown_to_clients_and_the_message_has_theirs(
     tmp_path: Path, server: RawServer, name: str, target: str
 ) -> None:
-    async with running(tmp_path, catalog("demo", server.url, [shaped(), "add"])) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry(), "add"])) as gateway:
         answer = await ask(gateway, calling(name, {"query": "x"}).to(target))
     shown = "demo__find" if target == "/mcp" else "find"
     assert answer.message["error"]["code"] == -32602
@@ -101,7 +101,7 @@ async def test_the_servers_name_is_unknown_to_clients_and_the_message_has_theirs
 
 
 async def test_the_id_has_the_clients_name(tmp_path: Path, server: RawServer) -> None:
-    async with running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry()])) as gateway:
         call = calling("mcp.demo.find", {"query": "x"}).with_headers(mcp_param_query="x")
         assert json.loads(text_of(await ask(gateway, call)))["q"] == "x"
 
@@ -119,7 +119,7 @@ async def test_the_id_has_the_clients_name(tmp_path: Path, server: RawServer) ->
 async def test_arguments_that_go_around_the_shape_are_refused(
     tmp_path: Path, server: RawServer, arguments: dict[str, Any], why: str
 ) -> None:
-    async with running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry()])) as gateway:
         answer = await ask(gateway, calling("demo__find", arguments, era=LEGACY))
     assert refusal(answer)["code"] == "INVALID_ARGUMENTS"
     assert why in refusal(answer)["message"]
@@ -130,7 +130,7 @@ async def test_servers_with_one_definition_and_different_shapes_are_each_checked
     tmp_path: Path, server: RawServer
 ) -> None:
     def serving(name: str, override: dict[str, Any]) -> Catalog:
-        entry = msgspec.structs.replace(shaped(override), hash=definition_hash(json.dumps(SEARCH).encode()))
+        entry = msgspec.structs.replace(shaped_entry(override), hash=definition_hash(json.dumps(SEARCH).encode()))
         return catalog(name, server.url, [entry])
 
     async with running(tmp_path, serving("bare", {}), serving("demo", OVERRIDE)) as gateway:
@@ -146,7 +146,7 @@ async def test_a_selected_list_is_not_held_against_the_server(tmp_path: Path, ca
     def answer(_: Request) -> dict[str, Any]:
         return {"content": [], "structuredContent": {"items": [1, 2]}, "isError": False}
 
-    tool = shaped({**OVERRIDE, "result": {"select": "items"}})
+    tool = shaped_entry({**OVERRIDE, "result": {"select": "items"}})
     async with (
         legacy_server(call=answer) as server,
         running(tmp_path, catalog("demo", server.url, [tool], version=LEGACY)) as gateway,
@@ -163,7 +163,7 @@ async def test_policies_speak_the_servers_names(
     constraint = {"required": ["q", "tenant"], "properties": {"tenant": {"const": tenant}}}
     rule = Rule(action="Allow", tools=("search_v2",), arguments=constraint)
     policy = Policy(namespace="default", name="one", every=True, rules=(rule,))
-    async with running(tmp_path, catalog("demo", server.url, [shaped()]), Rules(policies=(policy,))) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry()]), Rules(policies=(policy,))) as gateway:
         answer = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
     assert answer.message["result"]["isError"] is not allowed
     assert len(server.seen) == allowed
@@ -172,7 +172,7 @@ async def test_policies_speak_the_servers_names(
 async def test_the_audit_log_speaks_the_servers_names(tmp_path: Path, server: RawServer) -> None:
     log = tmp_path / "audit.log"
     settings: dict[str, Any] = {"audit": "all", "audit_file": log, "audit_arguments": "full"}
-    async with running(tmp_path, catalog("demo", server.url, [shaped()]), **settings) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry()]), **settings) as gateway:
         await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
     line = json.loads(log.read_text())
     assert line["tool"] == "mcp.demo.search_v2"
@@ -180,7 +180,7 @@ async def test_the_audit_log_speaks_the_servers_names(tmp_path: Path, server: Ra
 
 
 async def test_cached_results_are_found_by_what_the_server_gets(tmp_path: Path, server: RawServer) -> None:
-    tool = shaped(latency=DeclaredLatency(cacheable_seconds=60))
+    tool = shaped_entry(latency=DeclaredLatency(cacheable_seconds=60))
     async with running(tmp_path, catalog("demo", server.url, [tool])) as gateway:
         for arguments in ({"query": "x"}, {"query": "x", "limit": 5}, {"query": "x", "tenant": "other"}):
             assert "error" not in (await ask(gateway, calling("demo__find", arguments, era=LEGACY))).message
@@ -196,7 +196,7 @@ async def test_an_error_of_the_server_names_arguments_as_clients_know_them(tmp_p
     text = "'q' is too short, \"tenant\" and q are fine"
     async with (
         modern_server(call=failing(text)) as server,
-        running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway,
+        running(tmp_path, catalog("demo", server.url, [shaped_entry()])) as gateway,
     ):
         call = calling("demo__find", {"query": "x"}, era=era)
         answer = await ask(gateway, call.with_headers(mcp_param_query="x") if era == MODERN else call)
@@ -238,7 +238,7 @@ async def test_clients_get_the_selected_part_of_small_and_large_results(
     serve = modern_server if server_era == MODERN else legacy_server
     async with (
         serve(call=answering(document)) as server,
-        running(tmp_path, catalog("demo", server.url, [shaped(NAMES, PLAIN)], version=server_era)) as gateway,
+        running(tmp_path, catalog("demo", server.url, [shaped_entry(NAMES, PLAIN)], version=server_era)) as gateway,
     ):
         result = (await ask(gateway, calling("demo__list_v2", era=era))).message["result"]
     names = {"names": [f"n{number}" for number in range(count)]}
@@ -248,8 +248,8 @@ async def test_clients_get_the_selected_part_of_small_and_large_results(
 
 
 async def test_the_lists_output_schema_is_that_of_the_part(tmp_path: Path, server: RawServer) -> None:
-    selecting = shaped({"result": {"select": "items"}}, {**PLAIN, "name": "plain"})
-    async with running(tmp_path, catalog("demo", server.url, [shaped(NAMES, PLAIN), selecting])) as gateway:
+    selecting = shaped_entry({"result": {"select": "items"}}, {**PLAIN, "name": "plain"})
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry(NAMES, PLAIN), selecting])) as gateway:
         named, plain = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
     assert named["outputSchema"] == NAMES["result"]["schema"]
     assert "outputSchema" not in plain
@@ -259,7 +259,7 @@ async def test_a_part_that_does_not_match_its_schema_is_marked(tmp_path: Path) -
     override = {"result": {"select": "{other: items}", "schema": NAMES["result"]["schema"]}}
     async with (
         modern_server(call=answering({"items": []})) as server,
-        running(tmp_path, catalog("demo", server.url, [shaped(override, PLAIN)])) as gateway,
+        running(tmp_path, catalog("demo", server.url, [shaped_entry(override, PLAIN)])) as gateway,
     ):
         result = (await ask(gateway, calling("demo__list_v2"))).message["result"]
     assert result["structuredContent"] == {"other": []}
@@ -269,7 +269,9 @@ async def test_a_part_that_does_not_match_its_schema_is_marked(tmp_path: Path) -
 async def test_where_the_expression_fails_clients_get_the_whole_result_with_a_mark(tmp_path: Path) -> None:
     async with (
         modern_server(call=answering({"others": []})) as server,
-        running(tmp_path, catalog("demo", server.url, [shaped({"result": {"select": "items"}}, PLAIN)])) as gateway,
+        running(
+            tmp_path, catalog("demo", server.url, [shaped_entry({"result": {"select": "items"}}, PLAIN)])
+        ) as gateway,
     ):
         result = (await ask(gateway, calling("demo__list_v2"))).message["result"]
     assert result["structuredContent"] == {"others": []}
@@ -277,7 +279,7 @@ async def test_where_the_expression_fails_clients_get_the_whole_result_with_a_ma
 
 
 async def test_a_cached_result_is_the_same_part(tmp_path: Path) -> None:
-    tool = shaped(NAMES, PLAIN, latency=DeclaredLatency(cacheable_seconds=60))
+    tool = shaped_entry(NAMES, PLAIN, latency=DeclaredLatency(cacheable_seconds=60))
     async with (
         modern_server(call=answering({"items": [{"name": "a"}]})) as server,
         running(tmp_path, catalog("demo", server.url, [tool])) as gateway,
@@ -299,11 +301,11 @@ WITH_SECRET: dict[str, Any] = {"arguments": {"api_key": {"secretRef": {"name": "
 KEY = "planted-argument-0d51"
 
 
-def keyed(tmp_path: Path, url: str, version: str = MODERN, **more: Any) -> Catalog:
+def keyed_catalog(tmp_path: Path, url: str, version: str = MODERN, **more: Any) -> Catalog:
     """A server whose tool `fetch` gets KEY from the credential of the server."""
     store = DirectoryCredentialStore(tmp_path / "credentials")
     ref = store.store(ServerKey("default", "demo"), Credential(arguments={"fetch": {"api_key": KEY}}))
-    return catalog("demo", url, [shaped(WITH_SECRET, KEYED, **more)], credential=ref, version=version)
+    return catalog("demo", url, [shaped_entry(WITH_SECRET, KEYED, **more)], credential=ref, version=version)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -316,7 +318,7 @@ async def test_a_secret_is_in_the_request_to_the_server_and_in_nothing_that_is_r
     answer = {"content": [{"type": "text", "text": "fine"}], "isError": False}
     async with (
         (modern_server if server_era == MODERN else legacy_server)(call=lambda _: answer) as server,
-        running(tmp_path, keyed(tmp_path, server.url, server_era), **settings) as gateway,
+        running(tmp_path, keyed_catalog(tmp_path, server.url, server_era), **settings) as gateway,
     ):
         made = await ask(gateway, calling("demo__fetch", {"id": "1", "api_key": "mine"}, era=era))
         listed = await ask(gateway, modern("tools/list"))
@@ -332,7 +334,7 @@ async def test_a_secret_is_in_the_request_to_the_server_and_in_nothing_that_is_r
 
 
 async def test_a_call_without_its_secret_is_refused(tmp_path: Path, server: RawServer) -> None:
-    async with running(tmp_path, catalog("demo", server.url, [shaped(WITH_SECRET, KEYED)])) as gateway:
+    async with running(tmp_path, catalog("demo", server.url, [shaped_entry(WITH_SECRET, KEYED)])) as gateway:
         answer = await ask(gateway, calling("demo__fetch", {"id": "1"}))
     assert refusal(answer)["code"] == "CONNECTION_LOST"
     assert "secret value of the argument 'api_key' of fetch" in refusal(answer)["message"]
@@ -342,7 +344,7 @@ async def test_a_call_without_its_secret_is_refused(tmp_path: Path, server: RawS
 async def test_a_changed_secret_is_used_from_the_next_snapshot_on_and_finds_no_older_result(tmp_path: Path) -> None:
     async with modern_server() as server:
         latency = DeclaredLatency(cacheable_seconds=60)
-        first = keyed(tmp_path, server.url, latency=latency)
+        first = keyed_catalog(tmp_path, server.url, latency=latency)
         async with running(tmp_path, first) as gateway:
             for _ in range(2):
                 await ask(gateway, calling("demo__fetch", {"id": "1"}))
@@ -360,9 +362,11 @@ async def test_the_result_of_a_task_is_the_selected_part_unless_it_is_large(tmp_
     server = TaskServer()
     job = {"name": "job", "inputSchema": {"type": "object"}}
     async with raw_server(server.handle) as raw:
-        demo = catalog("demo", raw.url, [shaped({"result": {"select": "a"}}, job)], capabilities=Raw(CAPABILITIES))
+        demo = catalog(
+            "demo", raw.url, [shaped_entry({"result": {"select": "a"}}, job)], capabilities=Raw(CAPABILITIES)
+        )
         async with running(tmp_path, demo) as gateway:
-            task = await created(gateway)
+            task = await create_task(gateway)
             server.ends("t1", result=text_result(json.dumps({"a": ["some text"] * size})))
             result = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
     if size == 1:
@@ -376,7 +380,9 @@ async def test_a_legacy_client_that_waits_for_a_task_gets_the_selected_part(tmp_
     server = TaskServer()
     must = {"name": "must", "inputSchema": {"type": "object"}}
     async with raw_server(server.handle) as raw:
-        demo = catalog("demo", raw.url, [shaped({"result": {"select": "a"}}, must)], capabilities=Raw(CAPABILITIES))
+        demo = catalog(
+            "demo", raw.url, [shaped_entry({"result": {"select": "a"}}, must)], capabilities=Raw(CAPABILITIES)
+        )
         async with running(tmp_path, demo) as gateway:
             session = await session_of(gateway, {})
             ends = {"ends": {"result": text_result('{"a": "the end"}')}}

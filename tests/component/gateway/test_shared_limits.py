@@ -69,7 +69,7 @@ async def replicas(count: int, *args: Any, started: bool = False, **more: Any) -
             await replica.settler.stop()
 
 
-def settled(replica: Replica, before: int) -> bool:
+def is_settled(replica: Replica, before: int) -> bool:
     return replica.settler.settlements > before + 1 or not replica.sharing.dirty
 
 
@@ -135,7 +135,7 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
             admitted += sum(new)
             for replica, told, calls in zip(made, before, new, strict=True):
                 if calls:
-                    await eventually(partial(settled, replica, told))
+                    await eventually(partial(is_settled, replica, told))
             slowest = max(slowest, time.monotonic() - round_began)
         took = time.monotonic() - began
         rate = per_minute / 60

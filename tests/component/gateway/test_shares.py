@@ -45,7 +45,7 @@ async def wires(gateway: Gateway, count: int) -> AsyncIterator[list[Wire]]:
         yield [await stack.enter_async_context(await Wire.connect(gateway)) for _ in range(count)]
 
 
-async def opened(wire: Wire, request: Ask) -> int:
+async def open_stream(wire: Wire, request: Ask) -> int:
     """Open a stream. Returns the status of its answer."""
     wire.send(request)
     return int((await wire.reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
@@ -57,18 +57,18 @@ async def test_notification_streams_of_one_agent_take_its_share_alone(
 ) -> None:
     monkeypatch.setattr(notification_streams, "MAX_STREAMS", 5)
     async with running(tmp_path, DEMO, trust=TRUST, **settings) as gateway, wires(gateway, 6) as (*crowd, last):
-        statuses = [await opened(wire, listen("mallory")) for wire in crowd[:4]]
+        statuses = [await open_stream(wire, listen("mallory")) for wire in crowd[:4]]
         assert statuses == [200] * share + [429] * (4 - share)
         refused = await crowd[4].ask(listen("mallory"))
         error = refused.message["error"]
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert error["message"] == f"{share} of your streams are open, the limit for one agent: close a stream"
         assert error["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
-        assert await opened(last, listen("alice")) == 200
+        assert await open_stream(last, listen("alice")) == 200
         assert outcomes(gateway, "streams") == {"agent": 5 - share}
         crowd[0].close()
         await eventually(lambda: len(gateway.endpoint.streams) == share)
-        assert await opened(crowd[4], listen("mallory")) == 200
+        assert await open_stream(crowd[4], listen("mallory")) == 200
 
 
 class Held:

@@ -192,7 +192,7 @@ async def test_a_registered_port_takes_the_answer(tmp_path: Path) -> None:
             assert await whoami(gateway) == "alice"
 
 
-async def unanswered(request: Request, reply: Reply) -> None:
+async def never_answer(request: Request, reply: Reply) -> None:
     """Never answer."""
 
 
@@ -205,7 +205,7 @@ async def test_a_registered_port_stays_free_when_a_sign_in_cannot_begin(tmp_path
         assert pending is not None
         with pytest.raises(GrantFailed):
             await gateway.sign_ins.begin(pending)
-        async with raw_server(unanswered, port=port):
+        async with raw_server(never_answer, port=port):
             pass
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 from msgspec import Raw
 
-from extension_servers import ERAS, MERGED, OWN, asking, extensions, read, world
+from extension_servers import ERAS, MERGED, OWN, extensions, host_request, read, world
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_mcp.methods import SKILLS
 from gatewayworld import LEGACY, META, MODERN, Answer, ask, catalog, limits, modern, running
 from rawserver import Reply, Request, raw_server
-from toolservers import answer_modern, greeted
+from toolservers import answer_handshake, answer_modern
 
 SKILL: Final = "skill://pdf/SKILL.md"
 NOTES: Final = "skill://pdf/notes.txt"
@@ -57,7 +57,7 @@ class SkillServer:
         )
 
     async def handle(self, request: Request, reply: Reply) -> None:
-        if self.era == LEGACY and greeted(request, reply):
+        if self.era == LEGACY and answer_handshake(request, reply):
             return None
         params = request.params
         modern = self.era == MODERN
@@ -84,7 +84,7 @@ async def test_skills_of_all_servers_are_listed_and_read_by_names_of_their_own(
     tmp_path: Path, era: str, server_era: str
 ) -> None:
     async with world(SkillServer, tmp_path, era=server_era) as (gateway, a, b):
-        listed = (await ask(gateway, asking("skills/list", {}, era))).message["result"]
+        listed = (await ask(gateway, host_request("skills/list", {}, era))).message["result"]
         assert listed["ttlMs"] > 0
         assert listed["cacheScope"] == "private"
         assert [skill["uri"] for skill in listed["skills"]] == ["skill://a/pdf/SKILL.md", "skill://b/pdf/SKILL.md"]
@@ -96,13 +96,17 @@ async def test_skills_of_all_servers_are_listed_and_read_by_names_of_their_own(
                 data = content["text"].encode()
                 assert content["uri"] == file["uri"]
                 assert ("sha256:" + hashlib.sha256(data).hexdigest(), len(data)) == (file["digest"], file["size"])
-            got = (await ask(gateway, asking("skills/get", {"uri": skill["uri"]}, era))).message["result"]["skill"]
+            got = (await ask(gateway, host_request("skills/get", {"uri": skill["uri"]}, era))).message["result"][
+                "skill"
+            ]
             assert got == skill
             folder = f"skill://{server.name}/pdf"
-            answer = (await ask(gateway, asking("resources/directory/read", {"uri": folder}, era))).message["result"]
+            answer = (await ask(gateway, host_request("resources/directory/read", {"uri": folder}, era))).message[
+                "result"
+            ]
             assert [each["uri"] for each in answer["resources"]] == [each["uri"] for each in skill["resources"]]
         assert (await read(gateway, SKILL, era)).message["error"]["code"] in (-32602, -32002), "nobody guesses"
-        verbatim = (await ask(gateway, asking("skills/list", {}, era, OWN))).body
+        verbatim = (await ask(gateway, host_request("skills/list", {}, era, OWN))).body
         assert json.dumps(entry(SKILL, a.files)).encode() in verbatim, "byte for byte"
         answer = (await read(gateway, NOTES, era, OWN)).message["result"]["contents"][0]
         assert (answer["uri"], answer["text"]) == (NOTES, "notes of a")
@@ -116,7 +120,7 @@ async def test_hosts_find_skills_where_a_server_has_them_and_nowhere_else(tmp_pa
         for method, uri in (("skills/list", ""), ("skills/get", SKILL), ("resources/directory/read", SKILL)):
             for era in (MODERN, LEGACY):
                 assert (
-                    await ask(gateway, asking(method, {"uri": uri}, era, "/servers/default/plain/mcp"))
+                    await ask(gateway, host_request(method, {"uri": uri}, era, "/servers/default/plain/mcp"))
                 ).code == -32601
 
 
@@ -158,14 +162,14 @@ async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, ca
         running(tmp_path, a.catalog(server_a.url), b.catalog(server_b.url, **beside)) as gateway,
     ):
         shown = b if case == "a resource" else a
-        listed = (await ask(gateway, asking("skills/list", {}))).message["result"]["skills"]
+        listed = (await ask(gateway, host_request("skills/list", {}))).message["result"]["skills"]
         assert [skill["uri"] for skill in listed] == [shown.skill]
         for uri in shown.files:
             assert (await read(gateway, uri)).message["result"]["contents"][0]["text"] == shown.files[uri]
-        assert (await ask(gateway, asking("skills/get", {"uri": shown.skill}))).status == 200
+        assert (await ask(gateway, host_request("skills/get", {"uri": shown.skill}))).status == 200
         assert (a if shown is b else b).reads == [], "no file of it is another server's"
         for server in (a, b):
-            there = await ask(gateway, asking("skills/list", {}, target=f"/servers/default/{server.name}/mcp"))
+            there = await ask(gateway, host_request("skills/list", {}, target=f"/servers/default/{server.name}/mcp"))
             assert [skill["uri"] for skill in there.message["result"]["skills"]] == [server.skill]
 
 
@@ -174,7 +178,7 @@ async def test_bytes_that_change_under_a_pin_are_not_passed_on(tmp_path: Path) -
         for target, shown in ((MERGED, "skill://a/"), (OWN, "skill://")):
 
             async def get(uri: str, method: str = "resources/read", shown: str = shown, target: str = target) -> Answer:
-                return await ask(gateway, asking(method, {"uri": uri.replace("skill://", shown)}, target=target))
+                return await ask(gateway, host_request(method, {"uri": uri.replace("skill://", shown)}, target=target))
 
             before = dict(a.files)
             assert (await get(NOTES)).status == (await get(SKILL, "skills/get")).status == 200
@@ -223,7 +227,9 @@ async def test_limits_of_a_server_hold_for_its_skills(tmp_path: Path) -> None:
         raw_server(a.handle) as server_a,
         running(tmp_path, a.catalog(server_a.url, limits=limits(calls_per_second=0.01))) as gateway,
     ):
-        first, second = [await ask(gateway, asking("skills/get", {"uri": "skill://a/pdf/SKILL.md"})) for _ in range(2)]
+        first, second = [
+            await ask(gateway, host_request("skills/get", {"uri": "skill://a/pdf/SKILL.md"})) for _ in range(2)
+        ]
         assert first.status == 200
         assert second.message["error"]["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
         assert len(a.reads) == 1
@@ -232,10 +238,10 @@ async def test_limits_of_a_server_hold_for_its_skills(tmp_path: Path) -> None:
 async def test_a_server_that_a_policy_hides_has_no_skills(tmp_path: Path) -> None:
     policy = Policy(namespace="default", name="p", servers=("a",), rules=(Rule(action="Deny", tools=("*",)),))
     async with world(SkillServer, tmp_path, Rules(policies=(policy,))) as (gateway, a, _):
-        listed = (await ask(gateway, asking("skills/list", {}))).message["result"]["skills"]
+        listed = (await ask(gateway, host_request("skills/list", {}))).message["result"]["skills"]
         assert [skill["uri"] for skill in listed] == ["skill://b/pdf/SKILL.md"]
         for method in ("resources/read", "skills/get", "resources/directory/read"):
-            assert (await ask(gateway, asking(method, {"uri": "skill://a/pdf/SKILL.md"}))).code == -32602
+            assert (await ask(gateway, host_request(method, {"uri": "skill://a/pdf/SKILL.md"}))).code == -32602
         assert a.reads == []
 
 
@@ -243,5 +249,5 @@ async def test_a_server_that_insists_hears_of_what_its_client_declares(tmp_path:
     async with world(SkillServer, tmp_path) as (gateway, _, _):
         undeclared = modern("skills/get", {"uri": "skill://a/pdf/SKILL.md"})
         assert (await ask(gateway, undeclared)).code == -32021
-        told = await ask(gateway, asking("skills/get", {"uri": "skill://a/pdf/SKILL.md"}, LEGACY))
+        told = await ask(gateway, host_request("skills/get", {"uri": "skill://a/pdf/SKILL.md"}, LEGACY))
         assert told.status == 200, "for a legacy client the gateway declares what it passes on"

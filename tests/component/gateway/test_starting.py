@@ -30,7 +30,7 @@ class Held:
         await self._source.run(inbox)
 
 
-async def listed(port: int) -> list[str]:
+async def tool_names(port: int) -> list[str]:
     """Names of the tools, over REST. Raises aiohttp.ClientConnectorError if the gateway does not listen yet."""
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/v1/tools") as answer:
         return [tool["name"] for tool in (await answer.json())["tools"]]
@@ -47,13 +47,13 @@ async def test_connections_are_refused_until_there_is_a_catalog(tmp_path: Path) 
     try:
         await asyncio.wait_for(source.requested.wait(), 10)
         with pytest.raises(aiohttp.ClientConnectorError):
-            await listed(gateway.port)
+            await tool_names(gateway.port)
         url = f"http://127.0.0.1:{gateway.metrics_port}/readyz"
         async with aiohttp.ClientSession() as session, session.get(url) as ready:
             assert (ready.status, await ready.text()) == (503, "the gateway has not read the catalog yet\n")
         source.go.set()
         await starting
-        assert await listed(gateway.port) == ["demo__add"]
+        assert await tool_names(gateway.port) == ["demo__add"]
     finally:
         await asyncio.wait([starting], timeout=10)
         await gateway.stop(0.5)

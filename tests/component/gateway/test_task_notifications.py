@@ -11,7 +11,7 @@ from fairlead_api.documents.rules import Rules
 from gatewayworld import META, Wire, ask, modern, publish, running
 from policyworld import by
 from rawserver import raw_server
-from tasks_gateway import DENIED, about, calls, created, demo, listening, notification, trusted_by, world
+from tasks_gateway import DENIED, about, calls, create_task, demo, listen_to_tasks, notification, trusted_by, world
 from taskserver import TaskServer, text_result
 from waiting import eventually
 
@@ -22,9 +22,9 @@ async def test_a_client_is_notified_of_its_task_though_the_server_notifies_nobod
     server = TaskServer()
     log = tmp_path / "audit"
     async with world(tmp_path, server, audit="all", audit_file=log, open_tasks=1) as (gateway, _):
-        task = await created(gateway, ends="asks")
+        task = await create_task(gateway, ends="asks")
         async with await Wire.connect(gateway) as wire:
-            assert await listening(wire, [task]) == {"taskIds": [task], "toolsListChanged": True}
+            assert await listen_to_tasks(wire, [task]) == {"taskIds": [task], "toolsListChanged": True}
             event = await notification(wire)
             assert event["method"] == "notifications/tasks"
             assert event["params"]["status"] == "input_required"
@@ -38,7 +38,7 @@ async def test_a_client_is_notified_of_its_task_though_the_server_notifies_nobod
                 del said_of_now["lastUpdatedAt"]  # a change of only this member causes no notification
             assert {"resultType": "complete", **ended} == {name: polled[name] for name in polled if name != "_meta"}
         await eventually(lambda: b'"method":"notifications/tasks"' in log.read_bytes())
-        await created(gateway, "must")  # the earlier task is not open any more
+        await create_task(gateway, "must")  # the earlier task is not open any more
 
 
 async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gateway(tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gate
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
         async with running(tmp_path / "one", demo(raw.url), session_key="k") as gateway:
-            task = await created(gateway)
+            task = await create_task(gateway)
         async with (
             running(tmp_path / "two", demo(raw.url), session_key="k") as gateway,
             await Wire.connect(gateway) as wire,
         ):
-            assert (await listening(wire, [task]))["taskIds"] == [task]
+            assert (await listen_to_tasks(wire, [task]))["taskIds"] == [task]
             assert (await notification(wire))["params"]["status"] == "working"
             await eventually(lambda: "t1" in server.streams)
             server.ends("t1", result=text_result("done"))
@@ -69,7 +69,7 @@ async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> 
         head, _, payload = task.split(".")
         for who, ident in (("bob", task), ("bob", "t1"), ("alice", "t1"), ("alice", f"{head}.{'0' * 32}.{payload}")):
             async with await Wire.connect(gateway) as wire:
-                assert await listening(wire, [ident], who) == {"toolsListChanged": True}
+                assert await listen_to_tasks(wire, [ident], who) == {"toolsListChanged": True}
         assert (server.seen, server.streams) == ([], {})
         undeclared = modern("subscriptions/listen", {"notifications": {"taskIds": [task]}})
         answer = await ask(gateway, by("alice", undeclared))
@@ -79,7 +79,7 @@ async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> 
 async def test_notifications_of_a_task_end_when_its_tool_is_denied(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _), await Wire.connect(gateway) as wire:
-        await listening(wire, [await created(gateway)])
+        await listen_to_tasks(wire, [await create_task(gateway)])
         assert (await notification(wire))["params"]["status"] == "working"
         publish(tmp_path / "documents", DENIED)
         assert (await notification(wire))["method"] == "notifications/tools/list_changed"
@@ -97,8 +97,8 @@ async def test_a_client_is_notified_once_that_the_result_of_its_task_is_too_larg
         world(tmp_path, server, max_result_bytes=4096, audit="all", audit_file=log, open_tasks=1) as (gateway, _),
         await Wire.connect(gateway) as wire,
     ):
-        task = await created(gateway)
-        await listening(wire, [task])
+        task = await create_task(gateway)
+        await listen_to_tasks(wire, [task])
         assert (await notification(wire))["params"]["status"] == "working"
         server.ends("t1", result=text_result("x" * 8192))
         told = (await notification(wire))["params"]
@@ -109,4 +109,4 @@ async def test_a_client_is_notified_once_that_the_result_of_its_task_is_too_larg
         await eventually(lambda: b'"method":"notifications/tasks"' in log.read_bytes())
         (line,) = [each for each in log.read_text().splitlines() if "notifications/tasks" in each]
         assert json.loads(line)["outcome"] == "RESULT_TOO_LARGE"
-        await created(gateway, "must")  # the earlier task is not open any more
+        await create_task(gateway, "must")  # the earlier task is not open any more

@@ -36,7 +36,7 @@ from linkservers import tcp_server
 from policyworld import by
 from rawserver import Reply, Request, raw_server
 from stdio_servers.tasks_stdio import response
-from tasks_gateway import DENIED, about, calls, created, demo, listening, notification, trusted_by, world
+from tasks_gateway import DENIED, about, calls, create_task, demo, listen_to_tasks, notification, trusted_by, world
 from taskserver import ASKED, CAPABILITIES, TaskServer, text_result
 from toolservers import TASKS_STDIO, tool
 from waiting import eventually
@@ -50,7 +50,7 @@ async def refused(gateway: Gateway, request: Ask) -> tuple[int, int]:
 async def test_the_result_of_a_task_is_in_the_form_that_mcp_has_for_it(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):
-        task = await created(gateway)
+        task = await create_task(gateway)
         for given, content in (({"content": "x", "_meta": None}, "x"), ({"a": 1}, '{"a":1}')):
             server.ends("t1", result=given)
             done = (await ask(gateway, about("tasks/get", task, header=task))).message["result"]
@@ -62,7 +62,7 @@ async def test_the_result_of_a_task_is_in_the_form_that_mcp_has_for_it(tmp_path:
 async def test_a_task_is_followed_to_its_end_under_a_sealed_id(tmp_path: Path, events: bool) -> None:
     server = TaskServer(events=events)
     async with world(tmp_path, server) as (gateway, _):
-        task = await created(gateway)
+        task = await create_task(gateway)
         assert task not in server.tasks
         working = (await ask(gateway, about("tasks/get", task))).message["result"]
         assert (working["taskId"], working["status"], working["ttlMs"]) == (task, "working", 60_000)
@@ -86,11 +86,11 @@ async def test_a_task_of_a_child_process_is_followed_notified_of_and_waited_for(
     try:
         document = catalog("demo", child, ["job"], capabilities=Raw(CAPABILITIES))
         async with running(tmp_path, document, children=children, shared_children=False) as gateway:
-            task = await created(gateway)
+            task = await create_task(gateway)
             ended = (await ask(gateway, about("tasks/get", task))).message["result"]
             assert (ended["taskId"], ended["status"]) == (task, "completed")
             async with await Wire.connect(gateway) as wire:
-                assert (await listening(wire, [task]))["taskIds"] == [task]
+                assert (await listen_to_tasks(wire, [task]))["taskIds"] == [task]
                 assert (await notification(wire))["params"]["result"] == ended["result"]
             waited = (await ask(gateway, calling("demo__job", {}, era=LEGACY))).message["result"]
             assert waited["content"] == ended["result"]["content"]
@@ -115,7 +115,7 @@ async def test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause(tm
             await stack.enter_async_context(running(tmp_path / name, document, children=host, **settings))
             for name, host in zip(("one", "two"), hosts, strict=True)
         ]
-        tasks = [await created(gateway) for gateway in (first, second)]
+        tasks = [await create_task(gateway) for gateway in (first, second)]
         for gateway, own, foreign in ((first, tasks[0], tasks[1]), (second, tasks[1], tasks[0])):
             assert (await ask(gateway, about("tasks/get", own))).message["result"]["taskId"] == own
             for method in ("tasks/get", "tasks/update", "tasks/cancel"):
@@ -127,7 +127,7 @@ async def test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause(tm
 async def test_a_question_of_a_task_does_not_show_the_servers_own_id(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):
-        task = await created(gateway, ends="asks")
+        task = await create_task(gateway, ends="asks")
         waiting = (await ask(gateway, about("tasks/get", task))).message["result"]
         (key,) = waiting["inputRequests"]
         assert key == f"{task}:1"
@@ -141,7 +141,7 @@ async def test_a_task_with_a_crowd_of_questions_is_refused(tmp_path: Path) -> No
     """Each question would get a longer name in the answer."""
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):
-        task = await created(gateway)
+        task = await create_task(gateway)
         server.ends("t1", status="input_required", inputRequests={f"t1:{n}": ASKED for n in range(65)})
         answer = await ask(gateway, about("tasks/get", task))
         assert "more than 64 questions" in answer.message["error"]["message"]
@@ -194,7 +194,7 @@ async def test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its
         for name in ("one", "two", "other"):
             (tmp_path / name).mkdir()
         async with running(tmp_path / "one", demo(raw.url), session_key="k") as gateway:
-            task = await created(gateway)
+            task = await create_task(gateway)
         async with running(tmp_path / "two", demo(raw.url), session_key="k") as gateway:
             result = (await ask(gateway, about("tasks/get", task))).message["result"]
             assert (result["taskId"], result["status"]) == (task, "working")
@@ -206,7 +206,7 @@ async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None
     """The task's tool is denied, allowed again, and removed."""
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, raw):
-        task = await created(gateway)
+        task = await create_task(gateway)
         publish(tmp_path / "documents", DENIED)
         await served(gateway, 2)
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
@@ -227,17 +227,17 @@ async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_as
     def approved(*tools: Any) -> Catalog:
         return catalog("demo", raw.url, [*tools], pinned=True, capabilities=Raw(CAPABILITIES))
 
-    async def warned() -> bool:
+    async def is_warned() -> bool:
         result = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
         return "fairlead.dev/warning" in result.get("_meta", {})
 
     async with raw_server(server.handle) as raw, running(tmp_path, approved(tool("job"))) as gateway:
-        task = await created(gateway, ends={"result": {**text_result("{}"), "structuredContent": {}}})
-        assert not await warned()
+        task = await create_task(gateway, ends={"result": {**text_result("{}"), "structuredContent": {}}})
+        assert not await is_warned()
         strict = tool("job", outputSchema={"type": "object", "required": ["n"]})
         publish(tmp_path / "documents", approved(strict))
         await served(gateway, 2)
-        assert await warned()
+        assert await is_warned()
         publish(tmp_path / "documents", approved(tool("other")))
         await served(gateway, 3)
         before = len(server.seen)
@@ -245,7 +245,7 @@ async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_as
         assert len(server.seen) == before
         publish(tmp_path / "documents", approved(tool("job")))
         await served(gateway, 4)
-        assert not await warned()
+        assert not await is_warned()
 
 
 async def test_a_task_of_a_server_that_moved_or_is_gone_is_unknown(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ async def test_a_task_of_a_server_that_moved_or_is_gone_is_unknown(tmp_path: Pat
     server = TaskServer()
     heir = TaskServer()
     async with world(tmp_path, server) as (gateway, _), raw_server(heir.handle) as raw:
-        task = await created(gateway)
+        task = await create_task(gateway)
         publish(tmp_path / "documents", demo(raw.url))
         await served(gateway, 2)
         gone = (await ask(gateway, about("tasks/get", task))).message["error"]
@@ -282,7 +282,7 @@ async def test_a_request_about_a_task_goes_to_the_pod_that_has_it(tmp_path: Path
 
         document = demo("http://demo.tools.svc:80/mcp")
         async with running(tmp_path, document, resolve=resolve) as gateway:
-            tasks = await asyncio.gather(*(created(gateway, number=number) for number in range(4)))
+            tasks = await asyncio.gather(*(create_task(gateway, number=number) for number in range(4)))
             assert all(pod.tasks for pod in pods)
             for task in tasks * 2:
                 message = (await ask(gateway, about("tasks/get", task))).message
@@ -295,7 +295,7 @@ async def test_a_request_about_a_task_goes_to_the_pod_that_has_it(tmp_path: Path
                 assert (await ask(gateway, about("tasks/update", task, inputResponses={}))).status == 200
             assert {task["status"] for pod in pods for task in pod.tasks.values()} == {"completed"}
             async with await Wire.connect(gateway) as wire:
-                assert (await listening(wire, tasks))["taskIds"] == tasks
+                assert (await listen_to_tasks(wire, tasks))["taskIds"] == tasks
                 heard = [(await notification(wire))["params"]["taskId"] for _ in tasks]
                 assert sorted(heard) == sorted(tasks)
 
@@ -305,7 +305,7 @@ async def test_no_quota_and_no_duration_of_a_tool_counts_for_its_tasks(tmp_path:
     async with raw_server(server.handle) as raw:
         limited = entry(tool("job"), calls_per_minute=1)
         async with running(tmp_path, catalog("demo", raw.url, [limited], capabilities=Raw(CAPABILITIES))) as gateway:
-            task = await created(gateway)
+            task = await create_task(gateway)
             async with await Wire.connect(gateway) as wire:
                 for _ in range(30):
                     assert (await wire.ask(about("tasks/get", task))).status == 200
@@ -317,14 +317,14 @@ async def test_no_quota_and_no_duration_of_a_tool_counts_for_its_tasks(tmp_path:
 async def test_a_caller_with_all_its_tasks_open_gets_answers_at_once_or_a_refusal(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server, open_tasks=2) as (gateway, _):
-        first, _ = [await created(gateway) for _ in range(2)]
+        first, _ = [await create_task(gateway) for _ in range(2)]
         assert (await ask(gateway, calls("job"))).message["result"]["content"] == text_result("at once")["content"]
         refused = await ask(gateway, calls("must"))
         assert refused.refusal == "RATE_LIMITED"
         assert "2 open tasks" in refused.message["result"]["content"][0]["text"]
         server.ends("t1", result=text_result("done"))
         await ask(gateway, about("tasks/get", first))
-        await created(gateway, "must")
+        await create_task(gateway, "must")
         assert server.declared == [True, True, False, False, True]
 
 

@@ -77,11 +77,11 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection(
             assert serial(wire) == first
         cert.write_text(authority.issued())
 
-        async def renewed() -> bool:
+        async def is_renewed() -> bool:
             async with await connect(gateway, authority) as wire:
                 return serial(wire) != first
 
-        await until_async("the new certificate", renewed)
+        await until_async("the new certificate", is_renewed)
         assert (await before.ask(modern("tools/list"))).status == 200
 
 

@@ -31,7 +31,7 @@ from gatewayworld import (
     running,
     served,
 )
-from policyworld import Drawn, Vouching, allowed, anybody, by, handle, listed, tavern, tools_of, worlds
+from policyworld import Drawn, Vouching, anybody, by, handle, is_allowed, listed, tavern, tools_of, worlds
 from rawserver import raw_server
 from restworld import MESSAGES, get, post
 from toolservers import tool
@@ -149,7 +149,7 @@ async def play(drawn: Drawn, folder: Path) -> None:
         documents = [each.catalog(server.url) for each in drawn.servers]
         options: dict[str, Any] = {"trust": Trust((Vouching(*identities),))} if identities else {}
         async with running(folder, *documents, drawn.rules, **options) as gateway, await Wire.connect(gateway) as wire:
-            expected = {(s.namespace, s.name, name): allowed(drawn, s, name) for s, name in tools_of(drawn)}
+            expected = {(s.namespace, s.name, name): is_allowed(drawn, s, name) for s, name in tools_of(drawn)}
             shown = sorted(f"{space}{name}__{tool_}" for (space, name, tool_), say in expected.items() if say)
             merged = (await wire.ask(mine(modern("tools/list")))).message["result"]["tools"]
             assert [each["name"] for each in merged] == shown

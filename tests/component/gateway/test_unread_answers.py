@@ -22,7 +22,7 @@ from gatewayprocess import started
 from gatewayworld import Answer, Ask, Reachable, Wire, ask, calling, catalog, legacy, modern, publish, running, scraped
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import MESSAGES, Calls, post, problem
-from toolservers import answer_modern, greeted, modern_server, tool
+from toolservers import answer_handshake, answer_modern, modern_server, tool
 from waiting import eventually, until_async
 
 MIB = 1 << 20
@@ -66,7 +66,7 @@ async def streaming_server() -> AsyncIterator[RawServer]:
         yield started
 
 
-async def unreading(gateway: Reachable, address: str = "127.0.0.1", **more: Any) -> Wire:
+async def connect_without_reading(gateway: Reachable, address: str = "127.0.0.1", **more: Any) -> Wire:
     """Connect a client that does not read."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -89,7 +89,7 @@ async def read_late(wires: Sequence[Wire]) -> list[Answer]:
 
 async def deaf(gateway: Reachable, request: Ask, address: str = "127.0.0.1") -> Wire:
     """A client that sends a request and does not read."""
-    wire = await unreading(gateway, address)
+    wire = await connect_without_reading(gateway, address)
     wire.send(request)
     return wire
 
@@ -97,7 +97,7 @@ async def deaf(gateway: Reachable, request: Ask, address: str = "127.0.0.1") -> 
 @contextlib.asynccontextmanager
 async def crowd(gateway: Reachable, request: Ask, number: int = CLIENTS, **more: Any) -> AsyncIterator[Sequence[Wire]]:
     """Clients that send a request at the same time and do not read."""
-    wires = [await unreading(gateway, **more) for _ in range(number)]
+    wires = [await connect_without_reading(gateway, **more) for _ in range(number)]
     try:
         # all are connected, so answers to the first cannot use up the budget before the last sends its request
         for wire in wires:
@@ -130,7 +130,7 @@ def outcomes(gateway: Gateway) -> set[str]:
     return {error for (_, _, _, error), series in gateway.call_metrics.histograms() if series.count}
 
 
-async def settled(gateway: Gateway) -> None:
+async def await_no_bytes(gateway: Gateway) -> None:
     """Wait until no bytes are counted any more."""
     await eventually(lambda: held(gateway) == 0 and not gateway.endpoint.buffers.agents)
     assert not gateway.endpoint.buffers.pressed
@@ -158,9 +158,9 @@ async def test_servers_are_not_read_and_requests_are_refused_while_clients_leave
                 [unread] = re.findall(r'fairlead_answer_bytes\{state="unread"\} (\S+)', figures)
                 assert float(unread) == buffers.whole.unread
                 assert 'fairlead_requests_shed_total{budget="gateway"} 3.0' in figures
-            await settled(gateway)
+            await await_no_bytes(gateway)
             assert (await ask(gateway, calling("demo__large"))).status == 200
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 @pytest.mark.parametrize("session", [None, "PerClient"])
@@ -179,7 +179,7 @@ async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path:
                 for _ in range(3):
                     answer = await ask(gateway, calling("demo__large"))
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_answers_that_are_read_late_arrive_whole_and_free_their_room(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ async def test_answers_that_are_read_late_arrive_whole_and_free_their_room(tmp_p
                 await eventually(lambda: gateway.endpoint.buffers.paused > 0)
                 for answer in await read_late(wires):
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_server_is_not_blamed(
@@ -206,7 +206,7 @@ async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_ser
                 assert guard.breaker.opened == 0
                 assert "TIMEOUT" not in outcomes(gateway)
                 assert (await ask(gateway, calling("demo__small"))).status == 200
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_p
                 assert held(gateway) <= BUDGET + 2 * LARGE
                 for answer in await read_late(wires):
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_results_of_one_rest_request_are_bounded_together(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ async def test_results_of_one_rest_request_are_bounded_together(tmp_path: Path) 
             states = [(call["state"], call.get("code")) for call in answer["calls"]]
             assert set(states) == {("done", None), ("refused", "RESULT_TOO_LARGE")}
             assert states.count(("done", None)) == BUDGET // LARGE
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp_path: Path) -> None:
@@ -255,14 +255,14 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
                     await eventually(partial(refused_or_answered, gateway, len(wires)))
                 assert problem(*await read_late(wires[-1:])) == (429, "RATE_LIMITED")
                 assert (await ask(gateway, calling("demo__large"))).status == 200
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path) -> None:
     """The answer is the last event of a stream that has already begun, or of the GET that resumes it."""
 
     async def handle(request: Request, reply: Reply) -> None:
-        if greeted(request, reply, mcp_session_id="s"):
+        if answer_handshake(request, reply, mcp_session_id="s"):
             return
         reply.open_stream()
         token = request.params["_meta"]["progressToken"]
@@ -280,7 +280,7 @@ async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path)
             async with crowd(gateway, request):
                 await eventually(lambda: buffers.whole.full)
                 assert held(gateway) <= BUDGET + 2 * LARGE
-            await settled(gateway)
+            await await_no_bytes(gateway)
 
 
 async def test_forty_clients_that_do_not_read_cost_a_bounded_amount_of_memory(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageW
         yield made
 
 
-def expected(kind: PageClient, server: str, way: str) -> str:
+def expected_question(kind: PageClient, server: str, way: str) -> str:
     """How a client is asked: as in the table of `calls.path.page_answers`, or during the call if it has a stream."""
     if kind.revision < LEGACY or "url" not in (kind.elicitation or {}):
         return TEXT
@@ -73,7 +73,7 @@ async def test_a_page_is_asked_for_in_the_form_of_the_client(
 ) -> None:
     kind = CLIENTS[client]
     outcome = await world.call(kind, server, way, method, session)
-    assert outcome.form == expected(kind, server, way)
+    assert outcome.form == expected_question(kind, server, way)
     if outcome.form == TEXT:
         assert PAGE in outcome.text
         assert REASON in outcome.text
@@ -215,7 +215,7 @@ async def test_a_question_without_a_stream_is_cancelled_at_its_server(world: Pag
     await eventually(lambda: len(server.cancelled) == 1)
 
 
-async def listening(world: PageWorld, kind: PageClient) -> tuple[Wire, str]:
+async def open_listener(world: PageWorld, kind: PageClient) -> tuple[Wire, str]:
     """The stream and the session of a client whose call asks to open a page."""
     world.servers["legacy"].completes = asyncio.Queue()
     world.servers["legacy"].opened = False
@@ -230,7 +230,7 @@ async def listening(world: PageWorld, kind: PageClient) -> tuple[Wire, str]:
 
 async def test_a_page_that_is_done_is_announced_between_calls(tmp_path: Path) -> None:
     async with page_world(tmp_path) as world:
-        stream, _ = await listening(world, OLD_OPENS)
+        stream, _ = await open_listener(world, OLD_OPENS)
         for completed in ({"elicitationId": 7}, {}, {"elicitationId": OWN_ID}):
             world.servers["legacy"].complete(completed)
         async with asyncio.timeout(30):
@@ -245,7 +245,7 @@ async def test_a_page_that_is_done_is_announced_between_calls(tmp_path: Path) ->
 @pytest.mark.parametrize("client", ["2025-11-25 with forms", "2025-06-18 with forms"])
 async def test_a_client_of_forms_alone_hears_nothing_of_pages(tmp_path: Path, client: str) -> None:
     async with page_world(tmp_path) as world:
-        stream, session = await listening(world, CLIENTS[client])
+        stream, session = await open_listener(world, CLIENTS[client])
         world.servers["legacy"].complete({"elicitationId": OWN_ID})
         await eventually(world.servers["legacy"].completed.is_set)
         await ask(world.gateway, legacy_ask(CLIENTS[client], "tools/call", NEEDS_PAGE, session))

@@ -21,7 +21,7 @@ from waiting import eventually
 SIGN_IN = "/v1/servers/default/linear/sign-in"
 
 
-async def wanted(gateway: Gateway, **headers: str) -> str:
+async def reason_to_sign_in(gateway: Gateway, **headers: str) -> str:
     """Why the caller has to sign in; empty if the caller need not. Asserts that the list and the server's document
     agree."""
     (listed,) = (await get(gateway, "/v1/servers", **headers)).message["servers"]
@@ -32,11 +32,11 @@ async def wanted(gateway: Gateway, **headers: str) -> str:
 
 async def test_a_server_says_that_its_caller_has_to_sign_in_until_that_is_done(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
-        assert await wanted(gateway) == "you have not signed in at default/linear"
+        assert await reason_to_sign_in(gateway) == "you have not signed in at default/linear"
         await browser.sign_in(await link_of(gateway))
-        assert await wanted(gateway) == ""
+        assert await reason_to_sign_in(gateway) == ""
         assert await whoami(gateway) == "alice"
-        assert await wanted(gateway) == ""
+        assert await reason_to_sign_in(gateway) == ""
 
 
 async def test_a_logout_is_told_at_once(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_logout_is_told_at_once(tmp_path: Path) -> None:
         await browser.sign_in(await link_of(gateway))
         url = f"http://127.0.0.1:{gateway.port}/mcp"
         assert (await fairlead("logout", "linear", "--url", url))[0] == 0
-        assert await wanted(gateway) == "you have not signed in at default/linear"
+        assert await reason_to_sign_in(gateway) == "you have not signed in at default/linear"
         _, listed, _ = await fairlead("servers", "--url", url)
     assert "  sign-in " in listed
     assert "SignInRequired" in listed
@@ -56,7 +56,7 @@ async def test_a_grant_that_its_provider_has_ended_is_told_after_the_call_that_n
         await browser.sign_in(await link_of(gateway))
         server.provider.end("alice")
         assert (await called(gateway)).message["result"]["isError"] is True
-        assert await wanted(gateway) == "you have not signed in at default/linear"
+        assert await reason_to_sign_in(gateway) == "you have not signed in at default/linear"
 
 
 async def test_tokens_that_the_server_refuses_are_told_and_a_sign_in_replaces_them(tmp_path: Path) -> None:
@@ -65,12 +65,12 @@ async def test_tokens_that_the_server_refuses_are_told_and_a_sign_in_replaces_th
         assert await whoami(gateway) == "alice"
         server.provider.refuses = True
         assert (await called(gateway)).message["result"]["isError"] is True
-        assert await wanted(gateway) == "default/linear refuses the access tokens of your sign-in"
+        assert await reason_to_sign_in(gateway) == "default/linear refuses the access tokens of your sign-in"
         state = (await post(gateway, SIGN_IN, {})).message
         assert state["signedIn"] is False
         server.provider.refuses = False
         await browser.sign_in(state["signInUrl"])
-        assert await wanted(gateway) == ""
+        assert await reason_to_sign_in(gateway) == ""
         assert (await get(gateway, SIGN_IN)).message["signedIn"] is True
         assert await whoami(gateway) == "alice"
 
@@ -85,7 +85,9 @@ async def test_a_server_at_another_url_is_told_to_who_signed_in_at_the_first(tmp
         await browser.sign_in(await link_of(gateway))
         publish(tmp_path / "documents", consent_catalog(other.url, hash="2"))
         await served(gateway, 2)
-        assert await wanted(gateway) == f"you signed in at {server.url}, but the server is at {other.url} now"
+        assert (
+            await reason_to_sign_in(gateway) == f"you signed in at {server.url}, but the server is at {other.url} now"
+        )
 
 
 async def test_each_person_is_told_of_their_own_sign_in_alone(tmp_path: Path) -> None:
@@ -95,12 +97,16 @@ async def test_each_person_is_told_of_their_own_sign_in_alone(tmp_path: Path) ->
     async with consent_server("linear") as server, laptop(tmp_path, server, port=port, **more) as gateway:
         async with FormBrowser() as browser:
             await sign_in_as(browser, await link_of(gateway, alice), "alice")
-        assert await wanted(gateway, authorization="Bearer alice") == ""
-        assert await wanted(gateway, authorization="Bearer bob") == "you have not signed in at default/linear"
+        assert await reason_to_sign_in(gateway, authorization="Bearer alice") == ""
+        assert (
+            await reason_to_sign_in(gateway, authorization="Bearer bob") == "you have not signed in at default/linear"
+        )
         assert gateway.grants is not None
         await gateway.grants.delete(GrantKey(alice.person, str(SERVER)))
         await eventually(lambda: not gateway.sign_ins.has_token(alice, SERVER))
-        assert await wanted(gateway, authorization="Bearer alice") == "you have not signed in at default/linear"
+        assert (
+            await reason_to_sign_in(gateway, authorization="Bearer alice") == "you have not signed in at default/linear"
+        )
 
 
 async def test_a_gateway_that_does_not_know_its_address_names_the_setting_with_a_value(tmp_path: Path) -> None:
@@ -113,10 +119,10 @@ async def test_a_gateway_that_does_not_know_its_address_names_the_setting_with_a
 
 async def test_a_gateway_without_persons_says_nothing_about_sign_ins(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server, environment="") as gateway:
-        assert await wanted(gateway) == ""
+        assert await reason_to_sign_in(gateway) == ""
 
 
 async def test_store_of_grants_that_is_away_asks_nobody_to_sign_in(tmp_path: Path) -> None:
     (tmp_path / "grants").write_text("a file where the folder should be")
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
-        assert await wanted(gateway) == ""
+        assert await reason_to_sign_in(gateway) == ""

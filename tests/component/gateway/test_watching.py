@@ -166,11 +166,11 @@ async def test_resource_updates_end_when_the_server_is_denied_to_their_client(tm
             told = gateway.endpoint.streams.notify
             offered: list[bool] = []
 
-            def noted(ident: bytes, params: Raw) -> bool:
+            def is_noted(ident: bytes, params: Raw) -> bool:
                 offered.append(told(ident, params))
                 return offered[-1]
 
-            gateway.endpoint.server_requests.send_update = noted
+            gateway.endpoint.server_requests.send_update = is_noted
             await watched.change(ONE)
             await eventually(lambda: offered)
             assert offered == [False]

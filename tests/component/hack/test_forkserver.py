@@ -56,7 +56,7 @@ async def test_a_forked_process_ends_by_signals_with_their_codes(tmp_path: Path)
         pytest.skip("by night and with coverage each command is an interpreter")
     words = ("up", "--port", "0", "--metrics-port", "0", "--output", "json")
     for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
-        process = await forkserver.forked(*words, str(tmp_path), cwd=tmp_path, env=os.environ)
+        process = await forkserver.fork_command(*words, str(tmp_path), cwd=tmp_path, env=os.environ)
         assert process.stdout is not None
         while b'"listening"' not in (line := await process.stdout.readline()):
             assert line

@@ -13,7 +13,7 @@ from run_record import RECORD, Event, outcome, read, seconds_of_shards, slowest
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def recorded(folder: Path, *words: str) -> list[Event]:
+def record_run(folder: Path, *words: str) -> list[Event]:
     """Events of a run of four tests with one fixture."""
     (folder / "conftest.py").write_text("from run_record import register as pytest_configure\n")
     (folder / "pytest.ini").write_text("[pytest]\n")
@@ -48,7 +48,7 @@ def recorded(folder: Path, *words: str) -> list[Event]:
 
 
 def test_each_test_is_recorded_with_its_outcome_and_reason(tmp_path: Path) -> None:
-    events = recorded(tmp_path)
+    events = record_run(tmp_path)
     outcomes = {
         event["test"].partition("::")[2]: (event["outcome"], event.get("reason")) for event in events if "test" in event
     }
@@ -62,7 +62,7 @@ def test_each_test_is_recorded_with_its_outcome_and_reason(tmp_path: Path) -> No
 
 
 def test_a_fixtures_processor_time_is_told_apart_from_its_test(tmp_path: Path) -> None:
-    events = recorded(tmp_path)
+    events = record_run(tmp_path)
     (fixture,) = [event for event in events if event.get("fixture") == "spun"]
     (test,) = [event for event in events if event.get("test", "").endswith("test_that_spins")]
     assert 0 < fixture["cpu_s"] <= test["cpu_s"]
@@ -70,7 +70,7 @@ def test_a_fixtures_processor_time_is_told_apart_from_its_test(tmp_path: Path) -
 
 
 def test_workers_record_their_own_tests_and_memory(tmp_path: Path) -> None:
-    events = recorded(tmp_path, "-n", "2")
+    events = record_run(tmp_path, "-n", "2")
     tests = [event for event in events if "test" in event]
     assert len(tests) == 4
     assert {event["process"] for event in tests} <= {"gw0", "gw1"}
@@ -88,7 +88,7 @@ def test_a_run_that_a_test_starts_is_not_recorded(tmp_path: Path) -> None:
                 assert subprocess.check_output([sys.executable, "-c", asked]) == b"False\\n"
             """)
     )
-    outcomes = {event["test"]: event["outcome"] for event in recorded(tmp_path) if "test" in event}
+    outcomes = {event["test"]: event["outcome"] for event in record_run(tmp_path) if "test" in event}
     assert outcomes["test_nested.py::test_nested"] == "passed"
 
 
@@ -116,5 +116,7 @@ def test_a_recorded_test_has_the_marks_by_which_a_pull_request_leaves_it_out(tmp
     (tmp_path / "test_marked.py").write_text(
         "import pytest\n@pytest.mark.timing\n@pytest.mark.heavy\ndef test_bound():\n    pass\n"
     )
-    (marked,) = [event for event in recorded(tmp_path, "-W", "ignore") if event.get("test", "").endswith("test_bound")]
+    (marked,) = [
+        event for event in record_run(tmp_path, "-W", "ignore") if event.get("test", "").endswith("test_bound")
+    ]
     assert marked["marks"] == ["timing"]

@@ -27,7 +27,7 @@ SCOPE = Scope(CONFIG_MAPS, ConfigMap, "team")
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[Request, Reply], None], **options: Any) -> AsyncIterator[Kube]:
+async def client_of_server(answer: Callable[[Request, Reply], None], **options: Any) -> AsyncIterator[Kube]:
     """A client of an API server whose answers `answer` writes."""
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -49,7 +49,7 @@ def refusing(status: int) -> Callable[[Request, Reply], None]:
 
 
 async def test_every_verb_says_what_it_could_not_do() -> None:
-    async with answering(refusing(403)) as kube:
+    async with client_of_server(refusing(403)) as kube:
         refused = await asyncio.gather(
             kube.get(SECRETS, "team", "a"),
             kube.labels(SECRETS, "team", "a"),
@@ -93,14 +93,14 @@ async def test_every_verb_says_what_it_could_not_do() -> None:
     ],
 )
 async def test_a_sentence_names_the_api_server_and_says_what_to_do(status: int, says: str) -> None:
-    async with answering(refusing(status)) as kube:
+    async with client_of_server(refusing(status)) as kube:
         with pytest.raises(errors.ApiError) as caught:
             await kube.list(SCOPE)
         assert caught.value.sentence(kube.host, "Grant it.") == f"the API server at {kube.host} {says}"
 
 
 async def test_a_missing_object_is_named_to_be_checked() -> None:
-    async with answering(refusing(403)) as kube:
+    async with client_of_server(refusing(403)) as kube:
         host = kube.host
     kube = Kube.connect(Configuration(host=host))
     with pytest.raises(errors.Unavailable) as caught:
@@ -119,7 +119,7 @@ async def test_an_answer_has_a_bound_whatever_its_length_says() -> None:
         for _ in range(40):
             reply.chunk(b" " * 1000)
 
-    async with answering(endless, answer_bytes=20_000) as kube:
+    async with client_of_server(endless, answer_bytes=20_000) as kube:
         with pytest.raises(errors.Unavailable, match="team: the response exceeds 20000 bytes"):
             await kube.list(SCOPE)
 
@@ -141,7 +141,7 @@ async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_
 
     head = {"namespace": "team", "name": "n0", "resourceVersion": "1", "labels": {"a": "b"}}
     shown = {"metadata": head, "status": {"ready": True}, EXCESS: "more than 50,000 values"}
-    async with answering(answer) as kube:
+    async with client_of_server(answer) as kube:
         scope = Scope(MCP_SERVERS, Json, "team")
         objects, _ = await kube.list(scope)
         assert [*objects] == [shown, of_values(1, 5)]
@@ -163,7 +163,7 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones(cached: boo
         more = str(start + limit) if start + limit < 40 else ""
         reply.send(200, json.dumps({"metadata": {"resourceVersion": "9", "continue": more}, "items": items}).encode())
 
-    async with answering(answer, answer_bytes=5_000) as kube:
+    async with client_of_server(answer, answer_bytes=5_000) as kube:
         listed, _ = await kube.list(Scope(CONFIG_MAPS, Json, "team"), cached=cached)
         assert [item["metadata"]["name"] for item in listed] == [f"n{number}" for number in range(40)]
     assert limits == [40] * cached + [50] + [6] * 7
@@ -179,7 +179,7 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
     store: ObjectStore[str] = ObjectStore(lambda item: str(item["metadata"]["resourceVersion"]))
     before = [{"metadata": {"namespace": "team", "name": name, "resourceVersion": "2"}} for name in ("a", "b")]
     await store.replace(before, "2")
-    async with answering(answer) as kube:
+    async with client_of_server(answer) as kube:
         listed, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
         assert len(listed) == 2
         assert listed[0]["metadata"]["name"] == "a"
@@ -205,7 +205,7 @@ async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
         reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
         reply.chunk(b'{"type":"ADDED","object":{"metadata":{"name":"' + b"x" * (5 << 20))
 
-    async with answering(answer) as kube:
+    async with client_of_server(answer) as kube:
         task = asyncio.create_task(Informer(kube, SCOPE, Ignored()).run())
         await asyncio.wait([task, asyncio.create_task(listed.wait())], return_when=asyncio.FIRST_COMPLETED)
         assert not task.done()
@@ -232,7 +232,7 @@ class Ignored:
     ],
 )
 async def test_a_secret_that_cannot_be_read_is_quoted_nowhere(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    async with answering(lambda request, reply: reply.send(200, body)) as kube:
+    async with client_of_server(lambda request, reply: reply.send(200, body)) as kube:
         with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace team: the response") as caught:
             await kube.get_as(Secret, SECRETS, "team", "a")
     logging.getLogger(__name__).error("unread", exc_info=caught.value)

@@ -52,10 +52,10 @@ class World:
         return [tool["name"] for tool in answer.message["result"]["tools"]]
 
     async def until(self, *names: str) -> None:
-        async def listed() -> bool:
+        async def is_listed() -> bool:
             return await self.listed() == list(names)
 
-        await until_async(f"the list of {names}", listed)
+        await until_async(f"the list of {names}", is_listed)
 
 
 @contextlib.asynccontextmanager

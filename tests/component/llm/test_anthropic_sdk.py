@@ -19,7 +19,7 @@ from transcripts import with_and_without, without_marks
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
 
 
-def asking(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
+def sdk_client(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
     """A client that returns its final message, or the exception that it raises."""
 
     async def ask(base: str) -> Any:
@@ -39,7 +39,7 @@ def asking(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 async def test_a_stream_of_one_round_is_the_same_with_the_gateway_and_without(tmp_path: Path, name: str) -> None:
-    bare, ours = await with_and_without(tmp_path, [TRANSCRIPTS[name]], asking(True), provider=ANTHROPIC)
+    bare, ours = await with_and_without(tmp_path, [TRANSCRIPTS[name]], sdk_client(True), provider=ANTHROPIC)
     assert ours == bare
     assert bare
 
@@ -57,7 +57,7 @@ WHOLE = {
 
 @pytest.mark.parametrize("name", WHOLE)
 async def test_a_whole_answer_is_the_same_with_the_gateway_and_without(tmp_path: Path, name: str) -> None:
-    bare, ours = await with_and_without(tmp_path, [WHOLE[name]], asking(False), provider=ANTHROPIC)
+    bare, ours = await with_and_without(tmp_path, [WHOLE[name]], sdk_client(False), provider=ANTHROPIC)
     if isinstance(ours, dict):
         assert ours.pop("fairlead")["rounds"] == 1
     assert ours == bare
@@ -66,7 +66,7 @@ async def test_a_whole_answer_is_the_same_with_the_gateway_and_without(tmp_path:
 @pytest.mark.parametrize("broken", [ScriptedTurn("Half", breaks=True), ScriptedTurn("Half", cut=True)])
 async def test_a_stream_that_breaks_off_is_raised_by_the_client(tmp_path: Path, broken: ScriptedTurn) -> None:
     async with llm_world(tmp_path, broken, provider=ANTHROPIC) as world:
-        name, status, body, _ = await asking(True)(f"http://127.0.0.1:{world.gateway.port}")
+        name, status, body, _ = await sdk_client(True)(f"http://127.0.0.1:{world.gateway.port}")
     assert (name, status) == ("APIStatusError", 200)
     assert body["error"]["type"] == "api_error"
 
@@ -95,7 +95,7 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
     for stream in (True, False):
         async with llm_world(tmp_path, *ROUNDS[name], provider=ANTHROPIC) as world:
             options = {"extra_body": {"fairlead": {"showCalls": shows}}}
-            answer = await asking(stream, **options)(f"http://127.0.0.1:{world.gateway.port}")
+            answer = await sdk_client(stream, **options)(f"http://127.0.0.1:{world.gateway.port}")
             answers.append(json.loads(without_marks(json.dumps(answer))))
             ran = len(world.called)
     streamed, whole = answers

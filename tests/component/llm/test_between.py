@@ -67,7 +67,7 @@ def test_an_answer_means_what_it_means_within_one_family(front: str, provider: s
     assert len(set(answer.ids)) == len(answer.ids)
 
 
-def _offered(front: str) -> list[Any]:
+def _caller_tools(front: str) -> list[Any]:
     """The caller's tool with unusual property names, in a client's format."""
     name = {"chat": "openai-chat", "responses": "openai-responses"}.get(front, front)
     made: list[Any] = list(find(name).convert([{**TOOL, "name": "theirs"}]).tools)
@@ -79,7 +79,7 @@ def _offered(front: str) -> list[Any]:
 def test_a_caller_gets_calls_of_its_tool_under_its_own_names_of_properties(front: str, stream: bool) -> None:
     odd, plain = (ScriptedCall("theirs", under_other_names(each)) for each in (ARGUMENTS, {"plain": 1}))
     turn = ScriptedTurn("", [odd, plain])
-    answer, wire = ask(front, "anthropic", turn, stream=stream, tools=_offered(front))
+    answer, wire = ask(front, "anthropic", turn, stream=stream, tools=_caller_tools(front))
     assert [arguments for _, arguments in answer.calls] == [ARGUMENTS, {"plain": 1}]
     properties = wire.requests[0]["tools"][0]["input_schema"]["properties"]
     assert list(properties) == list(under_other_names(SCHEMA["properties"]))
@@ -92,7 +92,9 @@ def test_a_model_gets_the_calls_of_a_history_under_the_names_that_it_knows() -> 
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "43"},
     ]
-    _, wire = ask("chat", "anthropic", ScriptedTurn("Fine."), stream=False, tools=_offered("chat"), messages=history)
+    _, wire = ask(
+        "chat", "anthropic", ScriptedTurn("Fine."), stream=False, tools=_caller_tools("chat"), messages=history
+    )
     assert wire.requests[0]["messages"][1]["content"][0]["input"] == under_other_names(ARGUMENTS)
 
 
@@ -198,7 +200,7 @@ def test_a_conversation_with_images_and_calls_reaches_the_model_whole(front: str
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_text_and_arguments_flow_as_they_come(front: str, provider: str) -> None:
     api = clients.APIS[provider]()
-    wire = clients.spoken(front, provider)
+    wire = clients.wire_format(front, provider)
     family = FAMILIES[NAMES_OF[front]]
     body: dict[str, Any] = {"model": "m", "stream": True, "max_tokens": 9} if front != "gemini" else {}
     if front == "anthropic":  # without this member, arguments arrive in one piece after they are known to be JSON

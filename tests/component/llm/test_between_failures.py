@@ -17,7 +17,7 @@ PAIRS = clients.PAIRS
 Wire = clients.Wire
 ask = clients.ask
 http = clients.http
-spoken = clients.spoken
+wire_format = clients.wire_format
 
 STATUSES = {"invalid": 400, "key": 401, "denied": 403, "missing": 404, "rate": 429, "overloaded": 503, "broken": 500}
 
@@ -144,5 +144,5 @@ def test_a_stream_may_be_cut_into_pieces_anywhere(front: str, provider: str, cut
 
 
 def test_the_same_object_is_the_pair_of_two_formats() -> None:
-    assert spoken("chat", "anthropic") is spoken("chat", "anthropic")
-    assert spoken("chat", "anthropic") is not spoken("anthropic", "chat")
+    assert wire_format("chat", "anthropic") is wire_format("chat", "anthropic")
+    assert wire_format("chat", "anthropic") is not wire_format("anthropic", "chat")

@@ -17,7 +17,7 @@ from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.providers.bedrock.tools import BEDROCK
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.protocol import TranslationLosses
-from familytalks import PROVIDERS, answered, post_request, with_results
+from familytalks import PROVIDERS, parse_answer, post_request, with_results
 from llmworld import llm_world
 from restworld import post
 
@@ -39,7 +39,7 @@ async def test_tools_are_run_in_the_providers_form(tmp_path: Path, front: str, p
     turns = [ScriptedTurn("First.", [ADD], thoughts=["Hm."]), ScriptedTurn("It is 42.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         answer = await post_request(world, front, HI, stream=stream, tools=False)
-        text, calls, own = answered(answer, front, stream)
+        text, calls, own = parse_answer(answer, front, stream)
         assert not calls
         assert ("".join(text.split()), own["rounds"]) == ("First.Itis42.", 2)
         assert [call["name"] for call in own["calls"]] == ["demo__add"]
@@ -53,9 +53,11 @@ async def test_a_mixed_turn_is_whole_again_in_the_next_request(
 ) -> None:
     turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
-        _, calls, _ = answered(await post_request(world, front, HI, stream=stream), front, stream)
+        _, calls, _ = parse_answer(await post_request(world, front, HI, stream=stream), front, stream)
         assert [call.name for call in calls] == ["theirs"]
-        text, _, _ = answered(await post_request(world, front, HI, *with_results(calls), stream=stream), front, stream)
+        text, _, _ = parse_answer(
+            await post_request(world, front, HI, *with_results(calls), stream=stream), front, stream
+        )
         assert text == "Both."
         _has_both(world.models[0].requests[1], provider)
 
@@ -84,7 +86,7 @@ async def test_ids_of_calls_that_come_again_in_every_turn_are_of_one_call_each(
         ]
         history += MessageTurn("assistant", tuple(map(CallPart, calls))), MessageTurn("user", tuple(results))
     async with llm_world(tmp_path, ScriptedTurn("So."), provider=PROVIDERS[provider]) as world:
-        text, _, _ = answered(await post_request(world, front, *history), front, stream=False)
+        text, _, _ = parse_answer(await post_request(world, front, *history), front, stream=False)
         assert text == "So."
         family = FAMILIES[provider]
         turns = family.messages.read_messages(world.model.requests[0][family.messages_member], TranslationLosses())
@@ -110,12 +112,12 @@ async def test_ids_of_calls_that_a_provider_repeats_in_every_turn_are_unique_at_
     history: list[MessageTurn] = [HI]
     async with llm_world(tmp_path, repeating, [ScriptedTurn("So.")], providers=kinds) as world:
         for _ in range(3):
-            _, calls, _ = answered(await post_request(world, front, *history), front, stream=False)
+            _, calls, _ = parse_answer(await post_request(world, front, *history), front, stream=False)
             assert [call.name for call in calls] == ["theirs"]
             history += with_results(calls)
-        text, _, _ = answered(await post_request(world, front, *history, model="scripted-1"), front, stream=False)
+        text, _, _ = parse_answer(await post_request(world, front, *history, model="scripted-1"), front, stream=False)
         assert text == "So."
-        family = FAMILIES[_spoken(front, second)]
+        family = FAMILIES[_provider_format(front, second)]
         request = world.models[1].requests[0]
     turns = family.messages.read_messages(request[family.messages_member], TranslationLosses())
     ids = [part.call.id for turn in turns for part in turn.parts if isinstance(part, CallPart)]
@@ -138,13 +140,13 @@ async def test_a_conversation_goes_on_in_another_clients_form(
 ) -> None:
     turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
-        _, calls, _ = answered(await post_request(world, first, HI), first, stream=False)
-        text, _, _ = answered(await post_request(world, second, HI, *with_results(calls)), second, stream=False)
+        _, calls, _ = parse_answer(await post_request(world, first, HI), first, stream=False)
+        text, _, _ = parse_answer(await post_request(world, second, HI, *with_results(calls)), second, stream=False)
         assert text == "Both."
-        _has_both(world.models[0].requests[1], _spoken(second, provider))
+        _has_both(world.models[0].requests[1], _provider_format(second, provider))
 
 
-def _spoken(front: str, provider: str) -> str:
+def _provider_format(front: str, provider: str) -> str:
     """The format of requests to a provider. OpenAI's own provider has two formats."""
     return "openai-chat" if (front, provider) == ("openai-chat", "openai-responses") else provider
 
@@ -159,18 +161,18 @@ async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
     first = [ScriptedTurn("", [ADD, MINE])]
     second = [ScriptedTurn("Both.")]
     async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one_provider], PROVIDERS[other]]) as world:
-        _, calls, _ = answered(await post_request(world, front, HI), front, stream=False)
+        _, calls, _ = parse_answer(await post_request(world, front, HI), front, stream=False)
         again = await post_request(world, front, HI, *with_results(calls), model="scripted-1")
-        text, _, _ = answered(again, front, stream=False)
+        text, _, _ = parse_answer(again, front, stream=False)
         assert text == "Both."
-        _has_both(world.models[1].requests[0], _spoken(front, other))
+        _has_both(world.models[1].requests[0], _provider_format(front, other))
 
 
 async def test_a_route_goes_on_to_a_provider_of_another_family(tmp_path: Path) -> None:
     scripts = [[ScriptedTurn(status=529)], [ScriptedTurn(status=503)], [ScriptedTurn("Here.")]]
     kinds = [PROVIDERS["anthropic"], PROVIDERS["openai-chat"], PROVIDERS["gemini"]]
     async with llm_world(tmp_path, *scripts, providers=kinds) as world:
-        text, _, own = answered(
+        text, _, own = parse_answer(
             await post_request(world, "openai-responses", HI, model="fairlead/all"), "openai-responses", False
         )
         assert (text, own["model"]) == ("Here.", "script2/scripted-2")
@@ -181,7 +183,7 @@ async def test_losses_are_told_in_a_header_and_in_the_answer(tmp_path: Path, str
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
         lost = {"seed": 1, "logit_bias": {"1": 2}}
         answer = await post_request(world, "openai-chat", HI, stream=stream, members=lost)
-        _, _, own = answered(answer, "openai-chat", stream)
+        _, _, own = parse_answer(answer, "openai-chat", stream)
         assert answer.headers["x-fairlead-losses"] == "logit_bias, seed"
         assert own["losses"] == ["logit_bias", "seed"]
 
@@ -206,7 +208,7 @@ async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, pro
 @pytest.mark.parametrize("front", [name for name in FAMILIES if name != "anthropic"])
 async def test_anthropic_is_given_the_bound_of_tokens_that_it_demands(tmp_path: Path, front: str) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
-        answered(await post_request(world, front, HI), front, stream=False)
+        parse_answer(await post_request(world, front, HI), front, stream=False)
         assert world.model.requests[0]["max_tokens"] == 4096
 
 
@@ -259,7 +261,7 @@ async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: P
     async with llm_world(tmp_path, *turns, provider=PROVIDERS["anthropic"]) as world:
         first = (await post_request(world, "openai-responses", HI)).message
         again = {"previous_response_id": first["id"]}
-        answered(await post_request(world, "openai-responses", HI, members=again), "openai-responses", stream=False)
+        parse_answer(await post_request(world, "openai-responses", HI, members=again), "openai-responses", stream=False)
         assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "user"]
 
 

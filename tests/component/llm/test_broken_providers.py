@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_formats.scripted_turns import ScriptedTurn
 from llmworld import chunks, llm_world
-from metricseries import labelled, told
+from metricseries import label_set, metric_values
 
 DOWN = ScriptedTurn(status=500)
 HELLO = ScriptedTurn("Hello")
@@ -20,12 +20,12 @@ async def test_a_model_that_failed_five_times_is_not_asked_and_the_next_one_answ
         for _ in range(7):
             answer = await world.chat("Hi", model="fairlead/all")
             assert answer.message["fairlead"]["model"] == "script1/scripted-1"
-        series = await told(world.gateway)
+        series = await metric_values(world.gateway)
     first, second = world.models
     assert len(second.requests) == 7
     assert len(first.requests) == 5
-    assert series["fairlead_model_breaker_state"] == {labelled(**FIRST): 2}
-    assert series["fairlead_model_breaker_opened_total"] == {labelled(**FIRST): 1}
+    assert series["fairlead_model_breaker_state"] == {label_set(**FIRST): 2}
+    assert series["fairlead_model_breaker_opened_total"] == {label_set(**FIRST): 1}
 
 
 @pytest.mark.parametrize("stream", [False, True])

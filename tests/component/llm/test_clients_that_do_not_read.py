@@ -143,9 +143,9 @@ async def test_a_client_that_reads_nothing_is_disconnected_and_counted(tmp_path:
     path, _, body, events = STREAMS["chat"]
     async with llm_world(tmp_path, ScriptedTurn(events=events), client_unread=1.0) as world:
 
-        async def counted() -> bool:
+        async def is_counted() -> bool:
             return "fairlead_client_connections_unread_total 1.0" in await scraped(world.gateway)
 
         async with unread(world, path, body):
-            await until_async("the connection is counted", counted)
+            await until_async("the connection is counted", is_counted)
             await eventually(lambda: world.model.answering == 0)

@@ -15,7 +15,7 @@ from fairlead_formats.providers.openai_responses.fake_compaction import MEMBERS
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, Ask, ask
 from llmworld import ANTHROPIC, LlmWorld, llm_world
-from metricseries import labelled, told
+from metricseries import label_set, metric_values
 from responsesworld import PATH, respond, responses_world, result, theirs
 from restworld import get, post
 
@@ -158,11 +158,11 @@ async def test_compaction_is_counted_and_audited_as_other_requests_to_models(tmp
     log = tmp_path / "audit.log"
     async with responses_world(tmp_path, ScriptedTurn(), audit="all", audit_file=log) as world:
         await _ask(world, COMPACT, "my secrets")
-        series = await told(world.gateway)
+        series = await metric_values(world.gateway)
     model = {"gen_ai_provider_name": "script0", "gen_ai_request_model": "scripted"}
-    assert series["fairlead_model_requests_total"] == {labelled(**model, outcome="ok"): 1}
+    assert series["fairlead_model_requests_total"] == {label_set(**model, outcome="ok"): 1}
     tokens = series["gen_ai_client_token_usage_sum"]
-    assert tokens[labelled(**model, gen_ai_token_type="input")] == 100
+    assert tokens[label_set(**model, gen_ai_token_type="input")] == 100
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     (line,) = [each for each in lines if each["event"] == "model"]
     assert (line["method"], line["outputTokens"], line["outcome"]) == (COMPACT, 10, "ok")

@@ -14,7 +14,7 @@ from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.providers.gemini.fake import GeminiApi
 from fairlead_formats.providers.openai_chat.fake import ChatApi
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from familytalks import PROVIDERS, answered, post_request
+from familytalks import PROVIDERS, parse_answer, post_request
 from gatewayworld import Answer
 from geminiworld import gemini_world
 from llmworld import chunks, llm_world
@@ -69,7 +69,7 @@ async def test_hidden_calls_of_a_document_are_run_and_the_next_round_is_relayed(
     rounds = [ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.", THEIRS[:1])]
     async with llm_world(tmp_path, *map(as_document, rounds), provider=PROVIDERS[provider]) as world:
         answer = await post_request(world, front, HI, stream=True)
-    text, calls, own = answered(answer, front, stream=True)
+    text, calls, own = parse_answer(answer, front, stream=True)
     assert text.replace("\n\n", "") == "Let me see.It is 42."
     assert [call.name for call in calls] == ["theirs"]
     assert len(world.called) == len(own["calls"]) == 1
@@ -104,7 +104,7 @@ async def test_an_array_of_gemini_is_taken_in_place_of_events(tmp_path: Path) ->
     array = ScriptedTurn(ignores_stream=True, whole=f"[{','.join(pieces)}]")
     async with gemini_world(tmp_path, array) as world:
         answer = await post_request(world, "gemini", HI, stream=True)
-    text, calls, _ = answered(answer, "gemini", stream=True)
+    text, calls, _ = parse_answer(answer, "gemini", stream=True)
     assert (text, [call.name for call in calls]) == ("It is forty-two.", ["theirs"])
     assert answer.headers["content-type"].startswith("text/event-stream")
 

@@ -10,7 +10,7 @@ import pytest
 from fairlead_formats.neutral.conversation import MessageTurn, TextPart
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from familytalks import PROVIDERS, answered, post_request, with_results
+from familytalks import PROVIDERS, parse_answer, post_request, with_results
 from llmworld import llm_world
 
 HI = MessageTurn("user", (TextPart("Hi"),))
@@ -25,7 +25,7 @@ async def test_calls_of_one_id_in_an_answer_are_run_one_by_one(
     calls = [ScriptedCall("demo__add", {"a": number, "b": 40}, "call_0") for number in (1, 2)]
     turns = [ScriptedTurn("", calls), ScriptedTurn("So.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
-        text, _, _ = answered(await post_request(world, front, HI, stream=stream), front, stream)
+        text, _, _ = parse_answer(await post_request(world, front, HI, stream=stream), front, stream)
         assert text == "So."
         assert [call["arguments"] for call in world.called] == [{"a": 1, "b": 40}, {"a": 2, "b": 40}]
         assert all(result in json.dumps(world.model.requests[1]) for result in ("41", "42"))
@@ -49,7 +49,7 @@ async def test_a_client_gets_calls_of_one_id_in_an_answer_under_ids_of_their_own
     turns = [ScriptedTurn("", calls), ScriptedTurn("So.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         answer = await post_request(world, front, HI, stream=stream)
-        _, made, _ = answered(answer, front, stream)
+        _, made, _ = parse_answer(answer, front, stream)
         assert len({call.id for call in made}) == 2
         again = await post_request(world, front, HI, *with_results(made), stream=stream)
-        assert answered(again, front, stream)[0] == "So."
+        assert parse_answer(again, front, stream)[0] == "So."

@@ -18,7 +18,7 @@ THEIRS = ScriptedCall("theirs", {"q": 1})
 METHODS = (GENERATE, STREAM)
 
 
-def seen(answer: Answer, method: str) -> dict[str, Any]:
+def visible_content(answer: Answer, method: str) -> dict[str, Any]:
     """The content of an answer that the caller receives."""
     return {"role": "model", "parts": parts(*([answer.message] if method == GENERATE else events(answer)))}
 
@@ -31,7 +31,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
     for method in METHODS:
         mixed = ScriptedTurn("Both.", [THEIRS, ADD, THEIRS])
         async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-            model = seen(await generate(world, "Ask", method=method, tools=[declared()]), method)
+            model = visible_content(await generate(world, "Ask", method=method, tools=[declared()]), method)
             assert [part["functionCall"]["name"] for part in calls(model)] == ["theirs", "theirs"]
             back = responded(*reversed(calls(model)))
             last = await generate(world, "Ask", model, back, tools=[declared()])
@@ -47,7 +47,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_text_beside_function_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [THEIRS, ADD])
     async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        model = seen(await generate(world, "Ask", tools=[declared()]), GENERATE)
+        model = visible_content(await generate(world, "Ask", tools=[declared()]), GENERATE)
         back = responded(*calls(model))
         back["parts"].append({"text": "Go on."})
         await generate(world, "Ask", model, back, "And?", tools=[declared()])
@@ -60,7 +60,7 @@ async def test_a_turn_of_several_rounds_that_ends_with_the_callers_call_is_whole
     turns = [ScriptedTurn("First.", [ADD]), ScriptedTurn("Yours.", [THEIRS]), ScriptedTurn("Done.")]
     for method in METHODS:
         async with gemini_world(tmp_path, *turns) as world:
-            model = seen(await generate(world, "Ask", method=method, tools=[declared()]), method)
+            model = visible_content(await generate(world, "Ask", method=method, tools=[declared()]), method)
             back = responded(*calls(model))
             await generate(world, "Ask", model, back, tools=[declared()])
         contents = world.model.requests[2]["contents"]
@@ -86,7 +86,7 @@ async def test_a_call_without_an_id_gets_one(tmp_path: Path) -> None:
     for method in METHODS:
         turn = ScriptedTurn(whole=json.dumps(whole), events=[json.dumps(whole)])
         async with gemini_world(tmp_path, turn, ScriptedTurn("Done.")) as world:
-            model = seen(await generate(world, "Ask", method=method, tools=[declared()]), method)
+            model = visible_content(await generate(world, "Ask", method=method, tools=[declared()]), method)
             (call,) = calls(model)
             assert len(call["functionCall"]["id"]) > 16
             await generate(world, "Ask", model, responded(call), tools=[declared()])

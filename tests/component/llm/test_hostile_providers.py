@@ -29,7 +29,7 @@ KEY = "sk-the-providers-own-key"
 PLAIN = (b"content-type", b"application/json")
 
 
-def saying(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Any:
+def application_with(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Any:
     """An application with one answer to all requests."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -54,14 +54,14 @@ async def answer_from(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[Provid
 
 async def test_headers_that_no_client_can_read_do_not_go_on() -> None:
     headers = [(b"x-goog-a", "é€".encode()), (b"x-goog-b", b"fine"), (b"x-goog-c", b"a\tb"), (b"x-goog-d", b"\xff")]
-    answer, _ = await answer_from(saying(200, b"{}", *headers), GEMINI_EVENTS.answer_headers)
+    answer, _ = await answer_from(application_with(200, b"{}", *headers), GEMINI_EVENTS.answer_headers)
     assert answer.headers == {"x-goog-b": "fine"}
 
 
 async def test_a_key_in_a_header_or_a_refusal_does_not_go_on() -> None:
     told = json.dumps({"error": {"code": 403, "message": f"no access for {KEY}"}}).encode()
     headers = [(b"x-goog-api-key", KEY.encode()), (b"x-request-id", f"for {KEY}".encode())]
-    answer, body = await answer_from(saying(403, told, *headers), GEMINI_EVENTS.answer_headers)
+    answer, body = await answer_from(application_with(403, told, *headers), GEMINI_EVENTS.answer_headers)
     assert answer.headers == {}
     assert json.loads(body) == {"error": {"code": 403, "message": "no access for [key]"}}
 
@@ -71,7 +71,7 @@ async def test_a_body_that_unpacks_to_more_than_the_bound_is_refused() -> None:
     packed = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range((MAX_ANSWER >> 20) + 1)), packer.flush()])
     assert len(packed) < 64 << 10
     with pytest.raises(ProviderUnavailable, match="more than"):
-        await answer_from(saying(200, packed, (b"content-encoding", b"gzip")))
+        await answer_from(application_with(200, packed, (b"content-encoding", b"gzip")))
 
 
 @pytest.mark.parametrize("part", [b"7", b"null", b'"x"', b"[]"])
@@ -102,9 +102,9 @@ async def test_a_request_of_a_million_values_is_refused_before_it_is_read(tmp_pa
 async def test_a_refusal_of_megabytes_is_read_by_its_status_alone() -> None:
     short = b'{"error":{"message":"no"}}'
     long = b'{"error":{"message":"no","x":[' + b"{}," * MAX_REFUSAL + b"1]}}"
-    assert (await answer_from(saying(400, short)))[1] == short
-    assert (await answer_from(saying(400, long)))[1] == b""
-    assert (await answer_from(saying(200, long)))[1] == long
+    assert (await answer_from(application_with(400, short)))[1] == short
+    assert (await answer_from(application_with(400, long)))[1] == b""
+    assert (await answer_from(application_with(200, long)))[1] == long
 
 
 @pytest.mark.parametrize("stream", [False, True])

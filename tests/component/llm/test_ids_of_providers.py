@@ -24,7 +24,7 @@ async def _ask(world: LlmWorld, given: Any, **members: Any) -> Any:
     return answer.message
 
 
-async def _crossed(world: LlmWorld, first: dict[str, Any], other: dict[str, Any]) -> list[str]:
+async def _cross_conversations(world: LlmWorld, first: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Let `other` begin a conversation before `first`, and return the outputs that the model of `other` then gets."""
     waits = await _ask(world, "Ask", **other)
     await _ask(world, "Ask", **first)
@@ -34,7 +34,7 @@ async def _crossed(world: LlmWorld, first: dict[str, Any], other: dict[str, Any]
 
 async def test_results_that_wait_for_a_conversation_are_of_its_provider(tmp_path: Path) -> None:
     async with responses_world(tmp_path, [MIXED, DONE], [ALONE, DONE]) as world:
-        assert await _crossed(world, {"model": "scripted"}, {"model": "scripted-1"}) == ["its own"]
+        assert await _cross_conversations(world, {"model": "scripted"}, {"model": "scripted-1"}) == ["its own"]
 
 
 async def test_results_that_wait_for_a_conversation_are_of_the_account_of_the_callers_key(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ async def test_results_that_wait_for_a_conversation_are_of_the_account_of_the_ca
 
     turns = [ALONE, MIXED, DONE]
     async with responses_world(tmp_path, *turns, provider={"callerKey": "Allow"}) as world:
-        assert await _crossed(world, keyed("sk-ann"), keyed("sk-bob")) == ["its own"]
+        assert await _cross_conversations(world, keyed("sk-ann"), keyed("sk-bob")) == ["its own"]
 
 
 async def test_results_of_a_conversation_go_to_the_provider_that_has_it(tmp_path: Path) -> None:

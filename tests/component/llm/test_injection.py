@@ -26,12 +26,12 @@ TIERS = (
 )
 
 
-def shown(world: LlmWorld, number: int = 0) -> list[str]:
+def tool_names_in_request(world: LlmWorld, number: int = 0) -> list[str]:
     """Names of the tools in one of the model's requests."""
     return [tool["function"]["name"] for tool in world.model.requests[number].get("tools", ())]
 
 
-def reported(answer: Answer) -> Any:
+def gateway_member(answer: Answer) -> Any:
     """The member `fairlead` of an answer, whole or streamed."""
     if answer.headers["content-type"].startswith("text/event-stream"):
         return next(chunk["fairlead"] for chunk in chunks(answer)[:-1] if "fairlead" in chunk)
@@ -43,12 +43,12 @@ async def test_the_tier_of_a_request_is_chosen_by_what_was_said(tmp_path: Path) 
         quick = await world.chat("How much rope?", headers={"x-fairlead-tier": "auto"})
         careful = await world.chat("Please think hard about the rope.", fairlead={"tier": "auto"}, stream=True)
         unasked = await world.chat("Please think hard about the rope.")
-    assert (reported(quick)["tier"], reported(quick)["tierRule"]) == ("quick", "default")
-    assert (reported(careful)["tier"], reported(careful)["tierRule"]) == ("careful", "keywords")
+    assert (gateway_member(quick)["tier"], gateway_member(quick)["tierRule"]) == ("quick", "default")
+    assert (gateway_member(careful)["tier"], gateway_member(careful)["tierRule"]) == ("careful", "keywords")
     assert [each.headers["x-fairlead-tier"] for each in (quick, careful, unasked)] == ["quick", "careful", "quick"]
-    assert shown(world, 0) == []
-    assert shown(world, 1) == ["demo__add", "demo__fail"]
-    assert "tierRule" not in reported(unasked)
+    assert tool_names_in_request(world, 0) == []
+    assert tool_names_in_request(world, 1) == ["demo__add", "demo__fail"]
+    assert "tierRule" not in gateway_member(unasked)
 
 
 async def test_a_command_holds_for_this_turn_and_the_next_two(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_without_tiers_there_is_none_to_choose(tmp_path: Path) -> None:
         answer = await world.chat("Think hard", fairlead={"tier": "auto"})
     assert answer.status == 200
     assert "x-fairlead-tier" not in answer.headers
-    assert shown(world) == ["demo__add", "demo__fail"]
+    assert tool_names_in_request(world) == ["demo__add", "demo__fail"]
 
 
 async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Path) -> None:
@@ -133,13 +133,13 @@ async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None
         async with llm_world(tmp_path, *script, windows={"scripted": 3_000}, tools=more_tools(60)) as world:
             answer = await world.chat("Add", stream=stream)
             metrics = await scraped(world.gateway)
-        assert shown(world) == META
+        assert tool_names_in_request(world) == META
         results = [m["content"] for m in world.model.requests[2]["messages"] if m["role"] == "tool"]
         assert json.loads(results[0])["tools"][0]["name"] == "demo__add"
         assert results[1].startswith("42")
         assert "session" in results[1]
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 40}]
-        report = reported(answer)
+        report = gateway_member(answer)
         assert report["tools"] == {
             "way": "search",
             "injected": 3,
@@ -183,7 +183,7 @@ async def test_a_call_that_execute_tool_cannot_make_is_told_to_the_model(
     async with llm_world(tmp_path, wrong, HELLO) as world:
         answer = await world.chat("Add", fairlead={"tools": "search"})
     assert message in world.model.requests[1]["messages"][2]["content"]
-    assert reported(answer)["calls"][0]["is_error"] is True
+    assert gateway_member(answer)["calls"][0]["is_error"] is True
     assert not world.called
 
 
@@ -205,7 +205,7 @@ async def test_a_pinned_tool_stands_beside_search(tmp_path: Path) -> None:
     pins = Policy(namespace="default", name="pins", every=True, rules=(ALLOW,), pinned=("fail",))
     async with llm_world(tmp_path, HELLO, policies=[pins], tools=more_tools(3)) as world:
         await world.chat("Hi", fairlead={"tools": "search"})
-    assert shown(world) == [*META, "demo__fail"]
+    assert tool_names_in_request(world) == [*META, "demo__fail"]
 
 
 async def test_a_policy_holds_for_what_execute_tool_calls(tmp_path: Path) -> None:
@@ -228,14 +228,14 @@ async def test_tokens_of_a_day_count_where_tools_are_searched(tmp_path: Path) ->
 async def test_a_tool_of_the_callers_named_like_search_keeps_the_list(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         await world.chat("Hi", tools=[theirs("search_tools")], fairlead={"tools": "search"})
-    assert shown(world) == ["search_tools", "demo__add", "demo__fail"]
+    assert tool_names_in_request(world) == ["search_tools", "demo__add", "demo__fail"]
 
 
 async def test_the_cheapest_way_depends_on_how_many_tools_there_are(tmp_path: Path) -> None:
     for count, way in ((0, "list"), (150, "search")):
         async with llm_world(tmp_path, HELLO, tools=more_tools(count)) as world:
             answer = await world.chat("Hi", fairlead={"tools": "cheapest"})
-        assert reported(answer)["tools"]["way"] == way
+        assert gateway_member(answer)["tools"]["way"] == way
         assert answer.headers["x-fairlead-tools"].endswith(";because=cheaper") is (way == "search")
 
 
@@ -243,7 +243,7 @@ async def test_a_list_that_was_asked_for_is_cut_and_the_client_told_why(tmp_path
     for stream in (False, True):
         async with llm_world(tmp_path, HELLO, windows={"scripted": 3_000}, tools=more_tools(60)) as world:
             answer = await world.chat("Hi", fairlead={"tools": "inject"}, stream=stream)
-        tools = reported(answer)["tools"]
+        tools = gateway_member(answer)["tools"]
         assert tools["injected"] + tools["cut"] == 62
         assert len(tools["injectedTools"]) <= 20
         assert sum(map(len, tools["cutTools"].values())) == 20
@@ -282,7 +282,7 @@ async def test_a_conversation_at_the_windows_edge_loses_tools_and_not_words(tmp_
         async with llm_world(tmp_path, HELLO, tools=more_tools(5), **more) as world:
             answer = await world.chat(long, stream=stream)
         assert world.model.requests[0]["messages"][0]["content"] == long
-        tools = reported(answer)["tools"]
+        tools = gateway_member(answer)["tools"]
         assert tools["way"] == "list"  # the tools for search need more tokens than are left
         assert 0 < tools["injected"] < 7
 
@@ -291,7 +291,7 @@ async def test_a_conversation_beyond_every_window_goes_out_without_tools(tmp_pat
     for stream, processes in ((False, 0), (True, 1)):
         async with llm_world(tmp_path, HELLO, windows={"scripted": 100}, rest_processes=processes) as world:
             answer = await world.chat("rope " * 1_000, stream=stream)
-        assert shown(world) == []
+        assert tool_names_in_request(world) == []
         assert answer.headers["x-fairlead-tools"] == "none;because=window"
 
 
@@ -305,7 +305,7 @@ async def test_a_model_name_cannot_add_headers(tmp_path: Path) -> None:
 async def test_tools_are_not_injected_where_the_client_declines_them(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         answer = await world.chat("Hi", headers={"x-fairlead-tools": "none"})
-    assert shown(world) == []
+    assert tool_names_in_request(world) == []
     assert answer.headers["x-fairlead-tools"] == "none"
 
 
@@ -323,4 +323,4 @@ async def test_a_changed_catalog_changes_what_is_injected(tmp_path: Path) -> Non
         publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", [FAILS]))
         await served(world.gateway, swaps + 1)
         await world.chat("Hi")
-    assert [shown(world, number) for number in (0, 1)] == [["demo__add", "demo__fail"], ["demo__fail"]]
+    assert [tool_names_in_request(world, number) for number in (0, 1)] == [["demo__add", "demo__fail"], ["demo__fail"]]

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import ScriptedModel
-from litellmproxies import INSTALL_SECONDS, installed, litellm_models
+from litellmproxies import INSTALL_SECONDS, litellm_models, program_path
 from llmworld import chunks, llm_world, theirs
 from toolservers import serve_asgi
 
@@ -25,7 +25,7 @@ async def test_a_model_behind_litellm_calls_tools_whole_and_streamed(
     behind = ScriptedModel(ADD, ANSWER, ADD, ANSWER, MIXED, ANSWER, REFUSED)
     async with (
         serve_asgi(behind) as port,
-        litellm_models({"scripted": f"http://127.0.0.1:{port}/v1"}, tmp_path, installed()) as proxy,
+        litellm_models({"scripted": f"http://127.0.0.1:{port}/v1"}, tmp_path, program_path()) as proxy,
     ):
         monkeypatch.setenv("PROXY_KEY", proxy.key)
         provider = {"baseUrl": f"{proxy.url}/v1", "keyEnv": "PROXY_KEY"}

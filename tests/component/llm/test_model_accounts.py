@@ -11,7 +11,7 @@ import pytest
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.tokens.prices import ModelPrice
 from llmworld import chunks, llm_world
-from metricseries import labelled, told
+from metricseries import label_set, metric_values
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 FAIL = ScriptedCall("demo__fail", {})
@@ -30,39 +30,39 @@ def lines(log: Path) -> list[dict[str, Any]]:
 async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, stream: bool) -> None:
     async with llm_world(tmp_path, *ROUNDS) as world:
         await world.chat("Add", stream=stream)
-        series = await told(world.gateway)
+        series = await metric_values(world.gateway)
     tokens = series["gen_ai_client_token_usage_sum"]
     assert tokens == {
-        labelled(**MODEL, gen_ai_token_type="input"): 200,
-        labelled(**MODEL, gen_ai_token_type="output"): 30,
+        label_set(**MODEL, gen_ai_token_type="input"): 200,
+        label_set(**MODEL, gen_ai_token_type="output"): 30,
     }
-    assert series["gen_ai_client_token_usage_count"][labelled(**MODEL, gen_ai_token_type="input")] == 2
-    assert series["fairlead_model_cache_tokens_total"][labelled(**MODEL, kind="read")] == 80
-    spent = {kind: labelled(fairlead_principal="anonymous", gen_ai_token_type=kind) for kind in ("input", "output")}
+    assert series["gen_ai_client_token_usage_count"][label_set(**MODEL, gen_ai_token_type="input")] == 2
+    assert series["fairlead_model_cache_tokens_total"][label_set(**MODEL, kind="read")] == 80
+    spent = {kind: label_set(fairlead_principal="anonymous", gen_ai_token_type=kind) for kind in ("input", "output")}
     assert series["fairlead_principal_tokens_total"] == {spent["input"]: 200, spent["output"]: 30}
-    assert series["fairlead_model_rounds_total"] == {labelled(**MODEL): 2}
-    assert series["fairlead_model_requests_total"] == {labelled(**MODEL, outcome="ok"): 1}
-    assert series["gen_ai_server_request_duration_seconds_count"] == {labelled(**MODEL, error_type=""): 1}
-    assert series["gen_ai_server_time_to_first_token_seconds_count"] == {labelled(**MODEL): float(stream)}
+    assert series["fairlead_model_rounds_total"] == {label_set(**MODEL): 2}
+    assert series["fairlead_model_requests_total"] == {label_set(**MODEL, outcome="ok"): 1}
+    assert series["gen_ai_server_request_duration_seconds_count"] == {label_set(**MODEL, error_type=""): 1}
+    assert series["gen_ai_server_time_to_first_token_seconds_count"] == {label_set(**MODEL): float(stream)}
     assert series["fairlead_model_requests_in_flight"] == {(): 0}
 
 
 async def test_tools_are_told_what_their_definitions_and_results_cost(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *ROUNDS) as world:
         await world.chat("Add")
-        tokens = (await told(world.gateway))["fairlead_model_tool_tokens_total"]
-    definitions = [tokens[labelled(gen_ai_tool_name=name, part="definition")] for name in ("demo__add", "demo__fail")]
+        tokens = (await metric_values(world.gateway))["fairlead_model_tool_tokens_total"]
+    definitions = [tokens[label_set(gen_ai_tool_name=name, part="definition")] for name in ("demo__add", "demo__fail")]
     assert definitions[0] > definitions[1] > 0
     assert not any(count % 2 for count in definitions), "once in each of two rounds"
-    assert labelled(gen_ai_tool_name="demo__add", part="result") in tokens
+    assert label_set(gen_ai_tool_name="demo__add", part="result") in tokens
 
 
 async def test_money_is_counted_for_models_that_have_a_price(tmp_path: Path) -> None:
     price = ModelPrice(input=10, output=100, cached_input=1)
     async with llm_world(tmp_path, *ROUNDS, prices={"scripted": price}) as world:
         await world.chat("Add")
-        cost = (await told(world.gateway))["fairlead_model_cost_usd_total"]
-    assert cost[labelled(**MODEL)] == pytest.approx((120 * 10 + 80 * 1 + 30 * 100) / 1e6)
+        cost = (await metric_values(world.gateway))["fairlead_model_cost_usd_total"]
+    assert cost[label_set(**MODEL)] == pytest.approx((120 * 10 + 80 * 1 + 30 * 100) / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ async def test_requests_are_told_by_how_they_ended(tmp_path: Path, turn: Scripte
     async with llm_world(tmp_path, turn) as world:
         await world.chat("Hi", stream=True)
         await world.chat("Hi", model="made-up")
-        series = await told(world.gateway)
+        series = await metric_values(world.gateway)
     ends = {
         (dict(labels)["gen_ai_provider_name"], dict(labels)["outcome"]): count
         for labels, count in series["fairlead_model_requests_total"].items()
@@ -87,7 +87,7 @@ async def test_a_model_that_never_answered_has_no_series_of_its_own(tmp_path: Pa
         await world.chat("Hi")
         models = {
             dict(labels)["gen_ai_request_model"]
-            for labels in (await told(world.gateway))["fairlead_model_requests_total"]
+            for labels in (await metric_values(world.gateway))["fairlead_model_requests_total"]
         }
     assert models == {"other", "scripted"}
 

@@ -138,7 +138,7 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
 TOOLS = [theirs(), {"type": "custom", "name": "code"}]
 
 
-async def _streamed(url: str, **members: Any) -> Any:
+async def _stream_response(url: str, **members: Any) -> Any:
     """The final response, or the response of the event that ended the stream; None if an error ended it."""
     last: Any = None
     async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
@@ -158,7 +158,7 @@ def _base(world: LlmWorld) -> str:
     return f"http://127.0.0.1:{world.gateway.port}/v1"
 
 
-def _dumped(response: Any) -> dict[str, Any] | None:
+def _dump_response(response: Any) -> dict[str, Any] | None:
     """A response without the gateway's own members."""
     if response is None:
         return None
@@ -170,10 +170,10 @@ def _dumped(response: Any) -> dict[str, Any] | None:
 async def test_a_stream_of_one_round_is_the_same_with_the_gateway_and_without(tmp_path: Path, name: str) -> None:
     turn = TRANSCRIPTS[name]
     async with serve_asgi(ScriptedModel(turn)) as port:
-        bare = await _streamed(f"http://127.0.0.1:{port}/v1")
+        bare = await _stream_response(f"http://127.0.0.1:{port}/v1")
     async with responses_world(tmp_path, turn) as world:
-        ours = await _streamed(_base(world))
-    assert _dumped(ours) == _dumped(bare)
+        ours = await _stream_response(_base(world))
+    assert _dump_response(ours) == _dump_response(bare)
     assert (bare is None) == (turn.cut or turn.breaks or "error" in name)
 
 
@@ -198,13 +198,13 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
 async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, name: str, shows: bool) -> None:
     members: dict[str, Any] = {"extra_body": {"fairlead": {"showCalls": shows}}}
     async with responses_world(tmp_path, *ROUNDS[name]) as world:
-        streamed = await _streamed(_base(world), **members)
+        streamed = await _stream_response(_base(world), **members)
     async with responses_world(tmp_path, *ROUNDS[name]) as world:
         async with openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client:
             whole = await client.responses.create(model="scripted", input="Hi", tools=TOOLS, **members)
         assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
-    response = _dumped(streamed)
-    same = _dumped(whole)
+    response = _dump_response(streamed)
+    same = _dump_response(whole)
     assert response is not None
     assert same is not None
     for each in (*response["output"], *same["output"]):
@@ -226,7 +226,7 @@ async def test_an_id_of_an_item_that_comes_in_two_rounds_is_told_apart(tmp_path:
     }
     turns = [ScriptedTurn("", [ADD], items=[again]), ScriptedTurn("", items=[again])]
     async with responses_world(tmp_path, *turns) as world:
-        final = await _streamed(_base(world))
+        final = await _stream_response(_base(world))
     first, second = final.output
     assert [with_provider_ids(each.id) for each in (first, second)] == ["msg_0", "msg_0"]
     assert first.id != second.id

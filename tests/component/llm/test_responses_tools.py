@@ -16,7 +16,7 @@ ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It 
 SHOWN = ["mcp_list_tools", "reasoning", "message", "mcp_call", "reasoning", "message"]
 
 
-def named(**members: Any) -> dict[str, Any]:
+def server_tool(**members: Any) -> dict[str, Any]:
     """A tool entry for the server `demo`."""
     return {
         "type": "mcp",
@@ -27,7 +27,7 @@ def named(**members: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("members", [{"tools": [named()]}, {"fairlead": {"showCalls": True}}])
+@pytest.mark.parametrize("members", [{"tools": [server_tool()]}, {"fairlead": {"showCalls": True}}])
 async def test_calls_are_shown_as_those_of_hosted_tools_and_come_back_as_functions(
     tmp_path: Path, members: dict[str, Any]
 ) -> None:
@@ -90,21 +90,21 @@ async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) ->
 async def test_a_failed_call_comes_back_with_what_went_wrong(tmp_path: Path) -> None:
     failed = ScriptedTurn("", [ScriptedCall("demo__fail")])
     async with responses_world(tmp_path, failed, ScriptedTurn("No."), ScriptedTurn("Yes.")) as world:
-        response = await final(world, "Try", stream=False, store=False, tools=[named()])
+        response = await final(world, "Try", stream=False, store=False, tools=[server_tool()])
         back = [{"role": "user", "content": "Try"}, *response["output"], {"role": "user", "content": "Sure?"}]
-        await final(world, back, stream=False, store=False, tools=[named()])
+        await final(world, back, stream=False, store=False, tools=[server_tool()])
     assert world.model.requests[2]["input"][2]["output"] == "Error: it failed"
 
 
 @pytest.mark.parametrize(
     ("tool", "names"),
     [
-        (named(allowed_tools=["add"]), ["demo__add"]),
-        (named(allowed_tools={"tool_names": ["demo__fail"]}), ["demo__fail"]),
-        (named(server_url="fairlead", server_label="demo"), ["demo__add", "demo__fail"]),
-        (named(server_url="fairlead", server_label="fairlead"), ["demo__add", "demo__fail"]),
-        (named(server_url="fairlead://other"), []),
-        (named(allowed_tools={"read_only": True}), ["demo__add"]),
+        (server_tool(allowed_tools=["add"]), ["demo__add"]),
+        (server_tool(allowed_tools={"tool_names": ["demo__fail"]}), ["demo__fail"]),
+        (server_tool(server_url="fairlead", server_label="demo"), ["demo__add", "demo__fail"]),
+        (server_tool(server_url="fairlead", server_label="fairlead"), ["demo__add", "demo__fail"]),
+        (server_tool(server_url="fairlead://other"), []),
+        (server_tool(allowed_tools={"read_only": True}), ["demo__add"]),
     ],
 )
 async def test_only_tools_of_the_server_that_is_named_are_given(
@@ -119,7 +119,7 @@ async def test_only_tools_of_the_server_that_is_named_are_given(
 async def test_a_server_of_ours_can_be_forced(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         choice = {"type": "mcp", "server_label": "sums", "name": "add"}
-        await final(world, "Add", stream=False, tools=[named(), theirs()], tool_choice=choice)
+        await final(world, "Add", stream=False, tools=[server_tool(), theirs()], tool_choice=choice)
     assert [request["tool_choice"] for request in world.model.requests] == [
         {"type": "function", "name": "demo__add"},
         "auto",
@@ -136,7 +136,7 @@ async def test_a_server_of_somebody_else_is_the_providers_to_ask(tmp_path: Path)
 @pytest.mark.parametrize("store", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: bool, store: bool) -> None:
-    asks = named(require_approval="always")
+    asks = server_tool(require_approval="always")
     turns = [ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns) as world:
         response = await final(world, "Add", stream=stream, store=store, tools=[asks])
@@ -166,7 +166,7 @@ async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: 
 
 
 async def test_a_call_that_the_client_denies_does_not_run(tmp_path: Path) -> None:
-    asks = named(require_approval={"never": {"tool_names": ["fail"]}})
+    asks = server_tool(require_approval={"never": {"tool_names": ["fail"]}})
     turns = [ScriptedTurn("", [ADD, ScriptedCall("demo__fail")]), ScriptedTurn("Well.")]
     async with responses_world(tmp_path, *turns) as world:
         response = await final(world, "Add", stream=False, tools=[asks])

@@ -27,7 +27,7 @@ def _second(refusal: str) -> list[ScriptedTurn]:
     return [ScriptedTurn(refusal, status=400), ScriptedTurn("", [ADD], thoughts=["So."]), ScriptedTurn("Done.")]
 
 
-def _told(world: LlmWorld, answer: Any) -> tuple[Any, Any, Any]:
+def _assert_reported(world: LlmWorld, answer: Any) -> tuple[Any, Any, Any]:
     """Assert that the answer reports lost thoughts. Returns the requests to the second model."""
     assert answer.status == 200, answer.body
     assert answer.headers["x-fairlead-losses"] == "thinking"
@@ -48,7 +48,7 @@ async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_tu
         answered = {"type": "tool_result", "tool_use_id": call["id"], "content": "so"}
         back = {"role": "assistant", "content": first["content"]}
         answer = await world.messages("Do", back, {"role": "user", "content": [answered]}, stream=stream, **options)
-    refused, again, more = _told(world, answer)
+    refused, again, more = _assert_reported(world, answer)
     assert [block["type"] for block in refused["messages"][1]["content"]] == ["thinking", "tool_use"]
     assert [block["type"] for block in again["messages"][1]["content"]] == ["tool_use"]
     assert [request.get("thinking") for request in (refused, again, more)] == [THINKS, None, None]
@@ -87,7 +87,7 @@ async def test_thinking_stays_on_where_an_earlier_turn_lost_its_thoughts(tmp_pat
     async with llm_world(tmp_path, scripted, _second(refusal), provider=ANTHROPIC) as world:
         first = (await world.messages("Hi", **options)).message
         answer = await world.messages("Hi", {"role": "assistant", "content": first["content"]}, "And?", **options)
-    refused, again, more = _told(world, answer)
+    refused, again, more = _assert_reported(world, answer)
     assert [len(each["messages"][1]["content"]) for each in (refused, again, more)] == [2, 1, 1]
     assert again["thinking"] == THINKS
 
@@ -102,7 +102,7 @@ async def test_encrypted_reasoning_of_responses_is_left_out(tmp_path: Path, stre
         (call,) = [item for item in first["output"] if item["type"] == "function_call"]
         items = [given, *first["output"], result(call["call_id"], "so")]
         answer = await respond(world, items, stream=stream, **options)
-    refused, again, more = _told(world, answer)
+    refused, again, more = _assert_reported(world, answer)
     kinds = [[item["type"] for item in each["input"]] for each in (refused, again, more)]
     assert kinds[0] == ["message", "reasoning", "function_call", "function_call_output"]
     assert kinds[1] == ["message", "function_call", "function_call_output"]
@@ -120,7 +120,7 @@ async def test_geminis_signatures_make_room_for_the_value_that_it_documents(tmp_
         back = {"role": "model", "parts": answered_parts}
         (call,) = [part for part in answered_parts if "functionCall" in part]
         answer = await generate(world, "Do", back, responded(call), method=method, **options)
-    refused, again, more = _told(world, answer)
+    refused, again, more = _assert_reported(world, answer)
     sent = [[part for content in each["contents"] for part in content["parts"]] for each in (refused, again, more)]
     signatures = [[part["thoughtSignature"] for part in each if "functionCall" in part] for each in sent]
     assert signatures[0][0] not in ("", "skip_thought_signature_validator")

@@ -11,7 +11,7 @@ import pytest
 from fairlead_formats.neutral.conversation import MessageTurn, TextPart
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from familytalks import PROVIDERS, answered, post_request, with_results
+from familytalks import PROVIDERS, parse_answer, post_request, with_results
 from llmworld import LlmWorld, chunks, llm_world, theirs
 
 KIMI = "functions.theirs:1"
@@ -81,7 +81,7 @@ async def test_a_turn_is_whole_again_though_the_conversation_before_it_was_rewri
     turns = [ScriptedTurn("", [ScriptedCall("demo__add", {"a": 2, "b": 40}), ScriptedCall("theirs", {})])]
     provider = PROVIDERS["anthropic" if front != "anthropic" else "openai-chat"]
     async with llm_world(tmp_path, *turns, ScriptedTurn("Done."), provider=provider) as world:
-        _, calls, _ = answered(
+        _, calls, _ = parse_answer(
             await post_request(world, front, user("Hello at 10:01"), user("Add")), front, stream=False
         )
         await post_request(world, front, user("Hello at 10:02"), *with_results(calls))

@@ -14,7 +14,7 @@ from fairlead_formats.neutral.conversation import MessageTurn, TextPart
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.protocol import TranslationLosses
-from familytalks import PROVIDERS, answered, post_request, with_results
+from familytalks import PROVIDERS, parse_answer, post_request, with_results
 from llmworld import LlmWorld, llm_world, policy
 from redisserver import redis_server
 from responsesworld import events, respond, responses_world
@@ -37,7 +37,7 @@ async def follow_up(
     world: LlmWorld, front: str, *turns: MessageTurn, stream: bool = False
 ) -> tuple[str, tuple[MessageTurn, ...], Mapping[str, Any]]:
     """Text of the answer, the caller's calls in it with their results, and the member `fairlead`."""
-    text, calls, own = answered(await post_request(world, front, HI, *turns, stream=stream), front, stream)
+    text, calls, own = parse_answer(await post_request(world, front, HI, *turns, stream=stream), front, stream)
     assert {call.name for call in calls} <= {"theirs"}
     return text, with_results(calls) if calls else (), own
 

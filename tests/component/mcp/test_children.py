@@ -72,10 +72,10 @@ async def test_a_legacy_server_is_initialized(args: tuple[str, ...], era: Era) -
     host = ChildHost()
     child = host.get("old", script(LEGACY_STDIO, *args))
 
-    async def running() -> bool:
+    async def is_running() -> bool:
         return child.state is StreamState.RUNNING
 
-    await until_async("the server runs", running)
+    await until_async("the server runs", is_running)
     assert child.negotiated is not None
     assert child.negotiated.era is era
     async with McpSession.over_child(child) as session:

@@ -110,14 +110,14 @@ async def test_oidc_provider_registers_the_gateway_and_a_consent_outlives_a_rest
             statuses.append(await status_with(url, (await source.obtain(ALICE)).value))
             await source.aclose()
         again = await world.flow.begin(CALLBACK)
-        (registered,) = [event["metadata"] for event in world.provider.told("registered")]
+        (registered,) = [event["metadata"] for event in world.provider.events_of("registered")]
     assert answer["iss"] == world.provider.issuer
     assert authorization.sends_issuer
     assert again.client_id == authorization.client_id == registered["client_id"]
     assert statuses == [200] * 4
     assert (registered["application_type"], registered["token_endpoint_auth_method"]) == ("native", "none")
-    assert {event["resource"] for event in world.provider.told("grant") if not event.get("error")} == {url}
-    assert world.provider.told("error") == []
+    assert {event["resource"] for event in world.provider.events_of("grant") if not event.get("error")} == {url}
+    assert world.provider.events_of("error") == []
 
 
 async def test_oidc_provider_ends_a_consent_whose_refresh_token_comes_twice_but_replicas_send_none_twice(
@@ -140,7 +140,7 @@ async def test_oidc_provider_ends_a_consent_whose_refresh_token_comes_twice_but_
     assert len({token.value for token in tokens}) == 3
     assert renewed.grant.refresh_token != grant.refresh_token
     assert failed.value.cause == SIGN_IN_REQUIRED
-    assert len(world.provider.told("ended")) == 1
+    assert len(world.provider.events_of("ended")) == 1
 
 
 async def test_oidc_provider_revokes_a_consent(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_oidc_provider_reads_a_document_about_the_gateway_in_place_of_a_re
         token = await source.obtain(ALICE)
         status = await status_with(world.access.server_url, token.value)
         await source.aclose()
-        assert world.provider.told("registered") == []
+        assert world.provider.events_of("registered") == []
     assert [request.path for request in reads] == ["/oauth/client"]
     assert grant.client_id == authorization.client_id == f"{here}/oauth/client"
     assert status == 200

@@ -28,7 +28,7 @@ async def names_of(session: McpSession) -> list[str]:
     return [json.loads(bytes(item))["name"] for item in await session.list_all("tools/list")]
 
 
-def redirecting(
+def redirecting_handler(
     respond: Respond, location: Callable[[Request], str], status: int = 307, path: str = "/mcp/"
 ) -> Handler:
     """Handler that answers at `path`, and redirects all other paths."""
@@ -54,7 +54,7 @@ LOCATIONS: dict[str, Callable[[Request], str]] = {
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("how", LOCATIONS)
 async def test_a_redirect_to_the_slash_is_followed_once(how: str, status: int, era: str) -> None:
-    handler = redirecting(responder(handshake(era)), LOCATIONS[how], status)
+    handler = redirecting_handler(responder(handshake(era)), LOCATIONS[how], status)
     async with raw_server(handler) as server, session_at(server.url) as session:
         assert await names_of(session) == ["fine"]
         await session.call_tool("fine")
@@ -66,7 +66,7 @@ async def test_a_redirect_to_the_slash_is_followed_once(how: str, status: int, e
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_redirect_from_the_slash_is_followed_with_its_query(era: str) -> None:
-    handler = redirecting(responder(handshake(era)), lambda request: "/mcp?key=1", path="/mcp?key=1")
+    handler = redirecting_handler(responder(handshake(era)), lambda request: "/mcp?key=1", path="/mcp?key=1")
     async with raw_server(handler) as server:
         url = f"{server.url}/?key=1"
         async with session_at(url) as session:
@@ -75,7 +75,7 @@ async def test_a_redirect_from_the_slash_is_followed_with_its_query(era: str) ->
 
 
 async def test_a_redirect_in_the_name_of_the_host_header_is_one_to_the_same_server() -> None:
-    handler = redirecting(responder(handshake(ERAS[0])), LOCATIONS["absolute"])
+    handler = redirecting_handler(responder(handshake(ERAS[0])), LOCATIONS["absolute"])
     async with raw_server(handler) as server, session_at(server.url, host_header="tools.example") as session:
         assert await names_of(session) == ["fine"]
 
@@ -101,7 +101,7 @@ ELSEWHERE: dict[str, tuple[str, int]] = {
 @pytest.mark.parametrize("older", [False, True])
 async def test_no_other_redirect_is_followed(how: str, older: bool) -> None:
     location, status = ELSEWHERE[how]
-    handler = redirecting(
+    handler = redirecting_handler(
         responder(OLD), lambda request: location.replace("HOST", request.headers["host"]), status, path="/nowhere"
     )
     async with raw_server(handler) as server:
@@ -114,7 +114,7 @@ async def test_no_other_redirect_is_followed(how: str, older: bool) -> None:
 
 
 async def test_two_addresses_that_lead_to_each_other_are_told_apart_from_a_server() -> None:
-    handler = redirecting(
+    handler = redirecting_handler(
         responder(OLD), lambda request: "/mcp" if request.path == "/mcp/" else "/mcp/", path="/nowhere"
     )
     async with raw_server(handler) as server:

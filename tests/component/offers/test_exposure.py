@@ -41,7 +41,7 @@ def shop(count: int) -> Any:
     return catalog("shop", NOWHERE, [entry(tool(number)) for number in range(count)])
 
 
-def measured(slow: int, count: int) -> State:
+def measured_state(slow: int, count: int) -> State:
     """State of `count` tools. The first `slow` of them are not in tiers faster than `standard`."""
     tools = [
         ToolState(
@@ -106,7 +106,7 @@ async def test_a_search_costs_what_its_endpoint_lists_and_answers(tmp_path: Path
 
 async def test_a_tier_is_compared_by_the_tools_that_it_shows(tmp_path: Path) -> None:
     body = {"models": [MODEL], "tier": "deep", "task": {"calls": 2}}
-    async with running(tmp_path, shop(20), RULES, measured(18, 20)) as gateway:
+    async with running(tmp_path, shop(20), RULES, measured_state(18, 20)) as gateway:
         answer = (await post(gateway, "/v1/plan", body)).message
         shown = (await get(gateway, "/v1/tools?format=openai&tier=fast")).message["names"]
     ways = by_way(answer)
@@ -119,7 +119,7 @@ async def test_a_tier_is_compared_by_the_tools_that_it_shows(tmp_path: Path) -> 
 
 async def test_a_caller_in_a_default_tier_has_the_list_of_that_tier_once(tmp_path: Path) -> None:
     rules = replace(RULES, tiers=tuple(replace(tier, default=tier.name == "fast") for tier in RULES.tiers))
-    async with running(tmp_path, shop(20), rules, measured(10, 20)) as gateway:
+    async with running(tmp_path, shop(20), rules, measured_state(10, 20)) as gateway:
         answer = (await post(gateway, "/v1/plan", {"models": [MODEL], "task": {}})).message
     assert list(by_way(answer)) == ["list fast", "tier deep", "tier standard", "search"]
     assert answer["exposure"]["advice"].startswith("a list of all 10 tools of tier fast is cheapest")
@@ -207,7 +207,7 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
     page = (Path(__file__).parents[3] / "docs" / "connect" / "plans.md").read_text()
     command, request = page.split("```sh\n")[1].split("```")[0].splitlines()
     *table, first, second = page.split("```text\n")[1].split("```")[0].splitlines()
-    async with running(tmp_path, shop(60), RULES, measured(50, 60)) as gateway:
+    async with running(tmp_path, shop(60), RULES, measured_state(50, 60)) as gateway:
         printed = await printed_by(*command.split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
         answer = (await post(gateway, "/v1/plan", json.loads(request.split("-d ")[1].strip("'")))).message
     lines = [line.split() for line in printed.splitlines()]

@@ -88,11 +88,11 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
         await world.until("fewer", lambda: tier(world, "fast").get("status", {}).get("tools") == 2)
         table = world.plane.kubectl("get", "lt").stdout.splitlines()
 
-        def told() -> bool:
+        def is_told() -> bool:
             _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
             return any(e["reason"] == "TierMoved" and "forecast left the fast" in e["note"] for e in listing["items"])
 
-        await world.until("an event", told)
+        await world.until("an event", is_told)
     assert {name for name, _ in tools.called} == {"clock", "forecast"}
     assert tools.called[0] == ("clock", {"zone": "test"})
     measured = re.match(r"over_budget p95=(\d+)ms tier=500ms ", published["forecast"].hidden["fast"])

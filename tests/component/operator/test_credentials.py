@@ -29,7 +29,7 @@ def add_secret(world: World, *, labelled: bool = True, hosts: str | None = None,
     assert status == 201, answer
 
 
-def stored(world: World) -> list[Credential]:
+def stored_credentials(world: World) -> list[Credential]:
     """Credential that the gateway would find."""
     _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
     values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
@@ -54,7 +54,7 @@ async def test_a_labelled_secret_is_sent_and_stored_for_the_gateway_and_stands_i
     async with guarded([]) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
-        assert [c.headers for c in stored(world)] == [{"Authorization": "Bearer s3cret"}]
+        assert [c.headers for c in stored_credentials(world)] == [{"Authorization": "Bearer s3cret"}]
         catalog = world.catalog("demo")
         assert catalog is not None
         assert catalog.credential is not None
@@ -85,9 +85,11 @@ async def test_a_changed_secret_is_used_at_once_and_told_to_the_gateway(world: W
         patch = {"stringData": {"token": "renewed"}}
         world.request("PATCH", world.path("secrets", "key"), patch, content_type=MERGE)
         await world.until("sent", lambda: seen[-1] == "Bearer renewed")
-        await world.until("stored", lambda: [c.headers for c in stored(world)] == [{"Authorization": "Bearer renewed"}])
+        await world.until(
+            "stored", lambda: [c.headers for c in stored_credentials(world)] == [{"Authorization": "Bearer renewed"}]
+        )
 
-        def told() -> bool:
+        def is_told() -> bool:
             now = world.catalog("demo")
             assert before is not None
             assert now is not None
@@ -95,7 +97,7 @@ async def test_a_changed_secret_is_used_at_once_and_told_to_the_gateway(world: W
             assert now.credential is not None
             return now.credential.hash != before.credential.hash
 
-        await world.until("told", told)
+        await world.until("told", is_told)
 
 
 async def test_a_secret_without_the_label_is_refused_until_it_has_it(world: World) -> None:
@@ -107,7 +109,7 @@ async def test_a_secret_without_the_label_is_refused_until_it_has_it(world: Worl
         assert world.is_("demo", "Ready", "False", "SecretNotLabelled")
         label = f"kubectl label secret key -n {world.namespace} fairlead.dev/credential=true"
         assert world.condition("demo", "Ready")["message"].endswith(label)
-        assert (seen, stored(world)) == ([], [])
+        assert (seen, stored_credentials(world)) == ([], [])
         patch = {"metadata": {"labels": {"fairlead.dev/credential": "true"}}}
         world.request("PATCH", world.path("secrets", "key"), patch, content_type=MERGE)
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
@@ -129,7 +131,7 @@ async def test_a_secret_goes_only_to_the_hosts_that_it_names(world: World) -> No
     async with guarded(seen) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("refused", lambda: world.is_("demo", "Ready", "False", "HostNotAllowed"))
-        assert (seen, stored(world)) == ([], [])
+        assert (seen, stored_credentials(world)) == ([], [])
         patch = {"metadata": {"annotations": {"fairlead.dev/hosts": "127.0.0.1"}}}
         world.request("PATCH", world.path("secrets", "key"), patch, content_type=MERGE)
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
@@ -142,7 +144,7 @@ async def test_a_secret_that_is_deleted_takes_the_copy_and_ready_with_it(world: 
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", world.path("secrets", "key"))
         await world.until("not Ready", lambda: world.is_("demo", "Ready", "False", "SecretNotFound"))
-        await world.until("no copy", lambda: stored(world) == [])
+        await world.until("no copy", lambda: stored_credentials(world) == [])
         await world.until("offline", lambda: (c := world.catalog("demo")) is not None and not c.online)
 
 
@@ -152,4 +154,4 @@ async def test_a_copy_that_is_deleted_by_hand_comes_back(world: World) -> None:
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", f"/api/v1/namespaces/{world.release}/secrets")
-        await world.until("a copy again", lambda: len(stored(world)) == 1)
+        await world.until("a copy again", lambda: len(stored_credentials(world)) == 1)

@@ -23,7 +23,7 @@ async def test_definitions_that_were_deleted_and_installed_again_are_followed_wi
         # one by one, because the API server may need minutes to delete all at once
         for kind in ("mcpservers", "latencytiers", "toolpolicies"):
             plane.kubectl("delete", "crd", f"{kind}.fairlead.dev")
-        await until_async("the feed to notice", lambda: _noticed(caplog), seconds=40)
+        await until_async("the feed to notice", lambda: _is_noticed(caplog), seconds=40)
         plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
         plane.await_definitions()
         world.create("after", {"url": url})
@@ -35,5 +35,5 @@ def _tiers(world: World) -> list[str]:
     return world.plane.kubectl("get", "latencytiers", "-o", "name").stdout.split()
 
 
-async def _noticed(caplog: pytest.LogCaptureFixture) -> bool:
+async def _is_noticed(caplog: pytest.LogCaptureFixture) -> bool:
     return "404 page not found" in caplog.text

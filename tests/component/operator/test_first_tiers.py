@@ -34,7 +34,7 @@ def alone(world: World) -> Iterator[World]:
     world.request("DELETE", TIERS)
 
 
-def seeded(world: World, name: str, *, manager: str = OLDER, spec: dict[str, Any] | None = None) -> None:
+def create_old_tier(world: World, name: str, *, manager: str = OLDER, spec: dict[str, Any] | None = None) -> None:
     """Create a tier with the request by which an older operator created its default tier `fast`."""
     body = {**DEFAULT_TIERS[0].to_wire(), "metadata": {"name": name}}
     body.pop("status", None)
@@ -65,7 +65,7 @@ def tiers_of(world: World) -> set[str]:
     return {item["metadata"]["name"] for item in world.request("GET", TIERS)[1]["items"]}
 
 
-def marked(world: World) -> set[str]:
+def marked_tiers(world: World) -> set[str]:
     """Names of the tiers with the annotation that other tiers are still to be created."""
     items = world.request("GET", TIERS)[1]["items"]
     return {item["metadata"]["name"] for item in items if ANNOTATION_SEEDING in item["metadata"].get("annotations", {})}
@@ -98,11 +98,11 @@ async def test_tiers_that_the_operator_creates_have_no_default(alone: World) -> 
 async def test_tiers_of_an_operator_that_ended_amid_creating_them_are_completed_and_deleted_ones_stay_away(
     alone: World,
 ) -> None:
-    seeded(alone, "fast", manager="fieldManager=fairlead-operator-seeds", spec={"default": False})
+    create_old_tier(alone, "fast", manager="fieldManager=fairlead-operator-seeds", spec={"default": False})
     edit(alone, "fast", {"metadata": {"annotations": {ANNOTATION_SEEDING: "true"}}}, "fieldManager=fairlead-operator")
     async with running(alone):
         await alone.until("all three", lambda: tiers_of(alone) == {"fast", "standard", "deep"})
-        await alone.until("no mark", lambda: not marked(alone))
+        await alone.until("no mark", lambda: not marked_tiers(alone))
     assert alone.request("DELETE", f"{TIERS}/deep")[0] == 200
     async with running(alone):
         await alone.until("rules of two tiers", lambda: in_force(alone) == {"fast", "standard"})
@@ -121,15 +121,15 @@ async def test_an_operator_that_ends_after_its_first_tier_leaves_a_mark_for_the_
     finally:
         await stopping.aclose()
     assert tiers_of(alone) == {"fast", "standard", "deep"}
-    assert marked(alone) == set()
+    assert marked_tiers(alone) == set()
 
 
 async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edited_the_tier(alone: World) -> None:
-    seeded(alone, "fast")
-    seeded(alone, "edited")
+    create_old_tier(alone, "fast")
+    create_old_tier(alone, "edited")
     edit(alone, "edited", {"spec": {"maxLatency": "700ms"}})
-    seeded(alone, "declared", manager="fieldManager=kubectl-client-side-apply")
-    seeded(alone, "adopted")
+    create_old_tier(alone, "declared", manager="fieldManager=kubectl-client-side-apply")
+    create_old_tier(alone, "adopted")
     _, adopted = alone.request("GET", f"{TIERS}/adopted")
     head = {"apiVersion": adopted["apiVersion"], "kind": "LatencyTier", "metadata": {"name": "adopted"}}
     applied, answer = alone.request(
@@ -139,7 +139,7 @@ async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edite
         content_type="application/apply-patch+yaml",
     )
     assert applied == 200, answer
-    seeded(alone, "labelled")
+    create_old_tier(alone, "labelled")
     edit(alone, "labelled", {"metadata": {"labels": {"team": "a"}}})
     edit(alone, "labelled/status", {"status": {"tools": 3}}, OLDER)
     async with running(alone):
@@ -151,7 +151,7 @@ async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edite
     assert {**expected, **fast["spec"]} == fast["spec"], "nothing else of it has changed"
 
     edit(alone, "fast", {"spec": {"default": True}})
-    seeded(alone, "sentinel")
+    create_old_tier(alone, "sentinel")
     async with running(alone):
         await alone.until("the sentinel withdrawn", lambda: "sentinel" not in defaults(alone))
     assert "fast" in defaults(alone), "who wants it back is not overruled by a restart"
@@ -162,7 +162,7 @@ async def test_a_tier_that_the_installation_names_as_default_in_its_file_keeps_i
     file.write_text(json.dumps([{"name": "voice", "spec": {"maxLatency": "300ms", "default": True}}]))
     async with running(alone, tiers=str(file)):
         await alone.until("rules with the default of the file", with_default(alone, "voice"))
-    seeded(alone, "other")
+    create_old_tier(alone, "other")
     async with running(alone):
         await alone.until("the older default withdrawn", lambda: "other" not in defaults(alone))
     assert defaults(alone) == {"voice"}, "created by this operator because somebody named it"
@@ -179,7 +179,7 @@ async def test_the_installation_may_name_its_default_tier_whatever_the_tiers_say
 async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what_to_do(
     alone: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seeded(alone, "fast")
+    create_old_tier(alone, "fast")
     accounts = Accounts.of(alone)
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
     _, listing = alone.request("GET", roles)
@@ -211,7 +211,7 @@ async def test_tiers_that_may_not_be_read_are_logged_once(alone: World, caplog: 
 async def test_tiers_that_were_all_deleted_are_created_again_without_a_restart(alone: World) -> None:
     async with running(alone):
         await alone.until("all three", lambda: in_force(alone) == {"fast", "standard", "deep"})
-        await alone.until("no mark", lambda: not marked(alone))
+        await alone.until("no mark", lambda: not marked_tiers(alone))
         assert alone.request("DELETE", f"{TIERS}/deep")[0] == 200
         await alone.until("rules of two tiers", lambda: in_force(alone) == {"fast", "standard"})
         assert alone.request("DELETE", TIERS)[0] == 200

@@ -52,7 +52,7 @@ def _references(name: str, *, optional: bool) -> Iterator[Json]:
         yield {"image": IMAGE, "podTemplate": template}
 
 
-def _unrestricted(name: str) -> Iterator[Json]:
+def _unrestricted_specs(name: str) -> Iterator[Json]:
     """Specs whose unrestricted template names the Secret, in each field that Kubernetes has for this."""
     kinds = ("cephfs", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
     volumes: list[Json] = [{kind: {"secretRef": {"name": name, "namespace": "other"}}} for kind in kinds]
@@ -108,7 +108,7 @@ async def test_no_reference_leads_to_a_secret_without_the_label_or_of_another_na
         names = [*_names(world, other)]
         specs = [spec for name in names for spec in _references(name, optional=False)]
         for name in ("unlabelled", "labelled", f"{other}/labelled"):
-            specs += [*_references(name, optional=True), *_unrestricted(name), *_credentials(name)]
+            specs += [*_references(name, optional=True), *_unrestricted_specs(name), *_credentials(name)]
         async with running(world, pod_templates="Any"):
             made = []
             for number, spec in enumerate(specs):

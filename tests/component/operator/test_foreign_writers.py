@@ -112,10 +112,10 @@ async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audit
             await world.until("a fight", lambda: rival.requests >= FIGHT)
         assert undone(operator, "mcpservers") <= IN_A_MINUTE
 
-        def told() -> bool:
+        def is_told() -> bool:
             return world.is_("remote", "Conflicted", "True", "WritesUndone")
 
-        await world.until("the conflict", told)
+        await world.until("the conflict", is_told)
         assert "by field manager other-operator" in world.condition("remote", "Conflicted")["message"]
         assert world.is_("remote", "Ready", "True")
 

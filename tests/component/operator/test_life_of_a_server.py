@@ -27,14 +27,14 @@ def part(heading: str) -> str:
     return re.split(r"^#+ ", PAGE.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
 
 
-def named(text: str) -> list[str]:
+def links_in(text: str) -> list[str]:
     """`file::symbol` of each link in a text."""
     return [f"{file}::{symbol}" for symbol, _, file in LINK.findall(text)]
 
 
 def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None:
-    assert len(named(part("From the event to the ConfigMap"))) > 10
-    for name in named(PAGE):
+    assert len(links_in(part("From the event to the ConfigMap"))) > 10
+    for name in links_in(PAGE):
         file, _, symbol = name.partition("::")
         value: Any = importlib.import_module(file.replace("/", "."))
         for each in symbol.split("."):
@@ -43,7 +43,7 @@ def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None
 
 
 @contextmanager
-def tracing(seen: list[str]) -> Iterator[None]:
+def trace_calls(seen: list[str]) -> Iterator[None]:
     """Record the operator's functions that this thread and new threads call."""
     roots = (f"{ROOT / 'gateway'}/", f"{ROOT / 'operator'}/")
 
@@ -77,7 +77,7 @@ async def test_a_server_takes_the_steps_in_the_order_of_the_page_when_it_is_crea
 
     seen: list[str] = []
     async with raw_server(handle) as server:
-        with tracing(seen):
+        with trace_calls(seen):
             async with running(world) as operator:
                 await world.until("leading", lambda: operator.controller)
                 await world.until("Kopf watches", lambda: "kopf" in {thread.name for thread in threading.enumerate()})
@@ -89,5 +89,5 @@ async def test_a_server_takes_the_steps_in_the_order_of_the_page_when_it_is_crea
                 world.request("DELETE", world.server_path("demo"))
                 await world.until("withdrawn", lambda: world.catalog("demo") is None)
                 deleted = [*seen]
-    in_order(created, named(part("From the event to the ConfigMap")))
-    in_order(deleted, named(part("When it is deleted")))
+    in_order(created, links_in(part("From the event to the ConfigMap")))
+    in_order(deleted, links_in(part("When it is deleted")))

@@ -51,7 +51,7 @@ def snapshot(world: World) -> dict[str, Json]:
     return objects
 
 
-async def converged(world: World, url: str) -> None:
+async def converge(world: World, url: str) -> None:
     """Create a server by URL with a credential and a server by image. Wait until both are Ready and the rules are
     published."""
     secret = {
@@ -75,7 +75,7 @@ async def converged(world: World, url: str) -> None:
 async def test_a_restarted_operator_loses_nothing_and_writes_nothing_again(world: World) -> None:
     async with sdk_server() as url:
         async with running(world):
-            await converged(world, url)
+            await converge(world, url)
         before = snapshot(world)
         async with running(world) as operator:
             await world.until("leading", lambda: operator.controller is not None)
@@ -101,7 +101,7 @@ async def test_a_server_that_is_deleted_while_no_operator_runs_loses_its_catalog
 ) -> None:
     async with sdk_server() as url:
         async with running(world):
-            await converged(world, url)
+            await converge(world, url)
         world.request("DELETE", world.server_path("remote"))
         async with running(world):
             await world.until("no catalog", lambda: world.catalog("remote") is None)
@@ -120,7 +120,7 @@ async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_
     plane = own_world.plane
     servers = world.config_map_path(SERVERS_NAME)
     async with sdk_server() as url, running(world) as operator:
-        await converged(world, url)
+        await converge(world, url)
         before = snapshot(world)
         plane.kill_apiserver()
         await world.until("no longer leading", lambda: operator.controller is None)
@@ -143,7 +143,7 @@ async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> N
     world = own_world
     plane = own_world.plane
     async with sdk_server() as url, running(world, lease_seconds=300.0, list_seconds=2.0):
-        await converged(world, url)
+        await converge(world, url)
         plane.kill_apiserver()
         await asyncio.to_thread(plane.start_apiserver)
         world.request("DELETE", world.server_path("remote"))
@@ -183,11 +183,11 @@ async def test_deletion_of_a_namespace_does_not_hang_without_the_operator(
     assert status == 200
     assert world.get(world.server_path("pods")) is None, "gone at once: nothing holds it"
 
-    def gone(path: str) -> bool:
+    def is_gone(path: str) -> bool:
         return world.get(path) is None
 
     for plural in WATCHED:
-        await world.until(f"{plural} collected", partial(gone, world.path(plural, "pods")))
+        await world.until(f"{plural} collected", partial(is_gone, world.path(plural, "pods")))
     plane.request("DELETE", f"/api/v1/namespaces/{world.namespace}")
     path = f"/api/v1/namespaces/{world.namespace}"
     await world.until("the namespace gone", lambda: plane.request("GET", path)[0] == 404, seconds=30)

@@ -88,7 +88,7 @@ async def test_a_server_that_nobody_calls_is_lost_when_it_ends_and_back_when_it_
 
 
 async def test_events_tell_of_each_loss_and_each_return_once(world: World) -> None:
-    def announced(what: tuple[str, str], times: int) -> bool:
+    def is_announced(what: tuple[str, str], times: int) -> bool:
         return events(world, "demo").count(what) == times
 
     async with site("add") as far, running(world, QUIET):
@@ -96,9 +96,9 @@ async def test_events_tell_of_each_loss_and_each_return_once(world: World) -> No
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         for round_ in (1, 2):
             await far.end()
-            await world.until("told of the loss", partial(announced, LOST, round_))
+            await world.until("told of the loss", partial(is_announced, LOST, round_))
             await far.start()
-            await world.until("told of the return", partial(announced, READY, round_ + 1))
+            await world.until("told of the return", partial(is_announced, READY, round_ + 1))
         told = [event for event in events(world, "demo") if event in (LOST, READY)]
     assert told == [READY, LOST, READY, LOST, READY]
 

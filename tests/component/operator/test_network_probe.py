@@ -25,7 +25,7 @@ RECORD = "fairlead-network-policies"
 BOTH: frozenset[Direction] = frozenset({"incoming", "outgoing"})
 
 
-def left(world: World) -> list[str]:
+def remaining_objects(world: World) -> list[str]:
     """Names of existing objects that a probe has created."""
     paths = ["/apis/batch/v1/{}/jobs", "/api/v1/{}/pods", "/apis/networking.k8s.io/v1/{}/networkpolicies"]
     listings = [world.request("GET", path.format(f"namespaces/{world.release}"))[1] for path in paths]
@@ -42,7 +42,7 @@ async def test_the_answer_is_what_the_network_does_with_policies_and_nothing_is_
 ) -> None:
     async with simulated_network(world, enforces=enforces) as kube:
         answer = await ClusterProbe(kube, world.release, PODS, poll=0.05).run()
-        await world.until("nothing left", lambda: not left(world))
+        await world.until("nothing left", lambda: not remaining_objects(world))
     assert answer == Enforcement("incoming" in enforces, "outgoing" in enforces)
 
 
@@ -57,7 +57,7 @@ async def test_a_probe_without_an_answer_says_why_and_leaves_nothing(world: Worl
     longest = 30.0 if fault == "no network" else 2.0
     async with simulated_network(world, fault=fault) as kube:
         answer = await ClusterProbe(kube, world.release, PODS, poll=0.05, longest=longest).run()
-        await world.until("nothing left", lambda: not left(world))
+        await world.until("nothing left", lambda: not remaining_objects(world))
     assert (answer.incoming, answer.outgoing) == (None, None)
     assert words in answer.unanswered
 
@@ -76,7 +76,7 @@ async def test_probe_objects_of_a_killed_operator_are_replaced(world: World) -> 
     async with simulated_network(world) as kube:
         path = f"/apis/batch/v1/namespaces/{world.release}/jobs"
         assert world.request("POST", path, target_job(PODS, []))[0] == 201
-        await world.until("its pod", lambda: TARGET in left(world))
+        await world.until("its pod", lambda: TARGET in remaining_objects(world))
         answer = await ClusterProbe(kube, world.release, PODS, poll=0.05).run()
     assert answer == Enforcement(incoming=True, outgoing=True)
 
@@ -113,14 +113,14 @@ async def test_servers_in_pods_show_the_answer_which_a_restart_keeps_for_a_day(w
             mine = [line.split()[1:] for line in servers.splitlines() if line.startswith(f"{world.namespace} ")]
             assert mine == [["elsewhere", "<none>"], ["pods", "False"]]
             assert "incoming: NotEnforced" in answer
-        await world.until("nothing left", lambda: not left(world))
+        await world.until("nothing left", lambda: not remaining_objects(world))
     async with running(world, network_policy_probe="Daily") as again:
         await world.until("leads", lambda: again.controller is not None)
         await world.until("taken up", lambda: _gauge(again) == 0)
         world.patch_server("elsewhere", {"spec": {"prefix": "other"}})
         await world.until("looked at", lambda: world.is_("elsewhere", "Accepted", "True"))
         assert record(world) == first
-        assert left(world) == []
+        assert remaining_objects(world) == []
         assert world.condition("pods", kind) == shown
     async with running(world):
         await world.until("no condition without the probe", lambda: world.condition("pods", kind) == {})
@@ -138,7 +138,7 @@ async def test_an_answer_that_is_a_day_old_is_asked_for_again(world: World) -> N
 async def test_a_probe_that_was_cut_off_is_made_again_by_the_next_who_leads(world: World) -> None:
     world.create("pods", {"image": {"name": "registry.example/demo:1"}})
     async with running(world, network_policy_probe="Daily"):
-        await world.until("a probe without nodes", lambda: TARGET in left(world))
+        await world.until("a probe without nodes", lambda: TARGET in remaining_objects(world))
     assert record(world)["unended"] == "1"
     async with simulated_network(world), running(world, network_policy_probe="Daily"):
         await world.until("an answer", lambda: world.is_("pods", "NetworkPolicyEnforced", "True"))
@@ -152,7 +152,7 @@ async def test_after_three_probes_that_were_cut_off_a_day_passes_without_one(wor
     world.create("pods", {"image": {"name": "registry.example/demo:1"}})
     async with simulated_network(world), running(world, network_policy_probe="Daily"):
         await world.until("no answer", lambda: world.is_("pods", "NetworkPolicyEnforced", "Unknown"))
-        assert left(world) == []
+        assert remaining_objects(world) == []
     assert record(world) == now
 
 

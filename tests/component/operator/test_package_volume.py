@@ -38,13 +38,13 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def prepared(volume: Path) -> int:
+def run_installer(volume: Path) -> int:
     """Exit code of the container that installs the package."""
     volume.mkdir(exist_ok=True)
     return runner.main(PACKAGE, volume=volume, log=volume.parent / "termination-log")
 
 
-def served(volume: Path) -> str:
+def server_command(volume: Path) -> str:
     """Command that the server's container runs."""
     return subprocess.run([volume / "server"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
@@ -52,31 +52,31 @@ def served(volume: Path) -> str:
 @needs_uv
 def test_a_pod_that_starts_again_does_not_install_again(tmp_path: Path, index: Path) -> None:
     volume = tmp_path / "cache"
-    assert prepared(volume) == 0
-    assert served(volume) == "at your service"
+    assert run_installer(volume) == 0
+    assert server_command(volume) == "at your service"
     shutil.rmtree(index)
     shutil.rmtree(volume / "uv", ignore_errors=True)
-    assert prepared(volume) == 0
-    assert served(volume) == "at your service"
+    assert run_installer(volume) == 0
+    assert server_command(volume) == "at your service"
 
 
 @needs_uv
 def test_another_pod_has_a_volume_of_its_own_and_installs_for_itself(tmp_path: Path, index: Path) -> None:
-    assert prepared(tmp_path / "first") == 0
-    assert prepared(tmp_path / "second") == 0
-    assert served(tmp_path / "second") == "at your service"
+    assert run_installer(tmp_path / "first") == 0
+    assert run_installer(tmp_path / "second") == 0
+    assert server_command(tmp_path / "second") == "at your service"
     shutil.rmtree(index)
-    assert prepared(tmp_path / "third") != 0
+    assert run_installer(tmp_path / "third") != 0
     assert "demo-server" in (tmp_path / "termination-log").read_text()
 
 
 @needs_uv
 def test_an_installation_that_was_cut_off_is_made_again(tmp_path: Path, index: Path) -> None:
     volume = tmp_path / "cache"
-    assert prepared(volume) == 0
+    assert run_installer(volume) == 0
     (half,) = [path.parent for path in (volume / "pypi").glob("*/pyvenv.cfg")]
     shutil.rmtree(half / "bin")
     (half / "bin").mkdir()
     (half / ".fairlead-installed").unlink()
-    assert prepared(volume) == 0
-    assert served(volume) == "at your service"
+    assert run_installer(volume) == 0
+    assert server_command(volume) == "at your service"

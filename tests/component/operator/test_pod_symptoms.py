@@ -17,7 +17,9 @@ PACKAGE: Json = {"package": {"registry": "npm", "name": "some-server", "version"
 MERGE = "application/merge-patch+json"
 
 
-def waiting(reason: str, message: str = "", *, name: str = "server", ended: tuple[int, str] | None = None) -> Json:
+def waiting_status(
+    reason: str, message: str = "", *, name: str = "server", ended: tuple[int, str] | None = None
+) -> Json:
     """Status of a waiting container, with its previous end: exit code and last output."""
     last = {"terminated": {"exitCode": ended[0], "message": ended[1]}} if ended is not None else {}
     return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}, "lastState": last}
@@ -28,15 +30,20 @@ def of_server(container: Json) -> Json:
 
 
 def of_installation(code: int, words: str) -> Json:
-    return {"initContainerStatuses": [waiting("CrashLoopBackOff", name="install", ended=(code, words))]}
+    return {"initContainerStatuses": [waiting_status("CrashLoopBackOff", name="install", ended=(code, words))]}
 
 
-WANTS_ROOT = waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root")
-NO_PROGRAM = waiting("RunContainerError", "exec: executable file not found in $PATH")
+WANTS_ROOT = waiting_status("CreateContainerConfigError", "container has runAsNonRoot and image will run as root")
+NO_PROGRAM = waiting_status("RunContainerError", "exec: executable file not found in $PATH")
 NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-CRASHES = waiting("CrashLoopBackOff", ended=(3, "no config"))
+CRASHES = waiting_status("CrashLoopBackOff", ended=(3, "no config"))
 SYMPTOMS: dict[str, tuple[Json, Json, str, str]] = {
-    "no such image": (IMAGE, of_server(waiting("ImagePullBackOff", "not found: demo:1")), "ImagePullFailed", "demo:1"),
+    "no such image": (
+        IMAGE,
+        of_server(waiting_status("ImagePullBackOff", "not found: demo:1")),
+        "ImagePullFailed",
+        "demo:1",
+    ),
     "a registry of packages that is away": (
         PACKAGE,
         of_installation(75, "no route"),
@@ -87,7 +94,7 @@ async def test_a_warning_event_about_a_pod_becomes_its_servers_condition(world: 
     async with running(world, lease_seconds=30.0):
         world.create("demo", IMAGE)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
-        add_pod(world, "demo", of_server(waiting("ContainerCreating")))
+        add_pod(world, "demo", of_server(waiting_status("ContainerCreating")))
         pod = world.get(world.path("pods", "demo-pod"))
         assert pod is not None
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

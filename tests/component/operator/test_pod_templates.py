@@ -128,7 +128,7 @@ def optional(name: str) -> list[Json]:
     ]
 
 
-def required(name: str) -> list[Json]:
+def specs_with_secret(name: str) -> list[Json]:
     """Specs whose pods need a Secret, each in a different way."""
     mounted = pod(volumes=[{"name": "more", "secret": {"secretName": name}}])
     projected = pod(volumes=[{"name": "more", "projected": {"sources": [{"secret": {"name": name}}]}}])
@@ -146,7 +146,7 @@ def secret(world: World, name: str, **labels: str) -> None:
     assert status == 201, answer
 
 
-@pytest.mark.parametrize("spec", [*optional("theirs"), *required("theirs")], ids=json.dumps)
+@pytest.mark.parametrize("spec", [*optional("theirs"), *specs_with_secret("theirs")], ids=json.dumps)
 async def test_pods_get_no_secret_without_the_label_whatever_refers_to_it(world: World, spec: Json) -> None:
     secret(world, "theirs")
     async with running(world):

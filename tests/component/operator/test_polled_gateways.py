@@ -26,7 +26,7 @@ def manifests(url: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return secret, server
 
 
-def tagged(world: World) -> dict[str, tuple[str, ...]]:
+def tagged_tools(world: World) -> dict[str, tuple[str, ...]]:
     """Tools of the catalog with their tags."""
     catalog = world.catalog("litellm")
     return {tool.name: tool.tags for tool in catalog.tools} if catalog is not None else {}
@@ -40,7 +40,7 @@ async def test_a_proxy_is_polled_with_its_key_and_a_new_tool_is_published(world:
         assert status == 201, answer
         world.create("litellm", server["spec"])
         await world.until("Ready", lambda: world.is_("litellm", "Ready", "True"))
-        assert tagged(world) == {"stock-count": ("stock",), "shop-count": ("shop",)}
+        assert tagged_tools(world) == {"stock-count": ("stock",), "shop-count": ("shop",)}
         behind["shop"].append(item_tool("order", "Order."))
-        await world.until("the new tool", lambda: tagged(world).get("shop-order") == ("shop",), seconds=40)
+        await world.until("the new tool", lambda: tagged_tools(world).get("shop-order") == ("shop",), seconds=40)
         assert not any(proxy.key.encode() in document for document in world.documents().values())

@@ -25,7 +25,7 @@ STARTING = 90.0
 """Maximum seconds in which an interpreter loads an operator on a busy machine."""
 
 
-def refused(**environment: str) -> tuple[int, str]:
+def run_refused(**environment: str) -> tuple[int, str]:
     """Exit code and output of a process that cannot start."""
     process = start(**environment)
     out, err = process.communicate(timeout=STARTING)
@@ -34,7 +34,7 @@ def refused(**environment: str) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def started(world: World, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def start_operator(world: World, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process with the API server, and the base URL of its probes."""
     port = free_port()
     process = start(
@@ -60,13 +60,13 @@ def fetch(url: str) -> str:
 
 
 def test_without_a_cluster_it_says_what_to_set_and_ends_with_1() -> None:
-    code, error = refused()
+    code, error = run_refused()
     assert code == 1
     assert error.startswith("fairlead operator: no cluster to connect to: set KUBECONFIG")
 
 
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    code, error = refused(KUBECONFIG=str(tmp_path / "none"))
+    code, error = run_refused(KUBECONFIG=str(tmp_path / "none"))
     assert code == 1
     assert str(tmp_path / "none") in error
 
@@ -75,7 +75,7 @@ def test_an_api_server_that_cannot_be_reached_is_named(world: World, tmp_path: P
     text = world.plane.kubeconfig.read_text()
     path = tmp_path / "kubeconfig"
     path.write_text(re.sub(r"https://127.0.0.1:\d+", f"https://127.0.0.1:{free_port()}", text))
-    code, error = refused(KUBECONFIG=str(path))
+    code, error = run_refused(KUBECONFIG=str(path))
     assert code == 1
     assert "cannot be reached" in error
     assert error.count("\n") == 1
@@ -83,35 +83,35 @@ def test_an_api_server_that_cannot_be_reached_is_named(world: World, tmp_path: P
 
 def test_an_operator_without_the_crds_says_how_to_install_them(private_plane: PlaneFactory) -> None:
     plane = private_plane(crds=False)
-    code, error = refused(KUBECONFIG=str(plane.kubeconfig))
+    code, error = run_refused(KUBECONFIG=str(plane.kubeconfig))
     assert code == 1
     assert "fairlead crds | kubectl apply" in error
     assert error.count("\n") == 1
 
 
 def test_a_port_that_is_taken_is_named(world: World) -> None:
-    with started(world) as (process, url):
+    with start_operator(world) as (process, url):
         until("healthy", lambda: fetch(f"{url}/healthz"), seconds=STARTING)
         assert process.poll() is None
         port = url.rsplit(":", 1)[1]
-        code, error = refused(KUBECONFIG=str(world.plane.kubeconfig), FAIRLEAD_METRICS_PORT=port)
+        code, error = run_refused(KUBECONFIG=str(world.plane.kubeconfig), FAIRLEAD_METRICS_PORT=port)
     assert code == 1
     assert f"127.0.0.1:{port}" in error
     assert "FAIRLEAD_METRICS_PORT" in error
 
 
 def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
-    code, error = refused(FAIRLEAD_WORKERS="many")
+    code, error = run_refused(FAIRLEAD_WORKERS="many")
     assert code == 2
     assert "FAIRLEAD_WORKERS is 'many'; it takes a whole number" in error
-    code, error = refused(FAIRLEAD_DENIED_NETWORKS="banana")
+    code, error = run_refused(FAIRLEAD_DENIED_NETWORKS="banana")
     assert code == 2
     assert "FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such as 10.96.0.0/12" in error
 
 
 def test_the_operator_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases/fairlead-operator"
-    with started(world, FAIRLEAD_LOG_FORMAT="json") as (process, url):
+    with start_operator(world, FAIRLEAD_LOG_FORMAT="json") as (process, url):
         until("leading", lambda: fetch(f"{url}/readyz") == "leading\n", seconds=STARTING)
         lease: Any = world.get(path)
         assert lease["spec"]["holderIdentity"]

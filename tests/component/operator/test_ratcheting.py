@@ -37,7 +37,7 @@ OLD: Final[dict[str, Json]] = {
 """Pod templates of servers that were created before the rules existed."""
 
 
-def _moved() -> Iterator[Json]:
+def _moved_privileges() -> Iterator[Json]:
     """Templates that move privileges of old servers to another container."""
     for name, template in OLD.items():
         for container in template.get("spec", {}).get("containers", ()):
@@ -92,7 +92,7 @@ def test_no_change_of_an_object_from_before_a_rule_adds_what_is_forbidden(privat
 
     tried, changed, taken = 0, 0, []
     for name in OLD:
-        for template in [*(template for _, template in TEMPLATES), *_moved()]:
+        for template in [*(template for _, template in TEMPLATES), *_moved_privileges()]:
             before = plane.request("GET", f"{SERVERS}/{name}")[1]
             held = set(_leaves(before["spec"]["podTemplate"]))
             overlay = merge(before["spec"]["podTemplate"], template)

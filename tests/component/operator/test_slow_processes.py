@@ -95,7 +95,7 @@ async def slow_server(era: str, start_s: float, end_s: float = 0.0) -> AsyncIter
 
 
 @contextlib.asynccontextmanager
-async def discovering(server: SlowServer) -> AsyncIterator[tuple[DiscoveryState, asyncio.Event]]:
+async def first_discovery(server: SlowServer) -> AsyncIterator[tuple[DiscoveryState, asyncio.Event]]:
     """The first discovery of a server, with the event of its end."""
     done, loop = asyncio.Event(), asyncio.get_running_loop()
     clocks = Clocks(monotonic=loop.time, rng=random.Random(1))
@@ -108,7 +108,7 @@ async def discovering(server: SlowServer) -> AsyncIterator[tuple[DiscoveryState,
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_process_that_takes_a_minute_to_start_is_waited_for_and_started_once_for_its_list(era: str) -> None:
-    async with slow_server(era, 60.0) as server, discovering(server) as (state, done):
+    async with slow_server(era, 60.0) as server, first_discovery(server) as (state, done):
         await asyncio.sleep(30.0)
         assert server.started == 1
         verdict = before_first_answer(mcp_server().status, state, asyncio.get_running_loop().time())
@@ -121,7 +121,7 @@ async def test_a_process_that_takes_a_minute_to_start_is_waited_for_and_started_
 
 
 async def test_a_process_that_never_answers_has_its_120_seconds_and_the_verdict_says_so() -> None:
-    async with slow_server("2025-11-25", 1e6) as server, discovering(server) as (state, done):
+    async with slow_server("2025-11-25", 1e6) as server, first_discovery(server) as (state, done):
         await asyncio.sleep(START_SECONDS - 1.0)
         assert (server.started, state.failure, done.is_set()) == (1, None, False)
         await asyncio.wait_for(done.wait(), 20.0)
@@ -157,7 +157,7 @@ async def test_discovery_stream_and_comparison_of_a_slow_server_find_room_in_a_l
 async def test_a_server_whose_clients_have_all_its_processes_is_overloaded_and_stays_online() -> None:
     async with slow_server("2025-11-25", 0.0) as server:
         server.most = 0
-        async with discovering(server) as (state, done):
+        async with first_discovery(server) as (state, done):
             await asyncio.wait_for(done.wait(), 60.0)
             assert state.failure is not None
             assert state.failure.verdict().cause == Cause.TOO_MANY_PROCESSES

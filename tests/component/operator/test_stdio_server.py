@@ -91,10 +91,10 @@ async def test_a_lost_token_is_made_again_and_the_pods_get_it(world: World) -> N
         (renewed,) = await world.until("another token", lambda: world.tokens())
         assert renewed != token
 
-        def told() -> bool:
+        def is_told() -> bool:
             return stdio_gate.digest(renewed) in str(world.get(world.path("deployments", "demo")))
 
-        await world.until("the digest in the Deployment", told)
+        await world.until("the digest in the Deployment", is_told)
 
 
 async def test_a_missing_secret_of_the_environment_keeps_the_token(world: World) -> None:

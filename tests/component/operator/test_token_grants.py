@@ -23,7 +23,7 @@ from toolservers import modern_server, tool
 MERGE = "application/merge-patch+json"
 
 
-def stored(world: World) -> list[Credential]:
+def stored_credentials(world: World) -> list[Credential]:
     """Credentials that the gateway would find."""
     _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
     values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
@@ -61,7 +61,7 @@ async def test_a_server_is_listed_with_a_token_of_fairlead_itself(world: World) 
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
 
         catalog = catalog_of(world)
-        assert stored(world) == [Credential(client_secret=SECRET)]
+        assert stored_credentials(world) == [Credential(client_secret=SECRET)]
 
     assert catalog.oauth is not None
     assert (catalog.oauth.grant, catalog.oauth.client_id, catalog.oauth.scopes) == (
@@ -98,8 +98,8 @@ async def test_a_wrong_secret_is_a_condition_and_an_event_and_heals_with_the_sec
 
         change_client(world, stringData={"key": SECRET})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
-        assert stored(world) == [Credential(client_secret=SECRET)]
-        assert "wr0ng-secret" not in everything(world)
+        assert stored_credentials(world) == [Credential(client_secret=SECRET)]
+        assert "wr0ng-secret" not in all_texts(world)
 
 
 async def test_a_changed_secret_changes_the_hash_of_the_catalog(world: World) -> None:
@@ -112,7 +112,7 @@ async def test_a_changed_secret_changes_the_hash_of_the_catalog(world: World) ->
         change_client(world, stringData={"key": "rotated"})
 
         await world.until("another hash", lambda: catalog_of(world).credential != before)
-        await world.until("stored", lambda: stored(world) == [Credential(client_secret="rotated")])
+        await world.until("stored", lambda: stored_credentials(world) == [Credential(client_secret="rotated")])
 
 
 async def test_an_issuer_that_is_away_is_named_and_asked_again(world: World) -> None:
@@ -148,7 +148,7 @@ async def test_a_server_that_lists_to_everybody_needs_no_credential_for_lists(wo
         world.create("demo", {"url": server.url, "auth": {"tokenExchange": exchange}})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         catalog = catalog_of(world)
-        assert stored(world) == [Credential(client_secret=SECRET)]
+        assert stored_credentials(world) == [Credential(client_secret=SECRET)]
 
     assert catalog.oauth is not None
     assert (catalog.oauth.grant, catalog.oauth.audience, catalog.oauth.grants_per) == (TOKEN_EXCHANGE, "tools", "Agent")
@@ -175,7 +175,7 @@ async def test_a_server_that_lists_to_nobody_says_what_lists_need_and_is_listed_
         lists = {"name": "lists", "key": "key"}
         world.patch_server("demo", {"spec": {"discovery": {"auth": {"clientCredentials": {"secretRef": lists}}}}})
         await world.until("its own secret", lambda: world.is_("demo", "Ready", "False", "GrantFailed"))
-        assert stored(world) == [Credential(client_secret=SECRET)]
+        assert stored_credentials(world) == [Credential(client_secret=SECRET)]
 
 
 async def test_a_missing_secret_for_lists_is_a_reference_that_does_not_resolve(world: World) -> None:
@@ -201,7 +201,7 @@ def events(world: World) -> str:
     return json.dumps(world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")[1])
 
 
-def everything(world: World) -> str:
+def all_texts(world: World) -> str:
     """All objects of the servers at the API server and all documents, without Secrets."""
     _, servers = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")
     _, maps = world.request("GET", f"/api/v1/namespaces/{world.release}/configmaps")
@@ -237,7 +237,7 @@ async def test_no_secret_and_no_token_is_in_a_document_an_event_a_condition_a_me
             await world.until("wrong", lambda: world.is_("wrong", "Ready", "False", "GrantFailed"))
             await world.until("refused", lambda: world.is_("refused", "Ready", "False", "GrantFailed"))
             await world.until("failing", lambda: world.is_("failing", "Ready", "False", "ServerError"))
-            told = everything(world) + generate_latest(operator.telemetry.registry).decode()
+            told = all_texts(world) + generate_latest(operator.telemetry.registry).decode()
             told += world.condition("failing", "Verified")["message"]
     logs = "\n".join(record.getMessage() + str(record.exc_text or "") for record in caplog.records)
     assert provider.grants

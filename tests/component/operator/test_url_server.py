@@ -196,13 +196,13 @@ async def test_events_tell_what_happens_to_a_server(world: World) -> None:
         world.create("demo", {"url": url})
         world.create("gone", {"url": f"http://127.0.0.1:{free_port()}/mcp"})
 
-        def told() -> bool:
+        def is_told() -> bool:
             _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
             seen = {(e["regarding"]["name"], e["type"], e["reason"]) for e in listing["items"]}
             wanted = {("demo", "Normal", "Ready"), ("demo", "Normal", "CatalogPublished")}
             return seen >= wanted | {("gone", "Warning", "Unreachable")}
 
-        await world.until("events", told)
+        await world.until("events", is_told)
 
 
 async def test_a_catalog_deleted_by_hand_is_put_back_as_offline_while_its_server_cannot_be_listed(

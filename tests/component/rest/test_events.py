@@ -51,7 +51,7 @@ class Reader:
 
 
 @contextlib.asynccontextmanager
-async def following(
+async def follow_events(
     gateway: Gateway, last: str | None = None, address: str = "", query: str = ""
 ) -> AsyncIterator[Reader]:
     """Open a stream that begins after the event `last`. `address`: the client's address, as a trusted proxy reports
@@ -75,7 +75,7 @@ def offline(document: Catalog) -> Catalog:
 async def test_a_loss_a_return_changed_tools_and_a_removal_are_told_in_order(tmp_path: Path) -> None:
     documents = tmp_path / "documents"
     demo = catalog("demo", URL, ["add", "old"])
-    async with running(tmp_path, demo) as gateway, following(gateway) as reader:
+    async with running(tmp_path, demo) as gateway, follow_events(gateway) as reader:
         assert await reader.types(1) == ["stream.opened"]
         publish(documents, offline(demo))
         _, lost = await reader.next()
@@ -96,17 +96,17 @@ async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Pat
     documents = tmp_path / "documents"
     demo = catalog("demo", URL, ["add"])
     async with running(tmp_path, demo) as gateway:
-        async with following(gateway) as reader:
+        async with follow_events(gateway) as reader:
             await reader.next()
             publish(documents, offline(demo))
             last, _ = await reader.next()
         publish(documents, demo)
         await served(gateway, 3)
-        async with following(gateway, last) as reader:
+        async with follow_events(gateway, last) as reader:
             _, opened = await reader.next()
             assert (opened["id"], opened["missed"]) == (last, False)
             assert await reader.types(3) == ["catalog.swapped", "server.connected", "catalog.swapped"]
-        async with following(gateway, "another-1") as reader:
+        async with follow_events(gateway, "another-1") as reader:
             _, opened = await reader.next()
             assert opened["missed"] is True
             assert opened["id"] == gateway.events.ident(gateway.events.number)
@@ -119,7 +119,7 @@ async def test_a_stream_begins_with_the_last_events_that_it_asks_for(tmp_path: P
         await served(gateway, 2)
         publish(tmp_path / "documents", demo)
         await served(gateway, 3)
-        async with following(gateway, query="?tail=2") as reader:
+        async with follow_events(gateway, query="?tail=2") as reader:
             assert await reader.types(5) == [
                 "stream.opened",
                 "server.disconnected",
@@ -142,7 +142,7 @@ async def test_past_swaps_that_changed_nothing_are_left_out_of_the_last_events(t
             await served(gateway, 2 + number)
         publish(documents, offline(demo))
         await served(gateway, 7)
-        async with following(gateway, query="?tail=2") as reader:
+        async with follow_events(gateway, query="?tail=2") as reader:
             assert await reader.types(5) == [
                 "stream.opened",
                 "server.connected",
@@ -158,8 +158,8 @@ async def test_problems_of_files_are_told_to_those_alone_who_may_read_what_serve
     documents = tmp_path / "documents"
     async with (
         running(tmp_path, catalog("demo", URL, ["add"]), trusted_proxies=("127.0.0.1",)) as gateway,
-        following(gateway) as here,
-        following(gateway, address="192.0.2.1") as elsewhere,
+        follow_events(gateway) as here,
+        follow_events(gateway, address="192.0.2.1") as elsewhere,
     ):
         assert await here.types(1) == await elsewhere.types(1)
         publish(documents, Servers(servers=(mail,), files=(broken,)))
@@ -214,7 +214,7 @@ async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_
         contextlib.AsyncExitStack() as stack,
     ):
         addresses = [f"192.0.2.{number % 4 + 1}" for number in range(events.MAX_READERS)]
-        reader, *_ = [await stack.enter_async_context(following(gateway, address=address)) for address in addresses]
+        reader, *_ = [await stack.enter_async_context(follow_events(gateway, address=address)) for address in addresses]
         await reader.next()
         refused = await get(gateway, "/v1/events")
         assert problem(refused) == (429, "RATE_LIMITED")

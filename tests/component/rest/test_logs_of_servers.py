@@ -24,7 +24,7 @@ SAYS = "import os, sys; sys.exit('Error: the vault is locked, not opened by ' + 
 SECRET = "k3y-of-the-vault"
 
 
-async def failed(children: ChildHost, name: str = "vault") -> None:
+async def entry_of_failed(children: ChildHost, name: str = "vault") -> None:
     """Entry of a server whose process has ended, with its output."""
     child = children.get(
         ServerKey("default", name), ChildSpec.of(sys.executable, ("-c", SAYS), env={"VAULT_KEY": SECRET})
@@ -36,7 +36,7 @@ async def test_a_server_that_never_answered_has_a_log_with_its_runs_and_without_
     children = ChildHost()
     try:
         async with running(tmp_path, children=children) as gateway:
-            await failed(children)
+            await entry_of_failed(children)
             for name in ("default/vault", "vault"):
                 log = (await get(gateway, f"/v1/logs/{name}")).message
                 assert log["server"] == "default/vault"
@@ -59,7 +59,7 @@ async def test_lines_that_are_not_kept_any_more_are_told_of(tmp_path: Path) -> N
     children = ChildHost()
     try:
         async with running(tmp_path, children=children) as gateway:
-            await failed(children)
+            await entry_of_failed(children)
             child = children.find(ServerKey("default", "vault"))
             assert child is not None
             for _ in range(300):
@@ -76,7 +76,7 @@ async def test_printed_lines_of_servers_are_shown_to_administrators_alone(tmp_pa
     children = ChildHost()
     try:
         async with running(tmp_path, children=children, trust=TRUST, admin_groups=("admins",)) as gateway:
-            await failed(children)
+            await entry_of_failed(children)
             assert (await get(gateway, "/v1/logs/vault", authorization="Bearer root")).status == 200
             for name in ("vault", "no-such-server"):
                 refused = await get(gateway, f"/v1/logs/{name}", authorization="Bearer npc")
@@ -92,7 +92,7 @@ async def test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it(tmp
     children = ChildHost()
     try:
         async with running(tmp_path, children=children) as gateway:
-            await failed(children)
+            await entry_of_failed(children)
             assert (await get(gateway, "/v1/logs/vault")).status == 200
             passed_on = await get(gateway, "/v1/logs/vault", **{header: "127.0.0.1"})
             assert problem(passed_on) == (403, "FORBIDDEN")
@@ -140,7 +140,7 @@ async def test_the_command_prints_what_a_server_printed(tmp_path: Path) -> None:
     children = ChildHost()
     try:
         async with running(tmp_path, children=children) as gateway:
-            await failed(children)
+            await entry_of_failed(children)
             url = f"http://127.0.0.1:{gateway.port}/mcp"
             code, out, _ = await fairlead("logs", "vault", "--url", url)
             assert code == 0

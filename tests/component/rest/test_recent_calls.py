@@ -49,7 +49,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 }
 
 
-async def listed(gateway: Gateway, key: str = "", **query: Any) -> Any:
+async def assert_listed(gateway: Gateway, key: str = "", **query: Any) -> Any:
     """Assert that the document lists `calls` by name. Returns the document."""
     answer = await get(gateway, f"/v1/calls?{urlencode(query)}", **({"authorization": f"Bearer {key}"} if key else {}))
     assert answer.status == 200, answer.body
@@ -73,7 +73,7 @@ async def called(gateway: Gateway, name: str, arguments: Any = None, key: str = 
 async def test_a_call_is_listed_with_its_time_and_what_that_went_to(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
         await called(gateway, "demo__add", {"a": 1}, traceparent=PARENT)
-        (call,) = (await listed(gateway))["calls"]
+        (call,) = (await assert_listed(gateway))["calls"]
         whole = await shown(gateway, call["id"])
 
     assert (call["method"], call["name"], call["server"]) == ("tools/call", "demo__add", "default/demo")
@@ -101,7 +101,7 @@ async def test_a_retry_shows_the_attempt_that_failed_and_the_wait(tmp_path: Path
         demo = catalog("demo", server.url, [add], limits=limits(retries=1))
         async with running(tmp_path, demo) as gateway:
             answer = await called(gateway, "demo__add")
-            (call,) = (await listed(gateway))["calls"]
+            (call,) = (await assert_listed(gateway))["calls"]
             whole = await shown(gateway, call["id"])
 
     assert "isError" not in answer.message["result"] or not answer.message["result"]["isError"]
@@ -130,7 +130,7 @@ async def test_a_wait_for_a_place_at_the_server_is_a_phase(tmp_path: Path) -> No
             await eventually(lambda: any(guard.waiting for guard in gateway.registry.guards.values()))
             free.set()
             await asyncio.gather(first, second)
-            ids = [call["id"] for call in (await listed(gateway))["calls"]]
+            ids = [call["id"] for call in (await assert_listed(gateway))["calls"]]
             phases = [[phase["phase"] for phase in (await shown(gateway, ident))["phases"]] for ident in ids]
 
     assert sorted(phases) == [
@@ -145,7 +145,7 @@ async def test_a_kept_result_is_told_as_such(tmp_path: Path) -> None:
         async with running(tmp_path, demo) as gateway:
             for _ in range(2):
                 await called(gateway, "demo__add")
-            newest = await shown(gateway, (await listed(gateway))["calls"][0]["id"])
+            newest = await shown(gateway, (await assert_listed(gateway))["calls"][0]["id"])
 
     assert "cache" in [phase["phase"] for phase in newest["phases"]]
     assert newest["attempts"] == 0
@@ -157,10 +157,10 @@ async def test_filters_pages_and_values(tmp_path: Path) -> None:
         async with running(tmp_path, *documents) as gateway:
             for name in ("demo__add", "demo__sub", "down__x", "demo__add", "demo__none"):
                 await called(gateway, name)
-            results = {label: names(await listed(gateway, **query)) for label, query in QUERIES.items()}
-            first = await listed(gateway, limit=2)
-            second = await listed(gateway, limit=2, before=first["next"])
-            third = await listed(gateway, limit=2, before=second["next"])
+            results = {label: names(await assert_listed(gateway, **query)) for label, query in QUERIES.items()}
+            first = await assert_listed(gateway, limit=2)
+            second = await assert_listed(gateway, limit=2, before=first["next"])
+            third = await assert_listed(gateway, limit=2, before=second["next"])
             wrong = [await get(gateway, f"/v1/calls?{query}") for query in ("before=other-1", "limit=0", "tol=x")]
             bad = await get(gateway, "/v1/calls/other-1")
 
@@ -193,12 +193,12 @@ async def test_callers_see_their_own_calls_and_administrators_all(tmp_path: Path
         async with running(tmp_path, demo, NO_BUYING, trust=trust, admin_groups=("name:boss",)) as gateway:
             for key, name in (("npc", "demo__add"), ("king", "demo__add"), ("npc", "demo__buy")):
                 await called(gateway, name, key=key)
-            mine = await listed(gateway, key="npc")
-            theirs = (await listed(gateway, key="king"))["calls"][0]["id"]
+            mine = await assert_listed(gateway, key="npc")
+            theirs = (await assert_listed(gateway, key="king"))["calls"][0]["id"]
             other = await get(gateway, f"/v1/calls/{theirs}", authorization="Bearer npc")
             denied = await shown(gateway, mine["calls"][0]["id"], key="npc")
             nobody = await get(gateway, "/v1/calls")
-            by_server = await listed(gateway, key="npc", server="demo")
+            by_server = await assert_listed(gateway, key="npc", server="demo")
             names_of_own = [call["agent"] for call in mine["calls"]]
 
     assert names(mine) == ["demo__buy", "demo__add"]
@@ -217,7 +217,7 @@ async def test_administrators_see_all_calls_and_the_rule_that_denied_one(tmp_pat
         demo = catalog("demo", server.url, ["add", "buy"])
         async with running(tmp_path, demo, NO_BUYING) as gateway:
             await called(gateway, "demo__buy")
-            whole = await shown(gateway, (await listed(gateway))["calls"][0]["id"])
+            whole = await shown(gateway, (await assert_listed(gateway))["calls"][0]["id"])
 
     assert whole["server"] == "default/demo"
     assert "no-buying" in whole["reason"]
@@ -231,7 +231,7 @@ async def test_anonymous_callers_of_a_gateway_that_knows_others_see_none(tmp_pat
         running(tmp_path, catalog("demo", server.url, ["add"]), trust=trust, anonymous="allow") as gateway,
     ):
         await called(gateway, "demo__add")
-        assert (await listed(gateway))["kept"] == 0
+        assert (await assert_listed(gateway))["kept"] == 0
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ async def test_arguments_are_there_where_the_audit_log_has_them(
     log = {"audit_file": tmp_path / "audit.log", **settings}
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"]), **log) as gateway:
         await called(gateway, "demo__add", {"user": "bo", "pin": 7})
-        whole = await shown(gateway, (await listed(gateway))["calls"][0]["id"])
+        whole = await shown(gateway, (await assert_listed(gateway))["calls"][0]["id"])
 
     assert {name: whole[name] for name in whole if name in ("arguments", "argumentsHash")} == expected
     assert whole["argumentsBytes"] > 0
@@ -269,7 +269,7 @@ async def test_large_arguments_are_left_out_with_a_word_and_hashes_tell_equal_on
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"]), **log) as gateway:
         for arguments in ({"a": 1}, {"a": 1}, {"a": "x" * 20_000}):
             await called(gateway, "demo__add", arguments)
-        large, *equal = [await shown(gateway, call["id"]) for call in (await listed(gateway))["calls"]]
+        large, *equal = [await shown(gateway, call["id"]) for call in (await assert_listed(gateway))["calls"]]
 
     assert len({call["argumentsHash"] for call in equal}) == 1
     assert "argumentsHash" not in large
@@ -288,7 +288,7 @@ async def test_reasons_of_refusals_are_told_but_not_the_errors_of_servers(tmp_pa
         async with running(tmp_path, demo) as gateway:
             for name, arguments in (("demo__strict", {"pin": "s3cret"}), *([("demo__x", {})] * 3)):
                 await called(gateway, name, arguments)
-            documents = [await shown(gateway, call["id"]) for call in (await listed(gateway))["calls"]]
+            documents = [await shown(gateway, call["id"]) for call in (await assert_listed(gateway))["calls"]]
 
     limited = documents[0]
     assert (limited["outcome"], limited["limit"]) == ("RATE_LIMITED", "server")
@@ -302,7 +302,7 @@ async def test_calls_over_rest_and_of_the_gateways_own_tools_are_kept_too(tmp_pa
         message = [{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "demo__add"}}]
         await post(gateway, "/v1/tool-calls", {"format": "mcp", "message": message})
         await ask(gateway, calling("search_tools", {"query": "add"}).to("/router/mcp"))
-        assert names(await listed(gateway)) == ["search_tools", "demo__add"]
+        assert names(await assert_listed(gateway)) == ["search_tools", "demo__add"]
 
 
 async def test_without_a_ring_there_is_nothing_to_read(tmp_path: Path) -> None:
@@ -372,8 +372,8 @@ async def test_a_hostile_name_is_cut_and_told_as_it_is(tmp_path: Path) -> None:
         hostile = "<script>" + "\u202e" * 5000
         request = modern("tools/call", {"name": hostile, "arguments": {}})
         await ask(gateway, request.with_headers(**{"mcp-name": None}))
-        document = await listed(gateway)
-        page = await listed(gateway, tool=quote("<script>"))
+        document = await assert_listed(gateway)
+        page = await assert_listed(gateway, tool=quote("<script>"))
 
     assert [len(name) <= 256 for name in names(document)] in ([], [True])
     assert page["calls"] == []

@@ -37,7 +37,7 @@ OTHER = base64.b64encode(random.Random(2).randbytes(3000)).decode()
 CALLS: Calls = (("call_1", "demo__add", {"a": 1, "b": 2}), ("call_2", "demo__slow", {"ms": 1}))
 
 
-def recorded(registry: MetricsRegistry) -> dict[tuple[str, str], int]:
+def recorded_calls(registry: MetricsRegistry) -> dict[tuple[str, str], int]:
     """Number of recorded calls by tool and error type."""
     return {
         (tool, error): series.count
@@ -121,9 +121,9 @@ async def test_refusals_and_metrics_are_those_of_a_call_over_mcp(tmp_path: Path)
             given: Calls = [("1", "away__add", {}), ("2", "demo__slow", {"ms": 5000}), ("3", "demo__fail", {})]
             body = {"format": "mcp", "message": MESSAGES["mcp"](given)}
             answer = (await post(gateway, "/v1/tool-calls", body)).message
-            over_rest = recorded(gateway.endpoint.metrics)
+            over_rest = recorded_calls(gateway.endpoint.metrics)
             over_mcp = [await ask(gateway, calling(name, arguments)) for _, name, arguments in given]
-            twice = recorded(gateway.endpoint.metrics)
+            twice = recorded_calls(gateway.endpoint.metrics)
     codes = [call.get("code") for call in answer["calls"]]
     assert codes == ["CONNECTION_LOST", "TIMEOUT", None]
     assert [call["state"] for call in answer["calls"]] == ["refused", "refused", "failed"]
@@ -139,7 +139,7 @@ async def test_arguments_that_cannot_be_read_are_answered_without_a_call_and_cou
     message["tool_calls"][0]["function"]["arguments"] = '{"a": '
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, [ADD, "slow"])) as gateway:
         answer = (await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})).message
-        counted = recorded(gateway.endpoint.metrics)
+        counted = recorded_calls(gateway.endpoint.metrics)
     assert [(call["state"], call.get("code")) for call in answer["calls"]] == [
         ("invalid", "INVALID_ARGUMENTS"),
         ("done", None),
@@ -214,7 +214,7 @@ async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, options: d
             await leave.acquire()
         reply.result(request, {"content": [], "resultType": "complete"})
 
-    def arrived(count: int) -> bool:
+    def has_arrived(count: int) -> bool:
         return come >= count
 
     message = MESSAGES["gemini"]([(f"c{n}", "demo__x", {"n": n}) for n in range(6)])
@@ -223,7 +223,7 @@ async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, options: d
         async with asyncio.TaskGroup() as group:
             posted = group.create_task(post(gateway, "/v1/tool-calls", body))
             for gone in range(6):
-                await eventually(partial(arrived, min(gone + most, 6)))
+                await eventually(partial(has_arrived, min(gone + most, 6)))
                 await ask(gateway, calling("demo__y"))  # an unwanted call would have arrived before this one
                 assert come == min(gone + most, 6)
                 leave.release()
@@ -320,7 +320,7 @@ async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path, capl
         assert gateway.endpoint.metrics.in_flight == 1
         wire.close()
         await eventually(lambda: not gateway.endpoint.metrics.in_flight)
-        counted = recorded(gateway.endpoint.metrics)
+        counted = recorded_calls(gateway.endpoint.metrics)
     assert counted == {("x", "CANCELLED"): 1}
     assert "Exception in ASGI application" not in caplog.text
 
@@ -334,7 +334,7 @@ async def test_a_tool_that_is_not_enabled_cannot_be_called_by_any_name(tmp_path:
             answer = (await post(gateway, "/v1/tool-calls", body)).message
             assert [call["state"] for call in answer["calls"]] == ["unknown"] * 3
             # the name is left out, because the caller chose it
-            assert recorded(gateway.endpoint.metrics) == {("", "-32602"): 3}
+            assert recorded_calls(gateway.endpoint.metrics) == {("", "-32602"): 3}
 
 
 async def test_a_message_without_calls_is_answered_with_no_messages(tmp_path: Path) -> None:

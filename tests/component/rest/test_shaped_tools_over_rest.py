@@ -13,7 +13,7 @@ from commands import fairlead
 from fairlead_app.gateway import Gateway
 from gatewayworld import catalog, running
 from restworld import get, post
-from shapedtools import shaped
+from shapedtools import shaped_entry
 from toolservers import modern_server
 
 LONG: dict[str, Any] = {"name": "long", "description": "word " * 300, "inputSchema": {"type": "object"}}
@@ -21,7 +21,7 @@ LONG: dict[str, Any] = {"name": "long", "description": "word " * 300, "inputSche
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    tools: list[Any] = [shaped(), "add", shaped({"description": "Short."}, LONG, description="Short.")]
+    tools: list[Any] = [shaped_entry(), "add", shaped_entry({"description": "Short."}, LONG, description="Short.")]
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, tools)) as started:
         yield started
 
@@ -45,7 +45,7 @@ async def test_documents_have_the_clients_name_and_id(gateway: Gateway) -> None:
 async def test_the_servers_name_is_answered_with_that_of_clients(tmp_path: Path, path: str) -> None:
     other = {"name": "search_v2", "inputSchema": {"type": "object"}}
     async with modern_server() as server:
-        catalogs = (catalog("demo", server.url, [shaped()]), catalog("ademo", server.url, [other]))
+        catalogs = (catalog("demo", server.url, [shaped_entry()]), catalog("ademo", server.url, [other]))
         async with running(tmp_path, *catalogs) as gateway:
             answer = await get(gateway, path)
     assert (answer.status, answer.message["didYouMean"]) == (404, "demo__find")

@@ -86,7 +86,7 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
         assert [each["content"] for each in request["messages"]] == ["tell me", "and quickly"]
 
 
-def counted(world: CascadeWorld) -> tuple[int, int]:
+def counted_tokens(world: CascadeWorld) -> tuple[int, int]:
     """Tokens of the day that are counted for the agent."""
     assert world.gateway._speech is not None
     models = world.gateway._speech._records.metrics.models
@@ -106,7 +106,7 @@ async def test_an_answer_that_is_cancelled_before_its_usage_counts_by_an_estimat
         await client.send("response.cancel")
         (done,) = await client.until("response.done")
         assert done["response"]["status"] == "cancelled"
-        read, output_tokens = counted(world)
+        read, output_tokens = counted_tokens(world)
         assert 1250 < read < 2000
         assert output_tokens == 0
 
@@ -117,7 +117,7 @@ async def test_an_answer_that_breaks_off_counts_with_what_was_said(tmp_path: Pat
         await client.send("conversation.item.create", item=written("Hi"))
         await client.send("response.create")
         await client.until("response.done")
-        read, output_tokens = counted(world)
+        read, output_tokens = counted_tokens(world)
         assert read > 10
         assert output_tokens == len("Half an ") // 4
 

@@ -13,7 +13,7 @@ from aiohttp import WSMsgType
 from cascadeworld import cascade_world, routed_world
 from fairlead_speech.gemini.fake import LiveScriptSession
 from fairlead_speech.realtime.fake import RealtimeScriptSession
-from framefloods import FLOODS, LIVE_FLOODS, flooded
+from framefloods import FLOODS, LIVE_FLOODS, flood_session
 from liveworld import live_world
 from routedlive import routed_live_world
 from routedturns import DEEP
@@ -64,7 +64,7 @@ async def _discard(session: RealtimeScriptSession | LiveScriptSession) -> None:
 @pytest.mark.timing
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_a_flood_of_openai_realtime_holds_nobody_up(tmp_path: Path, flood: str) -> None:
-    async with speech_world(tmp_path) as world, flooded(world.url(), flood):
+    async with speech_world(tmp_path) as world, flood_session(world.url(), flood):
         assert await longest_turn() < MOST_MS
 
 
@@ -73,14 +73,14 @@ async def test_a_flood_of_openai_realtime_holds_nobody_up(tmp_path: Path, flood:
 async def test_a_flood_of_a_cascaded_engine_holds_nobody_up(tmp_path: Path, flood: str) -> None:
     async with cascade_world(tmp_path) as world:
         url = f"http://127.0.0.1:{world.gateway.port}/v1/realtime?model=assistant"
-        async with flooded(url, flood):
+        async with flood_session(url, flood):
             assert await longest_turn() < MOST_MS
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("flood", LIVE_FLOODS)
 async def test_a_flood_of_gemini_live_holds_nobody_up(tmp_path: Path, flood: str) -> None:
-    async with live_world(tmp_path) as world, flooded(world.url(), flood):
+    async with live_world(tmp_path) as world, flood_session(world.url(), flood):
         assert await longest_turn() < MOST_MS
 
 
@@ -89,12 +89,12 @@ async def test_a_flood_of_gemini_live_holds_nobody_up(tmp_path: Path, flood: str
     "flood", ["15 MiB of audio", "as many objects as may be", "updates of as many tools as may be"]
 )
 async def test_a_flood_of_a_session_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
-    async with routed_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
+    async with routed_world(tmp_path, **DEEP) as world, flood_session(world.url(), flood):
         assert await longest_turn() < MOST_MS
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("flood", LIVE_FLOODS)
 async def test_a_flood_of_gemini_live_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
-    async with routed_live_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
+    async with routed_live_world(tmp_path, **DEEP) as world, flood_session(world.url(), flood):
         assert await longest_turn() < MOST_MS

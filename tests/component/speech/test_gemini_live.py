@@ -24,7 +24,7 @@ def outcomes(world: Any) -> dict[str, int]:
     return {outcome: count for (_, outcome), count in world.metrics.sessions.items()}
 
 
-async def refused(url: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+async def refusal_of(url: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
     """Status and error of a refused request for a session."""
     asks = {
         "connection": "Upgrade",
@@ -137,7 +137,7 @@ async def test_the_caller_shows_its_key_as_the_sdks_do(tmp_path: Path, monkeypat
             assert world.session.headers["x-goog-api-key"] == "key-of-provider"
         async with world.client("key=ada"):
             assert (world.session.query, "ada" in json.dumps(world.session.headers)) == ({}, False)
-        status, error = await refused(world.url(), {"x-goog-api-key": "eve"})
+        status, error = await refusal_of(world.url(), {"x-goog-api-key": "eve"})
         assert (status, error["status"]) == (401, "UNAUTHENTICATED")
 
 

@@ -24,7 +24,7 @@ HELLO = SpokenReply("Hello there.")
 ENGINE = "gemini-live"
 
 
-def numbered(count: int) -> list[bytes]:
+def numbered_frames(count: int) -> list[bytes]:
     """Quiet audio frames of 20 ms each. The last sample of a frame is its number."""
     return [QUIET[:-2] + number.to_bytes(2, "big") for number in range(256, 256 + count)]
 
@@ -35,7 +35,7 @@ def held_handle(world: LiveWorld) -> bool:
     return bool(session._turns.handle_current)
 
 
-async def greeted(world: LiveWorld, client: LiveClient) -> None:
+async def greet(world: LiveWorld, client: LiveClient) -> None:
     """Play one turn, and wait until the gateway has a handle."""
     await client.ask("Hello")
     await client.turns(1)
@@ -43,13 +43,13 @@ async def greeted(world: LiveWorld, client: LiveClient) -> None:
 
 
 async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
-    frames = numbered(90)
+    frames = numbered_frames(90)
     async with (
         live_world(tmp_path, HELLO, SpokenReply("Yes."), model=OLD, tiers=TIERS, slow=[LOOKUP]) as world,
         world.client() as client,
     ):
         await client.hear(LOUD)
-        await greeted(world, client)
+        await greet(world, client)
         for chunk in frames[:30]:  # after the handle, over the old connection
             await client.hear(chunk)
         await eventually(lambda: len(world.session.received_audio) == 31)
@@ -79,7 +79,7 @@ async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_ha
     """Frames that were in transit when the provider created its handle may be missing: the provider does not say which
     frames the handle covers."""
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
-        frames = [chunk[-20:] for chunk in numbered(20_000)]
+        frames = [chunk[-20:] for chunk in numbered_frames(20_000)]
         over = asyncio.Event()
         sent = 0
         behind = 20_000
@@ -112,7 +112,7 @@ async def test_the_tools_of_a_tier_wait_for_the_end_of_a_turn(tmp_path: Path) ->
     held = asyncio.Event()
     replies = HELLO, SpokenReply("Once upon a time", held=held)
     async with live_world(tmp_path, *replies, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
-        await greeted(world, client)
+        await greet(world, client)
         await client.ask("Tell me a tale")
         await client.until("serverContent", 8)
         await client.send(fairleadSessionUpdate={"tier": "deep"})
@@ -160,7 +160,7 @@ async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(tm
         live_world(tmp_path, HELLO, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world,
         world.client() as client,
     ):
-        await greeted(world, client)
+        await greet(world, client)
         for _ in range(4):
             await client.hear(bytes(64_000))
         await client.send(fairleadSessionUpdate={"tier": "deep"})
@@ -174,7 +174,7 @@ async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(tm
 
 async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) -> None:
     async with live_world(tmp_path, HELLO, HELLO, model=NEW) as world, world.client() as client:
-        await greeted(world, client)
+        await greet(world, client)
         await world.session.go_away(50)
         await eventually(lambda: len(world.provider.sessions) == 2)
         await client.ask("Are you still there?")
@@ -213,7 +213,7 @@ async def test_a_client_hears_of_the_end_where_nothing_can_be_done(tmp_path: Pat
 
 async def test_a_connection_that_is_cut_between_two_turns_is_replaced(tmp_path: Path) -> None:
     async with live_world(tmp_path, HELLO, HELLO, model=NEW) as world, world.client() as client:
-        await greeted(world, client)
+        await greet(world, client)
         await client.hear(QUIET)
         await eventually(lambda: world.session.received_audio == [QUIET])
         world.session.cut()
@@ -226,7 +226,7 @@ async def test_a_connection_that_is_cut_between_two_turns_is_replaced(tmp_path: 
 async def test_a_connection_that_is_cut_in_an_answer_ends_the_session(tmp_path: Path) -> None:
     held = asyncio.Event()
     async with live_world(tmp_path, HELLO, SpokenReply("Once upon", held=held)) as world, world.client() as client:
-        await greeted(world, client)
+        await greet(world, client)
         await client.ask("Tell me a tale")
         await client.until("serverContent", 7)
         world.session.cut()
@@ -235,7 +235,7 @@ async def test_a_connection_that_is_cut_in_an_answer_ends_the_session(tmp_path: 
 
 async def test_a_handle_that_is_refused_ends_the_session_with_the_providers_reason(tmp_path: Path) -> None:
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
-        await greeted(world, client)
+        await greet(world, client)
         world.provider.handles.clear()
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         assert await client.end() == (1007, "unknown session handle")
@@ -250,7 +250,7 @@ async def test_an_unreadable_answer_of_the_next_connection_ends_the_session(
         await session._socket.send_str(answer)
 
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
-        await greeted(world, client)
+        await greet(world, client)
         monkeypatch.setattr(LiveScriptSession, "send", unreadable)
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         code, reason = await client.end()
@@ -263,7 +263,7 @@ async def test_a_model_that_refuses_context_updates_is_resumed_from_then_on(tmp_
     async with live_world(tmp_path, HELLO, HELLO, model="gemini-4-live", tiers=TIERS, slow=[LOOKUP]) as world:
         for _ in range(2):
             async with world.client() as client:
-                await greeted(world, client)
+                await greet(world, client)
                 await client.send(fairleadSessionUpdate={"tier": "deep"})
                 await eventually(lambda: world.session.tool_names == ALL)
         updated = [bool(each.of_type("contextUpdate")) for each in world.provider.sessions]

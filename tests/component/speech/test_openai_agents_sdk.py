@@ -34,14 +34,14 @@ async def test_an_agent_runs_its_own_tools_and_the_gateway_runs_its(tmp_path: Pa
                 seen.append(event)
                 if event.type == "history_updated" and "Five, and mine." in str(event.history):
                     break
-        outputs = {each["item"]["call_id"]: each["item"]["output"] for each in created(world.session.received)}
+        outputs = {each["item"]["call_id"]: each["item"]["output"] for each in call_results(world.session.received)}
         assert outputs == {"call_theirs": "mine", "call_add": "5"}
         assert len(world.called) == 1
         assert [event.tool.name for event in seen if event.type == "tool_start"] == ["theirs"]
         assert not [event for event in seen if event.type == "error"]
 
 
-def created(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def call_results(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Results of calls in a client's events."""
     made = [event for event in events if event["type"] == "conversation.item.create"]
     return [event for event in made if event["item"]["type"] == "function_call_output"]

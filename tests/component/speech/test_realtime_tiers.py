@@ -28,7 +28,7 @@ async def look(_: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "long ago"}]}
 
 
-def offered(world: SpeechWorld) -> Collection[str]:
+def offered_names(world: SpeechWorld) -> Collection[str]:
     """Names of the tools that the gateway offers in the running session, whether or not the provider already has
     them."""
     session = world.bridge._session
@@ -112,7 +112,7 @@ async def test_an_update_waits_for_the_end_of_a_response_and_comes_before_its_re
         await client.update(audio=TRANSCRIBED)
         await client.until("session.updated")
         await client.speak()
-        await eventually(lambda: "demo__lookup" in offered(world))
+        await eventually(lambda: "demo__lookup" in offered_names(world))
         assert world.session.tool_names == QUICK, "in the middle of a response"
         rest.set()
         await client.until("response.done", 2)

@@ -72,7 +72,7 @@ def _listens(path: Path) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _running(folder: Path, *command: str) -> AsyncIterator[Path]:
+async def _run_proxy(folder: Path, *command: str) -> AsyncIterator[Path]:
     """Run the proxy. Yields its socket."""
     process = await asyncio.create_subprocess_exec(*command)
     try:
@@ -90,7 +90,7 @@ def _haproxy(reuse: str) -> Callable[[Path, int], contextlib.AbstractAsyncContex
         program = required("haproxy")
         configuration = folder / "haproxy.cfg"
         configuration.write_text(_HAPROXY.format(reuse=reuse, socket=folder / "front", port=port))
-        return _running(folder, program, "-db", "-q", "-f", str(configuration))
+        return _run_proxy(folder, program, "-db", "-q", "-f", str(configuration))
 
     return run
 
@@ -99,7 +99,7 @@ def _nginx(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Pa
     program = required("nginx")
     configuration = folder / "nginx.conf"
     configuration.write_text(_NGINX.format(folder=folder, socket=folder / "front", port=port))
-    return _running(folder, program, "-p", str(folder), "-c", str(configuration))
+    return _run_proxy(folder, program, "-p", str(folder), "-c", str(configuration))
 
 
 PROXIES: Final = {"haproxy always": _haproxy("always"), "haproxy safe": _haproxy("safe"), "nginx": _nginx}
@@ -127,7 +127,7 @@ REFUSALS: dict[str, tuple[int, str, dict[str, str], dict[str, Any]]] = {
 
 
 @contextlib.asynccontextmanager
-async def refusing(folder: Path, name: str) -> AsyncIterator[SpeechWorld]:
+async def refusing_world(folder: Path, name: str) -> AsyncIterator[SpeechWorld]:
     """A gateway that refuses a session for this reason."""
     async with speech_world(folder, **REFUSALS[name][3]) as world, contextlib.AsyncExitStack() as stack:
         if name == "no room":
@@ -151,7 +151,7 @@ async def test_a_refused_upgrade_ends_its_connection_and_nothing_behind_it_is_an
     tmp_path: Path, name: str, pipelined: bool
 ) -> None:
     status, query, fields, _ = REFUSALS[name]
-    async with refusing(tmp_path, name) as world:
+    async with refusing_world(tmp_path, name) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
         request = upgrade(world, query, fields)
         writer.write(request + health(world) if pipelined else request)
@@ -239,7 +239,7 @@ async def test_a_refused_session_leaves_the_connections_of_a_proxy_to_its_other_
     status, query, fields, _ = REFUSALS[name]
     with tempfile.TemporaryDirectory() as folder:  # the length of a socket's path is limited
         async with (
-            refusing(tmp_path, name) as world,
+            refusing_world(tmp_path, name) as world,
             PROXIES[proxy](Path(folder), world.gateway.port) as socket,
             clients(socket) as victim,
             clients(socket) as attacker,

@@ -120,7 +120,7 @@ async def test_gemini_live_closes_the_connection_for_a_broken_rule(name: str) ->
     ):
         for message in LIVE[name]:
             await socket.send_str(json.dumps(message))
-        code, reason = await closed(socket)
+        code, reason = await await_close(socket)
     assert code == rule.status
     assert reason.startswith(rule.message.partition("{")[0])
 
@@ -140,10 +140,10 @@ async def test_gemini_live_refuses_the_handle_of_an_open_connection() -> None:
                 message = json.loads(await first.receive_str(timeout=10))
                 handle = message.get("sessionResumptionUpdate", {}).get("newHandle", "")
             await second.send_str(json.dumps(setup(sessionResumption={"handle": handle})))
-            assert await closed(second) == (rule.status, rule.message)
+            assert await await_close(second) == (rule.status, rule.message)
 
 
-async def closed(socket: aiohttp.ClientWebSocketResponse) -> tuple[int | None, str]:
+async def await_close(socket: aiohttp.ClientWebSocketResponse) -> tuple[int | None, str]:
     """Wait for the close. Returns its code and reason."""
     while True:
         message = await socket.receive(timeout=10)

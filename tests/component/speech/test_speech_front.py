@@ -22,7 +22,7 @@ from speechworld import SPEECH, speech_world
 from waiting import eventually
 
 
-async def refused(url: str, **options: Any) -> tuple[int, dict[str, Any]]:
+async def refusal_of(url: str, **options: Any) -> tuple[int, dict[str, Any]]:
     """Status and error of a request for a session that is refused."""
     headers = {
         "connection": "Upgrade",
@@ -37,17 +37,17 @@ async def refused(url: str, **options: Any) -> tuple[int, dict[str, Any]]:
 
 async def test_a_model_that_nobody_has_is_refused_before_the_upgrade(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world:
-        status, error = await refused(world.url("model=other"))
+        status, error = await refusal_of(world.url("model=other"))
         assert (status, error["code"]) == (404, "model_not_found")
-        status, error = await refused(world.url("model=gpt-realtime&x-fairlead-tier=none"))
+        status, error = await refusal_of(world.url("model=gpt-realtime&x-fairlead-tier=none"))
         assert (status, error["code"]) == (404, "UNKNOWN_TIER")
-        status, error = await refused(world.url("model=gpt-realtime&x-fairlead-max-tools=many"))
+        status, error = await refusal_of(world.url("model=gpt-realtime&x-fairlead-max-tools=many"))
         assert (status, error["code"]) == (400, "invalid_request")
 
 
 async def test_a_page_from_elsewhere_gets_no_session(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world:
-        status, error = await refused(world.url(), headers={"origin": "https://evil.example"})
+        status, error = await refusal_of(world.url(), headers={"origin": "https://evil.example"})
         assert (status, error["code"]) == (403, "FORBIDDEN_ORIGIN")
         assert not world.provider.sessions
 
@@ -69,7 +69,7 @@ async def test_the_providers_key_goes_out_and_the_callers_stays(
 
 async def test_a_provider_that_refuses_its_key_says_no_more_than_that(tmp_path: Path) -> None:
     async with speech_world(tmp_path, key="sk-provider") as world:
-        status, error = await refused(world.url())
+        status, error = await refusal_of(world.url())
         assert (status, error["code"]) == (401, "provider_refused")
         assert "bad key" not in error["message"]
 
@@ -136,7 +136,7 @@ async def test_a_gateway_that_stops_lets_the_model_finish_and_says_where_to_go(t
 async def test_sessions_are_bounded(tmp_path: Path) -> None:
     bounds: dict[str, Any] = {"speech_sessions": 2, "speech_sessions_each": 2}
     async with speech_world(tmp_path, **bounds) as world, world.client(), world.client():
-        status, error = await refused(world.url())
+        status, error = await refusal_of(world.url())
         assert (status, error["code"]) == (503, "unavailable")
 
 
@@ -183,7 +183,7 @@ async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:
         async with world.client(protocols=["realtime", "openai-insecure-api-key.ada"]) as client:
             assert client.socket.protocol == "realtime"
         assert "ada" not in json.dumps(world.session.headers)
-        status, error = await refused(world.url(), headers={"sec-websocket-protocol": "openai-insecure-api-key.eve"})
+        status, error = await refusal_of(world.url(), headers={"sec-websocket-protocol": "openai-insecure-api-key.eve"})
         assert (status, error["code"]) == (401, "UNAUTHENTICATED")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane import ControlPlane, find_assets
 from document_pictures import differences
-from random_operations import chaos, compared
+from random_operations import chaos, compare
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos, pytest.mark.heavy]
 
@@ -32,7 +32,7 @@ async def test_after_outages_expiries_and_changes_of_the_leader_documents_are_th
             folder = tmp_path / str(seed)
             folder.mkdir()
             async with chaos(plane, folder, seed, lost=LOST.get(seed, 0.0)) as run:
-                actual, wanted = await compared(run, OPERATIONS, kills=0 if seed else 1)
+                actual, wanted = await compare(run, OPERATIONS, kills=0 if seed else 1)
                 assert run.done["leaders"] > 1
                 wrong[seed] = differences(actual, wanted)
     assert {seed: lines for seed, lines in wrong.items() if lines} == {}

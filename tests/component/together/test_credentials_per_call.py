@@ -40,7 +40,7 @@ def client_of(issuer: str, **more: Any) -> Json:
     return {"issuer": issuer, "clientID": CLIENT, "secretRef": {"name": "client"}, **more}
 
 
-def exchanging(client: Json, **more: Any) -> Json:
+def exchange_spec(client: Json, **more: Any) -> Json:
     """Spec with calls by token exchange and lists by client credentials. `more`: further members of the token
     exchange."""
     listing = {
@@ -90,7 +90,7 @@ async def test_two_persons_call_servers_of_both_sdks_as_themselves_and_a_third_i
     ):
         add_client_secret(world, SECRET)
         for name, url in zip(("python", "typescript"), urls, strict=True):
-            spec = exchanging(client_of(provider.issuer, scopes=[SCOPE]), resource=url)
+            spec = exchange_spec(client_of(provider.issuer, scopes=[SCOPE]), resource=url)
             world.create(name, {"url": url, **spec})
         for name in ("python", "typescript"):
             await ready(world, name)
@@ -131,7 +131,7 @@ async def test_dex_exchanges_the_tokens_of_another_dex(world: World, tmp_path: P
         ) as gateway,
     ):
         add_client_secret(world, dexexchange.SECRET)
-        spec = exchanging(
+        spec = exchange_spec(
             client_of(dexes.issuer, scopes=[*dexexchange.SCOPES]),
             subjectTokenType=dexexchange.ID_TOKEN,
             parameters={"connector_id": dexexchange.CONNECTOR},
@@ -155,7 +155,7 @@ async def test_keycloak_exchanges_the_tokens_of_its_realm(world: World, tmp_path
         serving(world, **settings_of(tmp_path, identity_of(provider.issuer, agentClaims=["azp"]))) as gateway,
     ):
         add_client_secret(world, keycloak.SECRET)
-        world.create("desk", {"url": server.url, **exchanging(client_of(provider.issuer, audience=keycloak.TOOLS))})
+        world.create("desk", {"url": server.url, **exchange_spec(client_of(provider.issuer, audience=keycloak.TOOLS))})
         await ready(world, "desk")
         tokens = {person: await provider.sign_in(person) for person in ("alice", "bob")}
         await until_async("the tools", lambda: lists(gateway, tokens["alice"], "desk__later", "desk__whoami"))

@@ -177,7 +177,7 @@ def _contents(world: World) -> dict[str, Any]:
     return {name: _content(item) for name, item in config_maps(world).items() if "labels" in item["metadata"]}
 
 
-def edited(item: Json, **members: Any) -> Json:
+def edit_patch(item: Json, **members: Any) -> Json:
     """Patch that changes members of an uncompressed document and its hash, as another release would write it."""
     document = json.loads(item["data"]["document.json"]) | members
     text = json.dumps(document)
@@ -197,19 +197,19 @@ async def test_a_newer_format_is_refused_with_a_line_and_a_metric_and_unknown_me
         ((name, item),) = config_maps(world).items()
         async with serving(world) as gateway:
             await until_async("served", shows(gateway, "demo__add"))
-            _patch(world, name, edited(item, version=2, tools="of another shape"))
-            await until_async("refused", lambda: _broken(gateway))
+            _patch(world, name, edit_patch(item, version=2, tools="of another shape"))
+            await until_async("refused", lambda: _is_broken(gateway))
             assert await names(gateway) == ["demo__add"]
             assert f"Document {name} cannot be used, its last valid version is served" in caplog.text
             assert "catalog has format 2, but this release reads up to 1: upgrade the release" in caplog.text
-            _patch(world, name, edited(item, prefix="renamed", novelty={"a": 1}))
+            _patch(world, name, edit_patch(item, prefix="renamed", novelty={"a": 1}))
             await until_async("read", shows(gateway, "renamed__add"))
             assert not gateway.snapshots.broken
         async with running(world, lease_seconds=30.0), serving(world) as gateway:
             await until_async("written again", shows(gateway, "demo__add"))
 
 
-async def _broken(gateway: Gateway) -> bool:
+async def _is_broken(gateway: Gateway) -> bool:
     return len(gateway.snapshots.broken) == 1 and gateway.snapshots.broken_total == 1
 
 

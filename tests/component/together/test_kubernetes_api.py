@@ -77,15 +77,15 @@ async def test_an_api_servers_own_document_is_tools_that_read_with_a_token(world
         assert all(name.startswith(("apps__list", "apps__read", "apps__get")) for name in listed)
         report = world.server("apps")["status"]["openapi"]
         assert report.get("leftOut", 0) == 0
-        deployments = await called(gateway, LIST, namespace=world.namespace, limit=10)
+        deployments = await call_tool(gateway, LIST, namespace=world.namespace, limit=10)
         assert [item["metadata"]["name"] for item in deployments["items"]] == ["web"]
-        assert (await called(gateway, READ, namespace=world.namespace, name="web"))["spec"]["replicas"] == 0
+        assert (await call_tool(gateway, READ, namespace=world.namespace, name="web"))["spec"]["replicas"] == 0
         refused = (await ask(gateway, calling(FORBIDDEN, {"namespace": world.namespace}))).message
         assert refused["result"]["isError"]
         assert "403" in json.dumps(refused["result"]["content"])
 
 
-async def called(gateway: Any, tool: str, **arguments: Any) -> Any:
+async def call_tool(gateway: Any, tool: str, **arguments: Any) -> Any:
     """Structured content of a successful call."""
     result = (await ask(gateway, calling(tool, arguments))).message["result"]
     assert not result.get("isError"), result

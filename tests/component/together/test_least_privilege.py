@@ -95,7 +95,7 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
         add_policy(world)
         plane.apply(json.dumps(definition()))
         plane.await_definitions()
-        await upgraded(world, accounts)
+        await upgrade_tiers(world, accounts)
         async with (
             modern_server([tool("add")], call=lambda request: {"content": []}) as server,
             simulated_network(world),
@@ -126,14 +126,14 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
             await world.until("no catalog", lambda: world.catalog("remote") is None)
             # its credential is deleted after its catalog; a remaining one is reported below
             with suppress(AssertionError):
-                await world.until("every right used", lambda: not unused(plane, world))
+                await world.until("every right used", lambda: not unused_rights(plane, world))
             requests = plane.audit.requests()
         assert [str(request) for request in refused(requests, world)] == []
-        assert sorted(map(str, unused(plane, world))) == []
+        assert sorted(map(str, unused_rights(plane, world))) == []
         assert sorted(map(str, set(UNSEEN) - granted())) == []
 
 
-async def upgraded(world: World, accounts: Accounts) -> None:
+async def upgrade_tiers(world: World, accounts: Accounts) -> None:
     """Let the operator adopt a default tier of an older operator. Afterwards, there are no tiers."""
     spec = {"maxLatency": "500ms", "default": True}
     body = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "fast"}, "spec": spec}
@@ -148,7 +148,7 @@ async def upgraded(world: World, accounts: Accounts) -> None:
     assert world.request("DELETE", f"{tiers}/fast")[0] == 200
 
 
-def unused(plane: ControlPlane, world: World) -> set[Grant]:
+def unused_rights(plane: ControlPlane, world: World) -> set[Grant]:
     """Granted rights that the log could show and does not show yet."""
     assert plane.audit is not None
     return granted() - used(plane.audit.requests(), world) - set(UNSEEN)
@@ -197,7 +197,7 @@ DENIED = [
 ]
 
 
-def allowed(world: World, account: str, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
+def is_allowed(world: World, account: str, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
     """Verdict of the API server's own authorizer about an account."""
     plural, _, sub = resource.partition("/")
     namespace = namespace.replace("RELEASE", world.release).replace("TENANT", world.namespace)
@@ -219,9 +219,9 @@ def allowed(world: World, account: str, verb: str, group: str, resource: str, na
 def test_rights_that_are_not_granted_are_refused(control_plane: ControlPlane) -> None:
     with world_of(control_plane) as world:
         accounts = Accounts.of(world)
-        got = [row for row in DENIED if allowed(world, *row)]
+        got = [row for row in DENIED if is_allowed(world, *row)]
         assert got == []
-        assert allowed(world, "fairlead-gateway", "get", "", "secrets", "RELEASE", "fairlead-credentials-0")
+        assert is_allowed(world, "fairlead-gateway", "get", "", "secrets", "RELEASE", "fairlead-credentials-0")
         add_secret(world, "key")
         for words in (["get", "secrets"], ["get", "mcpservers"], ["create", "configmap", "forged"]):
             done = control_plane.kubectl("-n", world.namespace, *words, kubeconfig=accounts.gateway, check=False)
@@ -237,8 +237,8 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_that_watches_i
         accounts = Accounts.of(world, namespaced=True)
         add_secret(world, "key")
         settings = QUICK.replace(watch_namespace=world.namespace)
-        assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
-        assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
+        assert not is_allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
+        assert not is_allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
         kube = Kube.connect(await configuration_of(control_plane, str(accounts.operator)))
         await check_cluster(kube, world.release, world.namespace, (world.namespace,))
         await kube.aclose()

@@ -158,10 +158,10 @@ async def test_a_lost_server_stays_in_the_list_byte_for_byte_and_refuses_calls_a
             await until_async("online", online(gateway))
             assert (await listing(gateway)).body == before.body
 
-            async def told() -> bool:
+            async def is_told() -> bool:
                 return [event.type for event in heard if event.server][-1] == "server.connected"
 
-            await until_async("the news of it", told)
+            await until_async("the news of it", is_told)
 
 
 async def test_a_lost_server_that_is_to_be_removed_is_gone_from_every_list_of_tools_and_shown_as_failed(
@@ -174,11 +174,11 @@ async def test_a_lost_server_that_is_to_be_removed_is_gone_from_every_list_of_to
         assert (await get(gateway, "/v1/tools")).message["tools"] == []
         assert (await ask(gateway, calling("demo__add"))).code == -32602
 
-        async def failed() -> bool:
+        async def is_failed() -> bool:
             servers = (await get(gateway, "/v1/servers")).message["servers"]
             return [server["state"] for server in servers] == ["failed"]
 
-        await until_async("told why", failed)
+        await until_async("told why", is_failed)
         async with raw_server(Server("add"), raw.port):
             await until_async("back in the list", shows(gateway, "demo__add"))
 
@@ -268,11 +268,11 @@ async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluste
     async with raw_server(server) as raw, both(world) as gateway:
         world.create("demo", {"url": raw.url})
 
-        async def failed() -> Any:
+        async def is_failed() -> Any:
             shown = await get(gateway, "/v1/servers/demo")
             return shown.message if shown.message.get("state") == "failed" else None
 
-        shown_server = await until_async("that it failed", failed)
+        shown_server = await until_async("that it failed", is_failed)
         assert shown_server["cause"] in ("ConnectionLost", "ClosedMidAnswer", "EmptyAnswer")
         assert shown_server["message"]
         assert not {"tools", "restarts", "rssBytes", "lastWords"} & shown_server.keys(), "what is not known is absent"

@@ -45,10 +45,10 @@ async def test_an_applied_policy_decides_what_runs_by_itself_and_how_much_a_day(
             await until_async("a pending call", held)
             declare(world, "models", ALL, limits={"tokensPerDay": 1})
 
-            async def refused() -> bool:
+            async def is_refused() -> bool:
                 return (await _chat(gateway)).status == 429
 
-            await until_async("a refusal", refused)
+            await until_async("a refusal", is_refused)
 
 
 def test_another_word_for_what_runs_by_itself_is_refused(world: World) -> None:

@@ -118,7 +118,7 @@ def applied(world: World, url: str) -> None:
     world.create("pods", {"image": {"name": "example.com/demo:1"}, "env": [{"name": "KEY", "valueFrom": from_secret}]})
 
 
-async def answered(gateway: Any, world: World) -> dict[str, str]:
+async def collect_answers(gateway: Any, world: World) -> dict[str, str]:
     """Answers to clients and operators over HTTP."""
     answers = {}
     own = (f"servers/{world.namespace}/bearer", f"servers/{world.namespace}/query", "tools/bearer__page/explain")
@@ -154,7 +154,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             expected = [f"{name}__{kind}" for name in SERVERS for kind in ("page", "error")]
             await until_async("the tools", shows(gateway, *expected))
             await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
-            told = await answered(gateway, world)
+            told = await collect_answers(gateway, world)
             assert PLANTED["argument"] in server.heard
             await world.until("probes", lambda: cause(world.condition("bearer", "Calibrated")) == "ProbesFailed")
             server.angry = True
@@ -162,7 +162,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
                 await post(gateway, f"/v1/servers/{world.namespace}/{name}/refresh", {})
             for name in SERVERS:
                 await world.until("offline", partial(world.is_, name, "Ready", "False", "ServerError"))
-            told |= {f"offline: {name}": text for name, text in (await answered(gateway, world)).items()}
+            told |= {f"offline: {name}": text for name, text in (await collect_answers(gateway, world)).items()}
             told["events"] = repr(await gateway.events.after(0, 0.1))
         told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
         documents = stored(world)

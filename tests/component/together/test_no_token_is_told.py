@@ -130,7 +130,7 @@ async def test_no_token_of_a_grant_is_in_anything_that_leaves_operator_or_gatewa
                 await world.until("Ready", partial(world.is_, name, "Ready", "True"))
             people = {person: await provider.sign_in(person) for person in ("alice", "bob", "carol")}
 
-            async def shown() -> bool:
+            async def is_shown() -> bool:
                 answer = await answer_to(modern("tools/list"), people["alice"])
                 return all(f"{name}__whoami" in answer.body.decode() for name in ("desk", "signed"))
 
@@ -138,7 +138,7 @@ async def test_no_token_of_a_grant_is_in_anything_that_leaves_operator_or_gatewa
                 async with await Wire.connect(gateway) as wire:
                     return await wire.ask(ask.with_headers(authorization=f"Bearer {token}"))
 
-            await until_async("the tools", shown)
+            await until_async("the tools", is_shown)
             for person, token in people.items():
                 for tool in ("desk__whoami", "signed__whoami", "wrong__whoami"):
                     told[f"{person} calls {tool}"] = (await answer_to(calling(tool, {}), token)).body.decode()

@@ -104,7 +104,7 @@ class Endpoints:
 
 
 @asynccontextmanager
-async def published(world: World) -> AsyncIterator[Endpoints]:
+async def published_endpoints(world: World) -> AsyncIterator[Endpoints]:
     """The server with all features, discovered by an operator and served by a gateway."""
     async with everything_server() as url, running(world, lease_seconds=30.0), serving(world) as gateway:
         world.create("demo", {"url": url})
@@ -113,7 +113,7 @@ async def published(world: World) -> AsyncIterator[Endpoints]:
         yield Endpoints(url, f"{base}/servers/{world.namespace}/demo/mcp", f"{base}/mcp")
 
 
-async def _everything(url: str, mode: Any, prefix: str = "") -> dict[str, Any]:
+async def _all_answers(url: str, mode: Any, prefix: str = "") -> dict[str, Any]:
     """Answers to all requests other than about tools, as plain values without members that depend on the era."""
     prompt = f"{prefix}greet"
     async with Client(url, mode=mode) as client:
@@ -141,10 +141,10 @@ async def _everything(url: str, mode: Any, prefix: str = "") -> dict[str, Any]:
 async def test_a_server_loses_nothing_behind_its_own_endpoint_and_its_prompts_have_a_prefix_on_the_merged_one(
     world: World, mode: Any
 ) -> None:
-    async with published(world) as at:
-        direct = await _everything(at.direct, mode)
-        assert await _everything(at.own, mode) == direct
-        merged = await _everything(at.merged, mode, "demo__")
+    async with published_endpoints(world) as at:
+        direct = await _all_answers(at.direct, mode)
+        assert await _all_answers(at.own, mode) == direct
+        merged = await _all_answers(at.merged, mode, "demo__")
         assert [prompt["name"] for prompt in merged["prompts"]["prompts"]] == ["demo__greet"]
         merged["prompts"]["prompts"][0]["name"] = "greet"
         assert merged == direct
@@ -162,18 +162,18 @@ async def test_a_legacy_client_hears_of_a_resource_that_it_subscribed_to(world: 
         if isinstance(message, types.ResourceUpdatedNotification) and str(message.params.uri) == NOTE:
             heard.set()
 
-    async with published(world) as at:
+    async with published_endpoints(world) as at:
         tool = "edit" if endpoint == "own" else "demo__edit"
         async with Client(getattr(at, endpoint), mode="legacy", message_handler=listen) as client:
             assert client.server_capabilities.resources is not None
             assert client.server_capabilities.resources.subscribe
             await client.subscribe_resource(NOTE)
 
-            async def edited() -> bool:
+            async def is_edited() -> bool:
                 await client.call_tool(tool, {})
                 return heard.is_set()
 
-            await until_async("the news", edited)
+            await until_async("the news", is_edited)
             await client.unsubscribe_resource(NOTE)
 
 
@@ -189,7 +189,7 @@ async def test_log_messages_reach_the_client_from_the_level_on_that_it_asks_for(
 
     expected = [f"said at {level_name}" for level_name in LEVELS[LEVELS.index(level) :]]
     options = {"log_level": level} if mode == "auto" else {}
-    async with published(world) as at:
+    async with published_endpoints(world) as at:
         for url, tool in ((at.own, "chatter"), (at.merged, "demo__chatter")):
             heard.clear()
             async with Client(url, mode=mode, logging_callback=log, **options) as client:

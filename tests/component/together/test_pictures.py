@@ -32,7 +32,7 @@ from fairlead_operator.probes import serve
 from gatewayworld import Wire, ask, calling, modern
 from operatorworld import QUICK, World, running
 from ports import free_port
-from prometheus import WINDOW, Prometheus, hurried, hurried_query, program, prometheus
+from prometheus import WINDOW, Prometheus, hurried_query, hurry_rules, program, prometheus
 from rawserver import Reply, Request, raw_server
 from restworld import post
 from togetherworld import gateway_on
@@ -164,7 +164,7 @@ async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterato
         yield
 
 
-def serving(
+def gateway_with_models(
     world: World, ports: Ports, proxy: ApiProxy, models: Path
 ) -> contextlib.AbstractAsyncContextManager[Gateway]:
     """A gateway with a file of models, whose limits are shared in a Redis that does not exist."""
@@ -180,7 +180,7 @@ def serving(
     )
 
 
-def provided(model: int) -> str:
+def write_providers(model: int) -> str:
     """Write the providers file with a model on a port, and its price."""
     providers = {"scripted": {"baseUrl": f"http://127.0.0.1:{model}/v1", "models": ["gpt"]}}
     return json.dumps(
@@ -188,7 +188,7 @@ def provided(model: int) -> str:
     )
 
 
-def scraped(port: int) -> set[str]:
+def series_names(port: int) -> set[str]:
     """Names of the series at a port, without those about the process."""
     with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         text = answer.read().decode()
@@ -220,7 +220,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
     useless = Shop(tool("look", annotations={"readOnlyHint": True}))
     pinned = Shop(tool("plait"), ttl_ms=1)
     twins = [Shop(tool("coil")), Shop(tool("coil"))]
-    rules = hurried(RULES.read_text(), THRESHOLDS)
+    rules = hurry_rules(RULES.read_text(), THRESHOLDS)
     relay = Relay(ports.gateway)
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -239,8 +239,8 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
         world.create("pinned", {"url": (await enter(raw_server(pinned))).url, "pin": True})
         model = SwitchedModel(ScriptedTurn("", [ScriptedCall("shop__splice")]))
         models = tmp_path / "models.yaml"
-        models.write_text(usable := provided(await enter(serve_asgi(model))))
-        gateway = await enter(serving(world, ports, gateways_way, models))
+        models.write_text(usable := write_providers(await enter(serve_asgi(model))))
+        gateway = await enter(gateway_with_models(world, ports, gateways_way, models))
         async with contextlib.AsyncExitStack() as operator:
             await operator.enter_async_context(operating(world, ports, operators_way))
             async with asyncio.TaskGroup() as group:
@@ -293,8 +293,8 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 )
                 assert await panels_without_data(watch) == []
                 await _drawn(watch, tmp_path / "dashboard.svg")
-                assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
-                    scraped, ports.operator
+                assert await asyncio.to_thread(series_names, ports.gateway) | await asyncio.to_thread(
+                    series_names, ports.operator
                 ) == set(re.findall(r"^\| `(\w+)`", PAGE.read_text(), re.MULTILINE))
 
                 # measurements do not reach the operator, and its decisions do not reach the API server

@@ -154,12 +154,12 @@ async def test_an_operator_that_takes_no_approvals_from_gateways_lets_nothing_th
         held = json.loads((await get(gateway, "/v1/servers/demo/held")).body)
         await post(gateway, "/v1/servers/demo/approve", {"hash": held["hash"]})
         fetched = gateway.outbox.asked_at
-        await until_async("another pull", lambda: _pulled(gateway, fetched))
+        await until_async("another pull", lambda: _is_pulled(gateway, fetched))
 
         assert await descriptions(gateway) == {"demo__add": HONEST}
 
 
-async def _pulled(gateway: Gateway, since: float | None) -> bool:
+async def _is_pulled(gateway: Gateway, since: float | None) -> bool:
     return gateway.outbox.asked_at != since
 
 

@@ -100,11 +100,11 @@ async def test_a_conflict_is_told_by_kubectl_status_documents_rest_and_command_l
         assert (listed.state, listed.prefix) == ("ready", None)
         assert name in listed.conflict
 
-        async def served() -> bool:
+        async def is_served() -> bool:
             shown = await get(gateway, f"/v1/servers/{heir.namespace}/demo")
             return shown.status == 200 and "PrefixReserved" in str(shown.message.get("conflict"))
 
-        await until_async("/v1/servers", served)
+        await until_async("/v1/servers", is_served)
         shown = (await get(gateway, f"/v1/servers/{heir.namespace}/demo")).message
         assert (shown["state"], shown["prefix"]) == ("ready", None)
         assert row(shown)[-1] == "Conflicted"

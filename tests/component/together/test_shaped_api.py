@@ -77,7 +77,7 @@ async def tools_of(gateway: Reachable, token: str) -> dict[str, Any]:
     return {tool["name"].removeprefix("github__"): tool for tool in answer.message["result"]["tools"]}
 
 
-async def called(gateway: Reachable, token: str, tool: str, **arguments: Any) -> Any:
+async def call_tool(gateway: Reachable, token: str, tool: str, **arguments: Any) -> Any:
     """Structured content of a successful call."""
     async with await Wire.connect(gateway) as wire:
         request = calling(f"github__{tool}", arguments).with_headers(authorization=f"Bearer {token}")
@@ -120,12 +120,12 @@ async def test_tools_of_githubs_document_are_shaped_by_one_apply_and_called_with
 
         await until_async("the tools", are_listed)
         tools = await tools_of(gateway, alice)
-        opened = await called(gateway, alice, "open_issue", title="The door squeaks")
-        await called(gateway, bob, "open_issue", title="A second one")
-        read = await called(gateway, bob, "read_issue", number=1)
-        await called(gateway, bob, "comment", number=1, text="Oil it")
-        listed = await called(gateway, alice, "list_issues", count=10)
-        matching = await called(gateway, bob, "search_issues", words="door repo:acme/shop")
+        opened = await call_tool(gateway, alice, "open_issue", title="The door squeaks")
+        await call_tool(gateway, bob, "open_issue", title="A second one")
+        read = await call_tool(gateway, bob, "read_issue", number=1)
+        await call_tool(gateway, bob, "comment", number=1, text="Oil it")
+        listed = await call_tool(gateway, alice, "list_issues", count=10)
+        matching = await call_tool(gateway, bob, "search_issues", words="door repo:acme/shop")
         async with await Wire.connect(gateway) as wire:
             request = calling("github__list_issues", {}).with_headers(authorization=f"Bearer {carol}")
             code, _ = complaint_of(await wire.ask(request))

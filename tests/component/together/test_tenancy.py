@@ -137,13 +137,13 @@ async def test_credentials_of_another_team_are_not_to_be_had_and_not_to_be_lost(
         await younger.until("refused", lambda: younger.is_("named", "ResolvedRefs", "False", "SecretNotFound"))
         assert younger.request("DELETE", younger.server_path("demo"))[0] == 200
         await younger.until("gone", lambda: younger.catalog("demo") is None)
-        assert "of the older team" in copied(older, "demo")
-        assert not copied(younger, "demo")
+        assert "of the older team" in copied_credential(older, "demo")
+        assert not copied_credential(younger, "demo")
         assert all("authorization" not in request.headers for request in thief.seen)
     assert any(request.headers.get("authorization") == "Bearer of the older team" for request in server.seen)
 
 
-def copied(world: World, name: str) -> str:
+def copied_credential(world: World, name: str) -> str:
     """The credential that the gateway would send to a server."""
     key = ServerKey(world.namespace, name)
     secret = world.get(f"/api/v1/namespaces/{world.release}/secrets/{shard_name(key)}")

@@ -24,7 +24,7 @@ def status(world: World, name: str) -> Json:
     return dict(policy.get("status") or {})
 
 
-def shown(world: World, name: str) -> dict[str, tuple[str, str]]:
+def shown_conditions(world: World, name: str) -> dict[str, tuple[str, str]]:
     """Status and cause of each condition except Ready; empty while the status is about an older generation."""
     policy = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
     assert policy is not None
@@ -48,7 +48,7 @@ ALL = {"action": "Allow", "tools": ["*"]}
 NO_ADD = {"action": "Deny", "tools": ["add"]}
 
 
-def told(world: World, policy: str, reason: str) -> bool:
+def is_told(world: World, policy: str, reason: str) -> bool:
     """Whether there is an Event with this reason about a ToolPolicy."""
     _, events = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
     return any(
@@ -60,35 +60,43 @@ def told(world: World, policy: str, reason: str) -> bool:
 async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: World) -> None:
     async with modern_server([tool("add"), tool("sub")]) as server, running(world):
         declare(world, "early", [ALL])
-        await world.until("nothing yet", lambda: shown(world, "early") == in_force(PartiallyInvalid="NothingSelected"))
+        await world.until(
+            "nothing yet", lambda: shown_conditions(world, "early") == in_force(PartiallyInvalid="NothingSelected")
+        )
         world.create("demo", {"url": server.url})
-        await world.until("in force", lambda: shown(world, "early") == in_force())
+        await world.until("in force", lambda: shown_conditions(world, "early") == in_force())
         await world.until("two tools", lambda: status(world, "early").get("tools") == 2)
         assert status(world, "early")["servers"] == 1
         declare(world, "early", [ALL, {"name": "strays", "action": "Allow", "tools": ["demo__add"]}])
-        await world.until("no match", lambda: shown(world, "early") == in_force(PartiallyInvalid="RulesMatchNothing"))
+        await world.until(
+            "no match", lambda: shown_conditions(world, "early") == in_force(PartiallyInvalid="RulesMatchNothing")
+        )
         assert status(world, "early")["unmatchedRules"] == ["strays"]
         declare(world, "early", [ALL])
         declare(world, "late", [NO_ADD], limits={"maxTools": 3}, tiers={"max": "standard"})
-        await world.until("conflict", lambda: shown(world, "early") == in_force(Conflicted="Conflicted"))
+        await world.until("conflict", lambda: shown_conditions(world, "early") == in_force(Conflicted="Conflicted"))
         assert status(world, "early")["conflicts"] == [
             {"policy": "late", "message": "that policy denies demo/add, which this policy allows: denied"}
         ]
-        await world.until("and the other", lambda: shown(world, "late") == in_force(Conflicted="Conflicted"))
+        await world.until("and the other", lambda: shown_conditions(world, "late") == in_force(Conflicted="Conflicted"))
         declare(world, "late", [NO_ADD], tiers={"max": "none"})
         await world.until(
             "no such tier",
-            lambda: shown(world, "late") == in_force(PartiallyInvalid="UnknownTier", Conflicted="Conflicted"),
+            lambda: (
+                shown_conditions(world, "late") == in_force(PartiallyInvalid="UnknownTier", Conflicted="Conflicted")
+            ),
         )
         declare(world, "late", [{**ALL, "arguments": {"properties": {"p": {"pattern": "(?=x)"}}}}])
         await world.until(
             "no schema",
-            lambda: shown(world, "late") == in_force(PartiallyInvalid="RuleInvalid", Conflicted="Conflicted"),
+            lambda: (
+                shown_conditions(world, "late") == in_force(PartiallyInvalid="RuleInvalid", Conflicted="Conflicted")
+            ),
         )
         # Events and the other policy's status are written later
-        await world.until("a conflict told", lambda: told(world, "early", "Conflicted"))
-        await world.until("an unknown tier told", lambda: told(world, "late", "InvalidRef"))
-        await world.until("the first accepted again", lambda: shown(world, "early") == in_force())
+        await world.until("a conflict told", lambda: is_told(world, "early", "Conflicted"))
+        await world.until("an unknown tier told", lambda: is_told(world, "late", "InvalidRef"))
+        await world.until("the first accepted again", lambda: shown_conditions(world, "early") == in_force())
         table = world.plane.kubectl("-n", world.namespace, "get", "tp").stdout.splitlines()
         head = ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "PARTIALLY", "INVALID", "CONFLICTED", "AGE"]
         assert table[0].split() == head
@@ -104,9 +112,13 @@ async def test_a_policy_names_the_servers_that_have_not_listed_their_tools(world
         await world.until("one that lists nothing", lambda: status(world, "early").get("unlistedServers") == ["dead"])
         await world.until("tools of the other", lambda: status(world, "early").get("tools") == 2)
         assert status(world, "early")["unmatchedRules"] == ["strays"]
-        assert shown(world, "early") == in_force(), "the rule may match a tool of the server that lists nothing"
+        assert shown_conditions(world, "early") == in_force(), (
+            "the rule may match a tool of the server that lists nothing"
+        )
         world.request("DELETE", world.server_path("dead"))
-        await world.until("a warning", lambda: shown(world, "early") == in_force(PartiallyInvalid="RulesMatchNothing"))
+        await world.until(
+            "a warning", lambda: shown_conditions(world, "early") == in_force(PartiallyInvalid="RulesMatchNothing")
+        )
         assert status(world, "early").get("unlistedServers", []) == []
 
 
@@ -159,7 +171,7 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: Wor
         world.create("demo", {"url": server.url})
         declare(world, "shut", [{"action": "Deny", "tools": ["*"]}])
         await world.until("ready", lambda: world.is_("demo", "Ready", "True"))
-        await world.until("in force", lambda: "Accepted" in shown(world, "shut"))
+        await world.until("in force", lambda: "Accepted" in shown_conditions(world, "shut"))
         for namespace in (world.namespace, neighbor):
             for blob in pack(RULES_NAME, "rules", encode(open_all)):
                 forged = config_map_for(blob, namespace)
@@ -167,11 +179,11 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: Wor
                 assert code == 201, answer
         declare(world, "shut", [{"action": "Deny", "tools": ["*"]}, {"action": "Deny", "tools": ["a*"]}])
 
-        def looked() -> bool:
+        def has_looked() -> bool:
             """Whether the gateway has the server and the rules that were declared after the forgery."""
             snapshot = gateway.snapshot
             return bool(snapshot.servers) and [len(policy.rules) for policy in snapshot.rules.policies] == [2]
 
-        await eventually(looked)
+        await eventually(has_looked)
         assert await names(gateway) == []
         assert msgspec.json.decode(world.documents()[RULES_NAME])["policies"][0]["rules"][0]["action"] == "Deny"

@@ -44,10 +44,10 @@ async def call(up: Up, token: str) -> str:
         Client(streamable_http_client(up.url, http_client=http)) as client,
     ):
 
-        async def listed() -> bool:
+        async def is_listed() -> bool:
             return [tool.name for tool in (await client.list_tools()).tools] == [f"far__{TOOL}"]
 
-        await until_async("the tool", listed)
+        await until_async("the tool", is_listed)
         result: Any = await client.call_tool(f"far__{TOOL}", {"item": "tea"})
     return str(result.content[0].text)
 

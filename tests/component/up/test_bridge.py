@@ -42,7 +42,7 @@ BOTH: tuple[Mode, ...] = ("legacy", "auto")
 pytestmark = pytest.mark.timeout(60)
 
 
-def bridging(url: str, *words: str, **environment: str) -> Any:
+def bridge_parameters(url: str, *words: str, **environment: str) -> Any:
     """The bridge as a child process of a client."""
     arguments = ["-m", "fairlead_cli", "bridge", url, *words]
     return stdio_client(
@@ -51,7 +51,7 @@ def bridging(url: str, *words: str, **environment: str) -> Any:
 
 
 @contextlib.contextmanager
-def refused(words: str) -> Iterator[None]:
+def expect_refusal(words: str) -> Iterator[None]:
     """Context in which an MCP error is expected, alone or in the exception groups of a client that cannot connect."""
     with pytest.raises((MCPError, ExceptionGroup)) as caught:
         yield
@@ -131,7 +131,7 @@ async def test_a_call_its_progress_and_its_cancellation_go_through(mode: Mode) -
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         seen.append(message)
 
-    async with sdk.served() as url, Client(bridging(url), mode=mode) as client:
+    async with sdk.served() as url, Client(bridge_parameters(url), mode=mode) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"steps", "sample", "wait"}
         result = await client.call_tool("steps", {}, progress_callback=progressed)
         assert (words_of(result), seen) == ("done", ["step 1", "step 2", "step 3"])
@@ -151,7 +151,9 @@ async def test_a_tool_that_asks_its_client_is_answered(mode: Mode, tmp_path: Pat
     async with (
         raw_server(asker.handle) as server,
         running(tmp_path, catalog("asks", server.url, [tool("ask")], version=LEGACY)) as gateway,
-        Client(bridging(f"http://127.0.0.1:{gateway.port}/mcp"), mode=mode, elicitation_callback=elicited) as client,
+        Client(
+            bridge_parameters(f"http://127.0.0.1:{gateway.port}/mcp"), mode=mode, elicitation_callback=elicited
+        ) as client,
     ):
         assert json.loads(words_of(await client.call_tool("asks__ask", {}))) == [PICKED]
 
@@ -160,7 +162,7 @@ async def test_a_tool_that_asks_its_client_is_answered(mode: Mode, tmp_path: Pat
 async def test_a_server_that_asks_for_a_models_answer_gets_it() -> None:
     async with (
         Sdk().served() as url,
-        Client(bridging(url), mode="legacy", sampling_callback=sampled) as client,
+        Client(bridge_parameters(url), mode="legacy", sampling_callback=sampled) as client,
     ):
         assert words_of(await client.call_tool("sample", {})) == "a model's word"
 
@@ -174,7 +176,9 @@ async def test_a_gateway_that_starts_again_is_reached_again(mode: Mode, tmp_path
     async with modern_server([tool("rope")]) as server, contextlib.AsyncExitStack() as stack:
         document = catalog("demo", server.url, [tool("rope")])
         async with running(tmp_path, document, port=port):
-            client = await stack.enter_async_context(Client(bridging(url), mode=mode, message_handler=changes.hear))
+            client = await stack.enter_async_context(
+                Client(bridge_parameters(url), mode=mode, message_handler=changes.hear)
+            )
             assert (await client.call_tool("demo__rope", {})).content
         changes.heard.clear()
         call = asyncio.create_task(client.call_tool("demo__rope", {}))
@@ -202,7 +206,7 @@ async def test_a_session_that_a_server_forgot_is_opened_again_with_what_the_clie
 
     async with (
         raw_server(handle) as server,
-        Client(bridging(server.url), mode="legacy", elicitation_callback=elicited) as client,
+        Client(bridge_parameters(server.url), mode="legacy", elicitation_callback=elicited) as client,
     ):
         for _ in range(2):
             assert json.loads(words_of(await client.call_tool("ask", {}))) == [PICKED]
@@ -232,7 +236,7 @@ async def test_a_session_is_opened_again_by_an_answer_that_is_one_event_of_a_str
             return reply.send(404)
         return reply.result(request, text_result("in the second session"))
 
-    async with raw_server(handle) as server, Client(bridging(server.url), mode="legacy") as client:
+    async with raw_server(handle) as server, Client(bridge_parameters(server.url), mode="legacy") as client:
         async with asyncio.timeout(20):
             assert words_of(await client.call_tool("rope", {})) == "in the second session"
 
@@ -245,7 +249,7 @@ async def test_notifications_come_again_after_a_restart_without_a_request(tmp_pa
         document = catalog("demo", server.url, [tool("rope")])
         async with running(tmp_path, document, port=port):
             client = await stack.enter_async_context(
-                Client(bridging(f"http://127.0.0.1:{port}/mcp"), mode="legacy", message_handler=changes.hear)
+                Client(bridge_parameters(f"http://127.0.0.1:{port}/mcp"), mode="legacy", message_handler=changes.hear)
             )
             assert (await client.call_tool("demo__rope", {})).content
         changes.heard.clear()
@@ -264,16 +268,16 @@ async def test_a_call_that_may_have_been_made_is_not_made_twice(tmp_path: Path) 
         else:
             answer_modern(request, reply, [tool("once")])
 
-    async with raw_server(handle) as server, Client(bridging(server.url), mode="auto") as client:
-        with refused("may have been executed"):
+    async with raw_server(handle) as server, Client(bridge_parameters(server.url), mode="auto") as client:
+        with expect_refusal("may have been executed"):
             await client.call_tool("once", {})
     assert len(calls) == 1
 
 
 async def test_an_endpoint_that_is_away_is_an_error_that_says_so() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
-    with refused(f"cannot reach {url}: the connection was refused. Is a gateway running there"):
-        async with Client(bridging(url, "--patience", "0"), mode="legacy"):
+    with expect_refusal(f"cannot reach {url}: the connection was refused. Is a gateway running there"):
+        async with Client(bridge_parameters(url, "--patience", "0"), mode="legacy"):
             pass
 
 
@@ -293,10 +297,10 @@ async def test_a_key_comes_from_a_file_or_a_variable_and_a_wrong_one_is_told(tmp
             ([], {"FAIRLEAD_TOKEN": key_file.read_text().strip()}),
         ]
         for words, environment in ways:
-            async with Client(bridging(url, *words, **environment)) as client:
+            async with Client(bridge_parameters(url, *words, **environment)) as client:
                 assert (await client.call_tool("demo__rope", {})).content
-        with refused("Give a credential with --token"):
-            async with Client(bridging(url, "--token", "flk_wrong"), mode="legacy"):
+        with expect_refusal("Give a credential with --token"):
+            async with Client(bridge_parameters(url, "--token", "flk_wrong"), mode="legacy"):
                 pass
 
 

@@ -40,12 +40,12 @@ def manifest(folder: Path, registry: str, **more: Any) -> Path:
 
 
 def from_pypi(folder: Path) -> dict[str, str]:
-    """Environment of an installation that finds the package, whose build writes the file of `seen`."""
+    """Environment of an installation that finds the package, whose build writes the file of `seen_environment`."""
     curious_sdist(folder / "index", folder / "seen")
     return {"UV_OFFLINE": "1", "UV_FIND_LINKS": str(folder / "index"), "XDG_CACHE_HOME": str(folder / "cache")}
 
 
-def seen(folder: Path) -> dict[str, str] | None:
+def seen_environment(folder: Path) -> dict[str, str] | None:
     """The environment that the package's code got; None if no code ran."""
     file = folder / "seen"
     return json.loads(file.read_text()) if file.exists() else None
@@ -57,7 +57,7 @@ async def test_a_package_that_has_to_be_built_is_refused_with_the_way_to_allow_i
         failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert failed["cause"] == "InstallFailed"
     assert "set package.allowBuild to true in the spec" in failed["message"]
-    assert seen(tmp_path) is None
+    assert seen_environment(tmp_path) is None
 
 
 async def test_a_build_that_is_allowed_sees_no_secret_of_ours(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_a_build_that_is_allowed_sees_no_secret_of_ours(tmp_path: Path) ->
     async with fairlead_up(manifest(tmp_path, "pypi", allowBuild=True), cwd=tmp_path, env=env) as up:
         failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert "it contains no program to run" in failed["message"], "it was installed"
-    environment = seen(tmp_path)
+    environment = seen_environment(tmp_path)
     assert environment is not None
     assert "hidden" not in environment.values()
     assert {**environment, **SURROUNDINGS} == environment
@@ -80,7 +80,7 @@ async def test_install_scripts_are_not_run_and_a_server_that_fails_then_says_how
         async with fairlead_up(manifest(tmp_path, "npm"), cwd=tmp_path, env=env) as up:
             failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert f"install scripts of {NAME} were not run; package.allowBuild: true allows them" in failed["message"]
-    assert seen(tmp_path) is None
+    assert seen_environment(tmp_path) is None
 
 
 @NPM
@@ -91,7 +91,7 @@ async def test_an_install_script_that_is_allowed_sees_no_secret_of_ours(tmp_path
         async with fairlead_up(manifest(tmp_path, "npm", allowBuild=True), cwd=tmp_path, env=env) as up:
             failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert "install scripts" not in failed["message"]
-    environment = seen(tmp_path)
+    environment = seen_environment(tmp_path)
     assert environment is not None
     assert "hidden" not in environment.values()
     assert {**environment, **SURROUNDINGS} == environment
@@ -109,7 +109,7 @@ def test_the_runner_of_pods_builds_only_what_it_may_and_shows_it_no_secret(
     assert code == 1
     sentence = "it contains no program to run" if allowed else "set package.allowBuild to true in the spec"
     assert sentence in (tmp_path / "log").read_text()
-    environment = seen(tmp_path)
+    environment = seen_environment(tmp_path)
     assert (environment is not None) is allowed
     assert environment is None or "hidden" not in environment.values()
 

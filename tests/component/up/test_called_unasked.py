@@ -82,10 +82,10 @@ async def test_probe_has_read_only_tools_called_except_where_a_manifest_says_oth
     async with raw_server(shop) as server, fairlead_up(tmp_path, "--probe", cwd=tmp_path) as up:
         await up.ready("default/remembering")
 
-        async def thought() -> bool:
+        async def has_thought() -> bool:
             return history.exists() and len(history.read_text().split()) >= ROUND
 
-        await until_async("a round of thoughts", thought, seconds=30)
+        await until_async("a round of thoughts", has_thought, seconds=30)
         declared = shop_at(server.url, calibration={"probe": "Declared"}, tools=tools)
         (tmp_path / "shop.yaml").write_text(declared)
         await shop.until_called("pay", ROUND)
@@ -106,13 +106,13 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
         await up.ready("default/demo")
 
         async def shown(tier: str, *names: str) -> None:
-            async def listed() -> bool:
+            async def is_listed() -> bool:
                 async with Client(up.url.replace("/mcp", f"/mcp/{tier}")) as client:
                     return {tool.name.removeprefix("demo__") for tool in (await client.list_tools()).tools} == set(
                         names
                     )
 
-            await until_async(f"{tier} to show {names}", listed, seconds=40)
+            await until_async(f"{tier} to show {names}", is_listed, seconds=40)
 
         def supplier_left(event: Event) -> bool:
             return event["event"] == "moved" and str(event["message"]).startswith("ask_supplier left the fast tier: ")

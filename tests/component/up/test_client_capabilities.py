@@ -20,7 +20,7 @@ ASKING = ("gated__ask_model", "gated__ask_person", "gated__ask_roots")
 Mode = Literal["legacy", "auto"]
 
 
-def configured(folder: Path, **more: Any) -> Path:
+def configure(folder: Path, **more: Any) -> Path:
     """Configure the server. Returns the file to which it writes each client's capabilities."""
     seen = folder / "seen"
     seen.touch()
@@ -33,7 +33,7 @@ def clients_of(seen: Path) -> list[list[str]]:
     return [sorted(json.loads(line)) for line in seen.read_text().splitlines()]
 
 
-async def discovered(up: Up) -> list[str]:
+async def await_gated_tools(up: Up) -> list[str]:
     """Wait until the list contains the tools that need capabilities, which may be discovered later. Returns the
     tools."""
     event = await up.event(lambda event: event.get("state") == "ready" and len(event.get("tools", ())) == 4)
@@ -66,9 +66,9 @@ def text(result: Any) -> str:
 async def test_a_client_with_the_capability_calls_what_a_stdio_server_lists_only_to_such_clients(
     tmp_path: Path, mode: Mode
 ) -> None:
-    seen = configured(tmp_path)
+    seen = configure(tmp_path)
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
-        assert await discovered(up) == sorted([*ASKING, "gated__plain"])
+        assert await await_gated_tools(up) == sorted([*ASKING, "gated__plain"])
         async with capable(up.url, mode) as client:
             texts = [text(await client.call_tool(name)) for name in ASKING]
             assert text(await client.call_tool("gated__plain")) == "declared: {}", "what all share stays as it was"
@@ -80,9 +80,9 @@ async def test_a_client_with_the_capability_calls_what_a_stdio_server_lists_only
 
 
 async def test_a_client_without_the_capability_gets_an_error_that_names_it(tmp_path: Path) -> None:
-    configured(tmp_path)
+    configure(tmp_path)
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
-        await discovered(up)
+        await await_gated_tools(up)
         async with Client(up.url, mode="legacy") as client:
             assert len((await client.list_tools()).tools) == 4
             results = [await client.call_tool(name) for name in ASKING]
@@ -101,18 +101,18 @@ async def test_a_client_without_the_capability_gets_an_error_that_names_it(tmp_p
 
 
 async def test_a_client_that_has_another_capability_gets_the_error_too(tmp_path: Path) -> None:
-    configured(tmp_path)
+    configure(tmp_path)
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
-        await discovered(up)
+        await await_gated_tools(up)
         async with Client(up.url, mode="legacy", list_roots_callback=rooted) as client:
             assert not (await client.call_tool("gated__ask_roots")).is_error
             assert "client capability sampling" in text(await client.call_tool("gated__ask_model"))
 
 
 async def test_the_process_of_such_a_client_ends_with_its_session(tmp_path: Path) -> None:
-    configured(tmp_path)
+    configure(tmp_path)
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
-        await discovered(up)
+        await await_gated_tools(up)
 
         def processes() -> int:
             commands = (Path(f"/proc/{pid}/cmdline") for pid in children_of(up.pid))

@@ -34,7 +34,7 @@ class Watcher:
         self._client = client
         self._calls = 0
 
-    async def heard(self) -> list[str]:
+    async def received_methods(self) -> list[str]:
         """Methods of all messages that the server has received."""
         self._calls += 1
         content = (await self._client.call_tool("s__seen", {})).content[0]
@@ -42,10 +42,10 @@ class Watcher:
         return [str(method) for method in json.loads(content.text)]
 
     async def calls_of_others(self) -> bool:
-        return (await self.heard()).count("tools/call") > self._calls
+        return (await self.received_methods()).count("tools/call") > self._calls
 
     async def cancelled(self) -> bool:
-        return "notifications/cancelled" in await self.heard()
+        return "notifications/cancelled" in await self.received_methods()
 
 
 @pytest.mark.parametrize(("mode", "setting"), [("legacy", "true"), ("auto", "false")])
@@ -58,11 +58,11 @@ async def test_a_client_that_is_killed_has_its_call_cancelled_by_the_setting_or_
     async with fairlead_up("mcp.json", cwd=tmp_path, env=environment) as up:
         await up.ready("default/s")
 
-        async def listed() -> bool:
+        async def is_listed() -> bool:
             async with Client(up.url) as client:  # each client keeps its list
                 return any(tool.name == "s__later" for tool in (await client.list_tools()).tools)
 
-        await until_async("the tools to be listed", listed)
+        await until_async("the tools to be listed", is_listed)
         async with Client(up.url) as client:
             watcher = Watcher(client)
             caller = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, up.url, mode)

@@ -118,14 +118,14 @@ async def test_a_signal_ends_fairlead_up_and_everything_that_it_started(number: 
 
 
 @asynccontextmanager
-async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, asyncio.subprocess.Process]]:
+async def up_with_call(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, asyncio.subprocess.Process]]:
     """A `fairlead up` with a call that its server is working on."""
     (folder / "a.yaml").write_text(manifest("m", *MARKING))
     begun = folder / "begun"
     async with fairlead_up(folder, cwd=folder) as up:
         await up.ready("default/m")
         words = ("call", "m__mark", f"file={begun}", f"seconds={seconds}", "--url", up.url)
-        await until_async("the tool to be listed", lambda: _listed(up.url))
+        await until_async("the tool to be listed", lambda: _is_listed(up.url))
         call = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -135,10 +135,10 @@ async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, async
             stderr=asyncio.subprocess.STDOUT,
         )
 
-        async def called() -> bool:
+        async def is_called() -> bool:
             return begun.exists()
 
-        await until_async("the call to reach its server", called, seconds=40)
+        await until_async("the call to reach its server", is_called, seconds=40)
         try:
             yield up, call
         finally:
@@ -146,13 +146,13 @@ async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, async
                 await call.communicate()
 
 
-async def _listed(url: str) -> bool:
+async def _is_listed(url: str) -> bool:
     async with Client(url) as client:
         return bool((await client.list_tools()).tools)
 
 
 async def test_a_call_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
-    async with calling(tmp_path, seconds=1) as (up, call):
+    async with up_with_call(tmp_path, seconds=1) as (up, call):
         up.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(40):
             answer, _ = await call.communicate()
@@ -161,7 +161,7 @@ async def test_a_call_in_flight_is_answered_before_the_end(tmp_path: Path) -> No
 
 
 async def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path) -> None:
-    async with calling(tmp_path, seconds=60) as (up, _):
+    async with up_with_call(tmp_path, seconds=60) as (up, _):
         children = children_of(up.pid)
         up.process.send_signal(signal.SIGINT)
         await up.event(lambda event: event["event"] == "stopping")
@@ -199,10 +199,10 @@ async def test_after_kill_9_no_child_lives_on(tmp_path: Path) -> None:
             event = await up.event(lambda event: event.get("state") == "ready")
             ready.discard(event["server"])
 
-        async def written() -> bool:
+        async def is_written() -> bool:
             return pids.exists() and len(pids.read_text().split()) == 2
 
-        await until_async("the stubborn server to start", written)
+        await until_async("the stubborn server to start", is_written)
         children = children_of(up.pid)
         assert {int(pid) for pid in pids.read_text().split()} <= set(children)
         os.kill(up.pid, signal.SIGKILL)

@@ -62,7 +62,7 @@ def arguments(verb: str, folder: Path, **others: str) -> list[str]:
     return words
 
 
-def ended(*words: str) -> tuple[int, str, str]:
+def run_command(*words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command in this process."""
     out = io.StringIO()
     err = io.StringIO()
@@ -84,7 +84,7 @@ async def faults(expected: int, calls: dict[str, list[str]], says: str = "") -> 
     """Verbs whose outcome is not as expected, and the outcome."""
     codes = {}
     for verb, words in calls.items():
-        code, _, err = await asyncio.to_thread(ended, *verb.split(), *words)
+        code, _, err = await asyncio.to_thread(run_command, *verb.split(), *words)
         if fault := wrong(code, err, expected) or (f"does not say {says}: {err}" if says not in err else None):
             codes[verb] = fault
     return codes
@@ -116,7 +116,7 @@ async def test_a_url_without_a_scheme_is_a_wrong_use_that_says_what_was_meant(
 
 
 async def test_the_url_of_a_bridge_without_a_scheme_is_told_once_with_the_command_to_paste() -> None:
-    code, _, err = await asyncio.to_thread(ended, "bridge", "127.0.0.1:8080")
+    code, _, err = await asyncio.to_thread(run_command, "bridge", "127.0.0.1:8080")
     sentence = "URL: '127.0.0.1:8080' must start with http:// or https://: fairlead bridge http://127.0.0.1:8080/mcp"
     assert (code, err) == (2, f"fairlead bridge: {sentence}\n")
 
@@ -177,7 +177,7 @@ async def test_a_file_that_cannot_be_used_is_a_wrong_use(content: str | None, tm
 
 
 async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_failure(tmp_path: Path) -> None:
-    key = ended("keys", "create", "me", "--group", "admins", "--file", str(tmp_path / "keys.json"))[1].strip()
+    key = run_command("keys", "create", "me", "--group", "admins", "--file", str(tmp_path / "keys.json"))[1].strip()
     (tmp_path / "mcp.json").write_text(
         f'{{"mcpServers": {{"plain": {{"command": "{PLAIN[0]}", "args": ["{PLAIN[1]}"]}}}}}}'
     )
@@ -214,7 +214,7 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
 
         bare = ["--url", up.url.removesuffix("/mcp"), "--token", key]
         assert await faults(2, {verb: [*arguments(verb, tmp_path), *bare] for verb in ("tools", "call")}, up.url) == {}
-        code, _, err = await asyncio.to_thread(ended, "call", "plain__ech", *options)
+        code, _, err = await asyncio.to_thread(run_command, "call", "plain__ech", *options)
         assert (code, f"`fairlead tools --url {up.url}` lists the tools" in err) == (2, True)
 
 

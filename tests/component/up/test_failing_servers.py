@@ -23,7 +23,7 @@ TRACEBACK = "import json, sys\nprint('reading', file=sys.stderr)\njson.loads('')
 THROWS = "function start() { throw new Error('WEATHER_KEY is not set') }\nstart()\n"
 
 
-def configured(folder: Path, **servers: list[str]) -> Path:
+def write_config(folder: Path, **servers: list[str]) -> Path:
     """An `mcp.json` of commands."""
     file = folder / "mcp.json"
     entries = {name: {"command": words[0], "args": words[1:]} for name, words in servers.items()}
@@ -33,7 +33,7 @@ def configured(folder: Path, **servers: list[str]) -> Path:
 
 async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(TRACEBACK)
-    file = configured(tmp_path, weather=[sys.executable, str(tmp_path / "a.py")], absent=["no-such-program"])
+    file = write_config(tmp_path, weather=[sys.executable, str(tmp_path / "a.py")], absent=["no-such-program"])
     async with fairlead_up(file, cwd=tmp_path) as up:
         failed = await up.server("default/weather", "failed")
         reason = "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
@@ -76,14 +76,14 @@ async def test_a_folder_that_is_missing_is_the_reason_and_not_the_program(tmp_pa
 @NODE
 async def test_a_server_on_nodejs_fails_with_its_error_and_not_with_the_version_of_nodejs(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text(THROWS)
-    async with fairlead_up(configured(tmp_path, broken=["node", str(tmp_path / "a.js")]), cwd=tmp_path) as up:
+    async with fairlead_up(write_config(tmp_path, broken=["node", str(tmp_path / "a.js")]), cwd=tmp_path) as up:
         failed = await up.server("default/broken", "failed")
         assert failed["message"].startswith("default/broken exited with code 1: Error: WEATHER_KEY is not set.")
 
 
 async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import sys; sys.exit('no config')")
-    async with fairlead_up(configured(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")]), cwd=tmp_path) as up:
+    async with fairlead_up(write_config(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")]), cwd=tmp_path) as up:
         await up.server("default/broken", "failed")
         following = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -134,7 +134,7 @@ async def test_npx_without_a_yes_installs_what_npm_would_ask_about(tmp_path: Pat
     env = {"npm_config_userconfig": str(settings), "npm_config_cache": str(tmp_path / "cache")}
     words = ["npx", "@modelcontextprotocol/server-memory@2026.8.31"]
     absent = ["npx", "@fairlead-nowhere/no-such-server"]
-    async with fairlead_up(configured(tmp_path, memory=words, absent=absent), cwd=tmp_path, env=env) as up:
+    async with fairlead_up(write_config(tmp_path, memory=words, absent=absent), cwd=tmp_path, env=env) as up:
         states: dict[str, Event] = {}
         while len(states) < 2:
             event = await up.event(lambda event: event.get("state") in ("ready", "failed"), within=INSTALL_SECONDS)

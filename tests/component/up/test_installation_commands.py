@@ -132,10 +132,10 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
         code, out, _ = await fairlead("keys", "revoke", made, *shown)
         assert (code, out) == (0, f"{listed[0]['id']} is revoked at {up.url}\n")
 
-        async def refused() -> bool:
+        async def is_refused() -> bool:
             return (await fairlead("tools", "--url", up.url, "--token", made))[0] == 1
 
-        await until_async("the revocation", refused)
+        await until_async("the revocation", is_refused)
         assert (await fairlead("keys", "create", "x", "--group", "g", *shown))[0] == 2
         both = ("--state-dir", str(state), "--file", str(tmp_path / "other.json"))
         code, _, err = await fairlead("keys", "list", *both)

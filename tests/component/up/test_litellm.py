@@ -105,14 +105,14 @@ async def test_tools_behind_a_proxy_are_found_called_and_read_again_and_changes_
         del behind["other_shop"][0]
         async with Client(router(up)) as client:
 
-            async def changed() -> bool:
+            async def has_changed() -> bool:
                 return set(await searched_names(client, query="count order recount item stock elsewhere")) == {
                     "litellm__stock-count",
                     "litellm__stock-order",
                     "litellm__stock-recount",
                 }
 
-            await until_async("the change to be found", changed, seconds=60)
+            await until_async("the change to be found", has_changed, seconds=60)
         counts = (await asyncio.to_thread(scraped, up.metrics)).splitlines()
         for change, number in (("added", 4.0), ("removed", 1.0), ("modified", 0.0)):
             assert f'fairlead_operator_tool_changes_total{{change="{change}"}} {number}' in counts

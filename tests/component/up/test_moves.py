@@ -27,10 +27,10 @@ class Tide:
 
 
 def told(start: str) -> Callable[[Event], bool]:
-    def wanted(event: Event) -> bool:
+    def is_wanted(event: Event) -> bool:
         return event["event"] == "moved" and str(event["message"]).startswith(start)
 
-    return wanted
+    return is_wanted
 
 
 async def test_a_tool_that_leaves_a_tier_and_comes_back_is_told_of(tmp_path: Path) -> None:

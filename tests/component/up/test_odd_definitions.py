@@ -69,16 +69,16 @@ async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: P
         for mode in modes:
             async with Client(up.url, mode=mode) as client:
 
-                async def listed(client: Client = client) -> bool:
+                async def is_listed(client: Client = client) -> bool:
                     return sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(expected)
 
                 # the gateway updates its list after the operator's report
-                await until_async("all tools to be listed", listed)
+                await until_async("all tools to be listed", is_listed)
                 called = await client.call_tool("good__go", {})
                 assert isinstance(called.content[0], TextContent)
                 assert called.content[0].text == "went"
 
-        async def told() -> dict[str, tuple[str, str]]:
+        async def reported_causes() -> dict[str, tuple[str, str]]:
             """Cause and message by server; empty until odd tools are told of, in the table and in the API's answer."""
             async with httpx2.AsyncClient() as rest:
                 servers = (await rest.get(up.url.removesuffix("/mcp") + "/v1/servers")).json()["servers"]
@@ -87,7 +87,7 @@ async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: P
             is_told = all(problems[f"default/{name}"][0] for name in CASES)
             return problems if is_told and all(message in printed for _, message in problems.values()) else {}
 
-        problems = await until_async("the same in table and API", told)
+        problems = await until_async("the same in table and API", reported_causes)
     for name, (_, offered) in CASES.items():
         cause, message = problems[f"default/{name}"]
         assert cause == "InvalidDefinitions", name

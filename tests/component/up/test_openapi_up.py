@@ -36,10 +36,10 @@ async def test_operations_of_a_file_are_tools_that_call_the_api_and_follow_the_f
             del own["paths"]["/pets/{id}"]["delete"]
             file.write_text(json.dumps({**own, "info": {"title": "Petstore", "version": "8"}}))
 
-            async def changed() -> bool:
+            async def has_changed() -> bool:
                 return "petstore__deletePet" not in await tool_names(up.url)
 
-            await until_async("the removed operation is gone", changed)
+            await until_async("the removed operation is gone", has_changed)
 
 
 async def test_a_manifest_names_its_document_from_its_own_folder(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ async def test_an_entry_sets_its_prefix_hides_a_tool_and_has_a_process_for_each_
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
         await up.ready("default/browser")
 
-        async def listed() -> bool:
+        async def is_listed() -> bool:
             async with Client(up.url) as client:
                 names = [tool.name for tool in (await client.list_tools()).tools]
                 return names == [f"web__{name}" for name in ("ask", "changed", "echo", "later", "seen")]
 
-        await until_async("the tools to be listed", listed)
+        await until_async("the tools to be listed", is_listed)
         async with Client(up.url, mode="legacy") as first, Client(up.url, mode="legacy") as other:
             for client in (first, other):
                 assert not (await client.call_tool("web__echo", {"x": 1})).is_error

@@ -45,11 +45,11 @@ async def text_of(url: str, tool: str, arguments: dict[str, Any]) -> str:
 
 
 async def serving(up: Up, *wanted: str, seconds: float = 5) -> None:
-    async def listed() -> bool:
+    async def is_listed() -> bool:
         async with Client(up.url) as client:
             return set(wanted) <= {tool.name for tool in (await client.list_tools()).tools}
 
-    await until_async(f"{wanted} to be served", listed, seconds=seconds)
+    await until_async(f"{wanted} to be served", is_listed, seconds=seconds)
 
 
 async def test_without_a_network_the_quick_start_serves_the_demo_and_says_why_not_the_rest(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def servers_of(up: Up) -> dict[str, dict[str, Any]]:
     return {server["server"]: server for server in json.loads(out)["servers"]}
 
 
-async def remarked(up: Up) -> dict[str, dict[str, Any]]:
+async def await_remarks(up: Up) -> dict[str, dict[str, Any]]:
     """Wait until each malformed server has its cause, which may happen after the output. Returns all servers."""
     servers = await servers_of(up)
     return servers if all("cause" in servers[f"default/{name}"] for name in PECULIAR) else {}
@@ -46,7 +46,7 @@ async def test_servers_with_odd_handshakes_and_lists_are_ready_with_a_remark(tmp
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
         assert set((await up.states(len(entries))).values()) == {"ready:", "ready:MendedAnswers"}
-        servers = await until_async("the remarks are in the document", lambda: remarked(up))
+        servers = await until_async("the remarks are in the document", lambda: await_remarks(up))
         assert {name.rpartition("/")[2] for name in servers} == set(entries)
         for name, (_, remark) in PECULIAR.items():
             shown = servers[f"default/{name}"]

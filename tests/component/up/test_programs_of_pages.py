@@ -29,7 +29,7 @@ WHOLE = {"frameworks.md"}
 """Pages whose programs all print what the page promises. On other pages, only the first program does."""
 
 
-def promised(page: str) -> tuple[list[str], str]:
+def promised_output(page: str) -> tuple[list[str], str]:
     """Programs of a page with their promised output."""
     text = (REPOSITORY / page).read_text()
     programs = blocks(text, "python")
@@ -52,7 +52,7 @@ async def test_programs_of_pages_print_what_the_pages_promise(tmp_path: Path) ->
     for package in PACKAGES:
         pytest.importorskip(package, reason="a client of the pages is not installed (fairlead[dev])")
     (tmp_path / "demo.yaml").write_text(manifest("demo", *DEMO))
-    pages = {page: promised(page) for page in PAGES}
+    pages = {page: promised_output(page) for page in PAGES}
     assert len(pages["docs/connect/frameworks.md"][0]) == FRAMEWORKS
     async with fairlead_up("demo.yaml", "--llm", "scripted", cwd=tmp_path) as up:
         await up.ready("default/demo")

@@ -77,11 +77,11 @@ async def test_a_server_that_runs_as_it_was_declared_before_says_what_keeps_its_
         mail_beside_a_good_server(tmp_path)
         await up.event(lambda event: event["event"] == "gone" and event["server"] == "default/other")
 
-        async def told() -> bool:
+        async def is_told() -> bool:
             _, out, _ = await fairlead("servers", "mail", "--url", up.url)
             return "default/mail runs as declared before" in out and UNSET in out and "ready" in out
 
-        await until_async("the problem of the new entry", told)
+        await until_async("the problem of the new entry", is_told)
         called, _, err = await fairlead("call", "mail__seen", "--url", up.url)
     assert called == 0, err
 
@@ -131,10 +131,10 @@ async def test_a_file_that_is_broken_as_a_whole_is_shown_everywhere_until_it_is_
         why = f"{broken}:2:27: not valid JSON: a comma or }} is missing before"
         runs_on = "good keeps running as declared before"
 
-        async def shown() -> bool:
+        async def is_shown() -> bool:
             return why in (await fairlead("servers", "--url", up.url))[1]
 
-        await until_async("the problem of the file", shown)
+        await until_async("the problem of the file", is_shown)
         _, out, _ = await fairlead("servers", "--url", up.url)
         async with httpx.AsyncClient(base_url=up.url.removesuffix("/mcp")) as client:
             answer = (await client.get("/v1/servers")).json()
@@ -145,10 +145,10 @@ async def test_a_file_that_is_broken_as_a_whole_is_shown_everywhere_until_it_is_
         rootless.write_text('{"mcpServers": {"other": {"command": "no-such-program"}}}')
         await up.event(lambda event: event.get("server") == "default/other" and event.get("state") == "failed")
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return "problem:" not in (await fairlead("servers", "--url", up.url))[1]
 
-        await until_async("the end of the problems", gone)
+        await until_async("the end of the problems", is_gone)
         await events_until(up.url, f"accepted {broken}", "default/other failed (CommandNotFound)")
     assert runs_on in out
     assert f"{rootless}: declares no server" in out
@@ -165,11 +165,11 @@ async def test_events_say_at_once_what_they_are_connected_to_and_print_the_last_
         await until_listed(up.url, "good")
         process = await following(up.url, "--tail", "0")
         first = await line_of(process.stderr)
-        await ended(process)
+        await interrupt(process)
         lines = await events_until(up.url, "default/good connected")
         as_json = await following(up.url, "--tail", "1", "--json")
         opened, last = [json.loads(await line_of(as_json.stdout)) for _ in range(2)]
-        errors = await ended(as_json)
+        errors = await interrupt(as_json)
     assert first == f"fairlead events: connected to {up.url}; waiting for events, Ctrl-C ends the command"
     assert lines[0] == "default/mail failed (VariableNotSet)"
     assert (opened["type"], last["type"]) == ("stream.opened", "server.connected")
@@ -188,7 +188,7 @@ async def line_of(stream: asyncio.StreamReader | None) -> str:
         return (await stream.readline()).decode().rstrip()
 
 
-async def ended(process: asyncio.subprocess.Process) -> str:
+async def interrupt(process: asyncio.subprocess.Process) -> str:
     """Interrupt the process. Returns the rest of its standard error."""
     process.send_signal(signal.SIGINT)
     _, errors = await process.communicate()
@@ -202,5 +202,5 @@ async def events_until(url: str, *wanted: str) -> list[str]:
     lines: list[str] = []
     while not all(any(line.startswith(text) for line in lines) for text in wanted):
         lines.append((await line_of(process.stdout)).partition(" ")[2])
-    await ended(process)
+    await interrupt(process)
     return lines

@@ -31,7 +31,7 @@ async def tools_of(url: str, mode: str = "auto") -> list[str]:
         return sorted(tool.name for tool in (await client.list_tools()).tools)
 
 
-async def served(up: Up, wanted: list[str]) -> None:
+async def await_list(up: Up, wanted: list[str]) -> None:
     """Wait until the list is as expected, because the gateway updates it just after the operator's report."""
 
     async def as_wanted() -> bool:
@@ -48,7 +48,7 @@ async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(tmp_path: P
     (tmp_path / "servers.yaml").write_text(STEADY + manifest("sdk", sys.executable, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
-        await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+        await await_list(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
         modes: dict[Any, str] = {"auto": "2026-07-28", "legacy": "2025-11-25"}
         for mode, version in modes.items():
             async with Client(up.url, mode=mode) as client:
@@ -89,7 +89,7 @@ async def test_a_server_alone_is_served_under_its_own_path_with_its_own_names(tm
     (tmp_path / "a.yaml").write_text(ANY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/any")
-        await served(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, prefixed("any", PLAIN_TOOLS))
         own = up.url.replace("/mcp", "/servers/default/any/mcp")
         assert await tools_of(own) == PLAIN_TOOLS
 
@@ -102,16 +102,16 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
 
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO))
         await up.ready("default/sdk")
-        await served(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+        await await_list(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("sdk", SDK_TOOLS)])
 
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO, prefix="other"))
-        await served(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("other", SDK_TOOLS)])
+        await await_list(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("other", SDK_TOOLS)])
 
         started = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         assert started
         other.unlink()
         await up.event(lambda event: (event["event"], event.get("server")) == ("gone", "default/sdk"))
-        await served(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, prefixed("any", PLAIN_TOOLS))
         assert await all_dead(started, within=20) == []
 
 
@@ -125,14 +125,14 @@ async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_
         assert (problem["file"], problem["line"]) == (str(file), 9)
         assert problem["message"] == "unknown field; did you mean command?"
         await up.ready("default/any")
-        await served(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, prefixed("any", PLAIN_TOOLS))
 
         # a file that is read between its truncation and its writing has no servers
         written = tmp_path.with_suffix(".written")
         written.write_text(ANY + "foo: [\n")
         written.replace(file)
         await up.event(lambda event: event.get("message", "").startswith("not valid YAML"))
-        await served(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, prefixed("any", PLAIN_TOOLS))
 
 
 SHOW = "import os, sys; print('token', os.environ['TOKEN'], sorted(os.environ), file=sys.stderr); sys.exit(7)"
@@ -197,7 +197,7 @@ async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tm
     (tmp_path / "a.yaml").write_text(manifest("sdk", sys.executable, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/sdk")
-        await served(up, prefixed("sdk", SDK_TOOLS))
+        await await_list(up, prefixed("sdk", SDK_TOOLS))
         (child,) = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         os.kill(child, 9)
         await up.server("default/sdk", "offline")
@@ -215,7 +215,7 @@ async def test_the_command_line_lists_and_calls_through_fairlead_up(tmp_path: Pa
     (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
-        await served(up, prefixed("demo", DEMO_TOOLS))
+        await await_list(up, prefixed("demo", DEMO_TOOLS))
         listed = json.loads((await fairlead("tools", "--url", up.url, "--output", "json"))[1])
         assert sorted(tool["name"] for tool in listed) == prefixed("demo", DEMO_TOOLS)
         own = json.loads((await fairlead("tools", "--url", up.url, "--server", "default/demo", "-o", "json"))[1])
@@ -253,7 +253,7 @@ async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(host: 
         (tmp_path / "a.yaml").write_text(json.dumps(document))
         async with fairlead_up(tmp_path, cwd=tmp_path) as up:
             await up.ready("default/far")
-            await served(up, prefixed("far", DEMO_TOOLS))
+            await await_list(up, prefixed("far", DEMO_TOOLS))
     finally:
         demo.terminate()
         await demo.wait()
@@ -263,7 +263,7 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
     (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
-        await served(up, prefixed("demo", DEMO_TOOLS))
+        await await_list(up, prefixed("demo", DEMO_TOOLS))
         async with Client(up.url) as client:
             result = await client.call_tool("demo__get_stock", {"item": "x"})
             (text,) = result.content

@@ -22,7 +22,7 @@ spec: {maxLatency: 1ms, unmeasured: Hide}
 """A tier that no tool fits."""
 
 
-async def listing(up: Up, *words: str) -> tuple[list[str], str]:
+async def list_names(up: Up, *words: str) -> tuple[list[str], str]:
     """Names that `fairlead tools` lists, and its standard error."""
     code, out, err = await fairlead("tools", "--output", "json", "--url", up.url, *words)
     assert code == 0, err
@@ -38,11 +38,11 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
         await up.ready("default/demo")
 
         async def all_hidden() -> bool:
-            names, message = await listing(up, "--tier", "instant")
+            names, message = await list_names(up, "--tier", "instant")
             return not names and message.startswith("fairlead tools: 4 hidden in tier instant: ")
 
         await until_async("a tier without tools", all_hidden, seconds=20)
-        assert await listing(up) == ([f"demo__{name}" for name in DEMO_TOOLS], "")
+        assert await list_names(up) == ([f"demo__{name}" for name in DEMO_TOOLS], "")
         code, out, err = await fairlead("call", "demo__get_stock", "item=rope", "--url", up.url)
         refused = await fairlead("call", "demo__get_stock", "item=rope", "--tier", "instant", "--url", up.url)
     assert (code, "407" in out, err) == (0, True, "")
@@ -73,8 +73,8 @@ async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_what_it_declares(
     async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
         await up.ready("default/rules-lookup")
         rules = ["rules-lookup__get_rule", "rules-lookup__search_rules"]
-        assert await listing(up, "--tier", "standard") == (rules, "")
-        names, message = await listing(up, "--tier", "fast")
+        assert await list_names(up, "--tier", "standard") == (rules, "")
+        names, message = await list_names(up, "--tier", "fast")
     assert (names, "2 hidden in tier fast" in message, "in standard" in message) == ([], True, True)
 
 
@@ -84,7 +84,7 @@ async def test_up_may_name_the_tier_of_clients_that_name_none(tmp_path: Path) ->
         await up.ready("default/demo")
 
         async def says_so() -> bool:
-            return " hidden in tier instant: " in (await listing(up))[1]
+            return " hidden in tier instant: " in (await list_names(up))[1]
 
         await until_async("a list that hides something", says_so, seconds=20)
         _, table, _ = await fairlead("tiers", "--url", up.url)

@@ -63,11 +63,11 @@ async def signed_in(up: Up, token: str, mode: Any = "auto") -> AsyncIterator[Cli
 async def each_is_themselves(up: Up, world: ExchangeWorld) -> None:
     """Alice and Bob call as themselves, in both eras; Carol, who has no grant, is told what to do."""
 
-    async def shown() -> bool:
+    async def is_shown() -> bool:
         async with signed_in(up, await world.token("alice")) as client:
             return "desk__whoami" in [tool.name for tool in (await client.list_tools()).tools]
 
-    await until_async("the tools", shown)
+    await until_async("the tools", is_shown)
     for mode in ("auto", "legacy"):
         for person in ("alice", "bob"):
             async with signed_in(up, await world.token(person), mode) as client:

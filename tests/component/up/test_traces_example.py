@@ -21,7 +21,7 @@ PAGE = (REPOSITORY / "docs" / "try" / "trace-example.md").read_text()
 pytestmark = pytest.mark.timeout(120)
 
 
-async def played(url: str, running: RunningCollector, protocol: str) -> str:
+async def play_agent(url: str, running: RunningCollector, protocol: str) -> str:
     """Run the agent by the page's command, with this test's addresses. Returns the id of its trace."""
     (script,) = re.findall(r"^OTEL_EXPORTER_OTLP_ENDPOINT=\S+ python (\S+) http\S+/mcp$", PAGE, re.MULTILINE)
     agent = await asyncio.create_subprocess_exec(
@@ -55,7 +55,7 @@ async def test_a_trace_leads_from_an_agent_through_the_gateway_to_the_tool_serve
         variables = {**running.variables(protocol), "FAIRLEAD_AUDIT": "off", "XDG_DATA_HOME": str(tmp_path)}
         async with fairlead_up(EXAMPLE / "mcp.json", "--verbose", cwd=tmp_path, env=variables) as up:
             await until_listed(up.url, "dice", "rules")
-            trace = await played(up.url, running, protocol)
+            trace = await play_agent(up.url, running, protocol)
 
             async def whole() -> bool:
                 return "fairlead_otel_exported" in running.metrics() and any(running.logs().values())

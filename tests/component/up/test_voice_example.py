@@ -22,15 +22,15 @@ from fairlead_api.load import load_paths
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_servers.table import SERVERS
 from upprocess import Up, children_of, command_of, fairlead_up
-from voicestate import FACT, KEEPERS, state_survived, written
+from voicestate import FACT, KEEPERS, state_survived, write_state
 from voicetables import (
     CASCADE,
     SPEECH,
     WEB,
-    connected,
+    connect_agent,
     flat,
     key_of,
-    listed,
+    listed_tools,
     of_bundled,
     utterances_choose_tiers,
 )
@@ -86,7 +86,7 @@ async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kil
     async with table(tmp_path) as (up, keys):
 
         async def shown(agent: str, tier: str) -> set[str]:
-            return await listed(f"{up.url}/{tier}" if tier else up.url, keys[agent])
+            return await listed_tools(f"{up.url}/{tier}" if tier else up.url, keys[agent])
 
         async def shows(agent: str, tier: str, tools: set[str]) -> bool:
             return await shown(agent, tier) == tools
@@ -104,7 +104,7 @@ async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kil
         assert await shown("npc", "deep") == await shown("qa", "deep") - WEB
         await commands_of_the_page_answer(up.url, keys["dm"])
         await utterances_choose_tiers(up.url.removesuffix("/mcp"), keys["qa"])
-        async with connected(f"{up.url}/deep", keys["qa"]) as client:
+        async with connect_agent(f"{up.url}/deep", keys["qa"]) as client:
             await what_is_kept_survives_kill_9(up, client, tmp_path / "home")
 
 
@@ -130,7 +130,7 @@ async def what_is_kept_survives_kill_9(up: Up, client: Client, home: Path) -> No
     fact = home.parent / "fact.jsonl"
     fact.write_text(FACT)
     assert (await fairlead("ingest", str(fact), HOME=str(home)))[0] == 0
-    track = await written(client)
+    track = await write_state(client)
     pids = [pid for pid in children_of(up.pid) if any(f"serve\0{name}" in command_of(pid) for name in KEEPERS)]
     assert len(pids) == len(KEEPERS)
     for pid in pids:
@@ -151,7 +151,7 @@ async def test_a_policy_edited_in_its_file_holds_within_two_seconds(tmp_path: Pa
         assert web != dice
 
         async def held(searching: bool) -> bool:
-            tools = await listed(f"{up.url}/deep", keys["npc"])
+            tools = await listed_tools(f"{up.url}/deep", keys["npc"])
             return ("web-search__search" in tools, "dice-roller__roll" in tools) == (searching, not searching)
 
         await until_async("both servers", lambda: held(searching=False), seconds=60)

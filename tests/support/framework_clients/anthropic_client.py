@@ -1,4 +1,4 @@
-"""Anthropic's own client, with a loop of its user's and with that of its tool runner."""
+"""Anthropic's own client: with a tool loop in the user's program, and with the loop of the client's tool runner."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _text(message: Any) -> str:
 
 
 def tool_runner(job: Job) -> str:
-    """The client's own loop, which has its messages in a thread of the server's."""
+    """The client's own loop, with a new runner for each question."""
     client = anthropic.Anthropic()
     conversation: list[Any] = []
 

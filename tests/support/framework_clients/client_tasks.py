@@ -113,14 +113,14 @@ def _result(run: Callable[[Job], Any], job: Job, loop: asyncio.Runner) -> dict[s
     try:
         text = run(job)
         if inspect.isawaitable(text):
-            text = loop.run(_awaited(text))
+            text = loop.run(_await(text))
     except Exception as error:  # noqa: BLE001 # whatever a framework raises is the answer
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"[:1000], "ran": [*RAN]}
     return {"text": text, "ran": [*RAN]}
 
 
-async def _awaited(result: Any) -> Any:
+async def _await(result: Any) -> Any:
     return await result
 
 

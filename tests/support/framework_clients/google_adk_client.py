@@ -10,7 +10,7 @@ from google.genai import types
 
 
 async def gemini(job: Job) -> str:
-    """Texts of the runner's events that are final."""
+    """Texts of the runner's final events."""
     agent = Agent(name="clerk", model=GOOGLE_MODEL, instruction="You keep the stores.", tools=[*job.functions])
     runner = InMemoryRunner(agent=agent, app_name="stores")
     session = await runner.session_service.create_session(app_name="stores", user_id="somebody")

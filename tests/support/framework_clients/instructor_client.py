@@ -1,4 +1,4 @@
-"""Instructor, whose one tool is the form of the answer, which the model has to call, three times in a conversation."""
+"""Instructor. Its only tool is the form of the answer, which the model has to call three times in a conversation."""
 
 from __future__ import annotations
 

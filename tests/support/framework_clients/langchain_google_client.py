@@ -1,9 +1,9 @@
-"""Agent of LangChain over langchain-google-genai, with a tool of its own: a program, run in an environment of its own.
+"""Agent of LangChain over langchain-google-genai, with one tool: a program that runs in a separate environment.
 
     python langchain_google_client.py whole|stream URL TEXT
 
-The user says Hi, the model's calls are answered with "mine", and when it has said TEXT the calls and texts of all its
-answers are printed as one line of JSON.
+The user says Hi, and the model's calls are answered with "mine". After the model has said TEXT, the calls and texts of
+all its answers are printed as one line of JSON.
 """
 
 from __future__ import annotations

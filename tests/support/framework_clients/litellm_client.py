@@ -1,4 +1,4 @@
-"""LiteLLM as a library, with a loop of its user's, over its providers OpenAI, Anthropic and Google."""
+"""LiteLLM as a library, with a tool loop in the user's program, over its providers OpenAI, Anthropic and Google."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Conversation of LiveKit Agents with a speech model: a program, run in an environment of its own.
+"""Conversation of LiveKit Agents with a speech model: a program that runs in a separate environment.
 
     python livekit_client.py openai|google URL TEXT
 
-The user speaks (Google's model is written to: resampled for it, audio is never quite silent), the model's calls are
-answered, and when it has said TEXT all that its session told of is printed as one line of JSON.
+The user speaks to OpenAI's model and writes to Google's, because audio that is resampled for Google's model is never
+quite silent. The model's calls are answered. After the model has said TEXT, everything that its session reported is
+printed as one line of JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def audio(value: int) -> rtc.AudioFrame:
 
 
 class Listener:
-    """All that a session tells of."""
+    """Records everything that a session reports."""
 
     def __init__(self, session: Any, api: str, last: str) -> None:
         self.told: list[Any] = []

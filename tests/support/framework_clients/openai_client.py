@@ -1,4 +1,6 @@
-"""OpenAI's own client, with a loop of its user's: Chat Completions, and Responses in both ways to continue them."""
+"""OpenAI's own client, with a tool loop in the user's program: Chat Completions, and Responses, which the client
+continues by their output or by their id.
+"""
 
 from __future__ import annotations
 
@@ -86,10 +88,10 @@ def responses(job: Job) -> str:
     return _responses(job, continues=False)
 
 
-def continued(job: Job) -> str:
+def responses_by_id(job: Job) -> str:
     """Each request names the response before it."""
     return _responses(job, continues=True)
 
 
 if __name__ == "__main__":
-    main({"chat": chat, "responses": responses, "responses, previous_response_id": continued})
+    main({"chat": chat, "responses": responses, "responses, previous_response_id": responses_by_id})

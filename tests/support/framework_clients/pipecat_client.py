@@ -1,8 +1,8 @@
-"""Conversation of Pipecat with a speech model: a program, run in an environment of its own.
+"""Conversation of Pipecat with a speech model: a program that runs in a separate environment.
 
     python pipecat_client.py openai|google URL TEXT
 
-The user writes, the model's calls are answered, and when it has said TEXT all frames of its service that are about
+The user writes, and the model's calls are answered. After the model has said TEXT, all frames of its service about
 speech and calls are printed as one line of JSON.
 """
 
@@ -28,17 +28,17 @@ from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
 from pipecat.workers.runner import WorkerRunner
 
 MODELS = {"openai": "gpt-realtime", "google": "models/gemini-2.5-flash-live"}
-"""To a newer Gemini it says twice that the user's first turn is over."""
+"""Models by provider. Pipecat would tell a newer Gemini twice that the user's first turn is over."""
 
 
 class Recorder(FrameProcessor):  # type: ignore[misc] # that package is in an environment of its own
-    """Keeps what a service says."""
+    """Records the frames of a service."""
 
     def __init__(self, last: str) -> None:
         super().__init__()
         self.told: list[Any] = []
         self.calls: list[Any] = []
-        """Told apart: a task of its own runs a call, beside what is said."""
+        """Recorded separately, because a call runs in a separate task while the model speaks."""
         self.done = asyncio.Event()
         self._last = last
         self._spoken = ""
@@ -68,7 +68,9 @@ async def theirs(params: Any) -> None:
 
 
 def service_of(api: str, url: str, tools: list[Any]) -> tuple[Any, LLMContext]:
-    """The service that speaks to the model at an address, and its context. One has its tools from there."""
+    """The service that speaks to the model at an address, and its context. OpenAI's service gets the tools from the
+    context.
+    """
     messages: list[Any] = [{"role": "user", "content": "What is it?"}]
     if api == "openai":
         service = OpenAIRealtimeLLMService(

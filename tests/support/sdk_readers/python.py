@@ -4,7 +4,7 @@ python python.py list URL MODE              prints names by list, or the error o
 python python.py call URL MODE TOOL CORPUS  calls a tool once for each result of a file, and prints the indices of those
                                             that were refused, with the errors
 
-MODE is legacy or auto; version 1 has legacy alone.
+MODE is legacy or auto; version 1 has only legacy.
 """
 
 from __future__ import annotations

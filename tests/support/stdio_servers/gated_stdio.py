@@ -1,8 +1,8 @@
 """A legacy server over stdio that lists some tools only to clients with a capability, as the reference server
 "everything" does: `plain` always, `ask_model` with sampling, `ask_person` with elicitation, `ask_roots` with roots.
 
-It asks each question as soon as it may, and answers no listing before it has heard about them. The first argument is a
-file in which it writes down the capabilities of each client.
+It asks the client each question as soon as the client allows it, and answers no listing before it has all answers. The
+first argument is a file, to which it writes the capabilities of each client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The SDK's server over stdio, of which `grow(name)` makes a further tool and announces it."""
+"""The SDK's server over stdio, with a tool `grow(name)` that adds another tool and announces it."""
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context

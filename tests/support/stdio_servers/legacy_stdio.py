@@ -1,8 +1,8 @@
 """A legacy MCP server over stdio in nothing but the standard library, so that it starts fast.
 
 usage: legacy_stdio.py [--silent] [--quit]
-  --silent   ignores what comes before `initialize` instead of refusing it
-  --quit     ends when something comes before `initialize`
+  --silent   ignores requests before `initialize` instead of refusing them
+  --quit     ends at a request before `initialize`
 
 Tools: echo(…) answers its arguments; die() ends the process; later(n) answers after the next n requests;
 changed() sends notifications/tools/list_changed; seen() lists the methods of all messages so far; ask(method) sends

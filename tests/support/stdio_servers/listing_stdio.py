@@ -1,4 +1,4 @@
-"""A server over stdio whose tools are those of a file: listing_stdio.py FILE, with the JSON of a list of definitions.
+"""A server over stdio whose tools are in a file: listing_stdio.py FILE, with a JSON list of definitions.
 
 It answers 2025-11-25, and every call with the text "went". The content of the file is sent unchanged.
 """

@@ -1,4 +1,4 @@
-"""`scriptedserver` over stdio: its one argument is the results, as JSON."""
+"""`scriptedserver` over stdio. Its only argument is the JSON of the results."""
 
 from __future__ import annotations
 

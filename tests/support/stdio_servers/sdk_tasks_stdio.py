@@ -1,7 +1,8 @@
-"""A server of the official SDK over stdio whose process alone knows its tasks, and the state of its questions.
+"""A server of the official SDK over stdio whose tasks, and states of questions, are known only to its process.
 
-`job` is a task where its client has tasks and `must` always is one; both end when the file `until` is there. `ask` asks
-by its result, with a state that the SDK seals with a key of the process. `pid` says which process it is.
+A call of `job` becomes a task if the client supports tasks; a call of `must` always becomes one. Both tasks end when
+the file `until` exists. `ask` asks by its result, with a state that the SDK seals with a key of the process. `pid`
+returns the id of the process.
 """
 
 from __future__ import annotations

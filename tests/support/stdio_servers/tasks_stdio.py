@@ -1,6 +1,6 @@
-"""A modern server over stdio with tools that are tasks (SEP-2663), over when asked for.
+"""A modern server over stdio whose calls become tasks (SEP-2663), which are finished when a client first asks for them.
 
-`job` is one where its client has tasks, `must` always.
+A call of `job` becomes a task if the client supports tasks; a call of `must` always becomes one.
 """
 
 import json

@@ -19,7 +19,7 @@ MOVED = ["AsyncToolRegistry", "Request", "Retry", "Server", "ToolRegistry", "par
 OWN = ["Context", "CustomTool", "CustomTools", "tool"]
 
 
-def taken(name: str, module: str) -> object:
+def imported_object(name: str, module: str) -> object:
     """The object that `from module import name` imports."""
     world: dict[str, object] = {}
     exec(f"from {module} import {name}", world)  # noqa: S102  # our own line
@@ -38,26 +38,26 @@ def test_a_former_import_works_and_names_the_new_one_once(
 ) -> None:
     monkeypatch.delitem(vars(import_module(module)), name, raising=False)
     with pytest.warns(DeprecationWarning, match=name) as warnings_seen:
-        assert taken(name, module) is getattr(fairlead_client, name)
+        assert imported_object(name, module) is getattr(fairlead_client, name)
 
     text = f"`from {module} import {name}` is deprecated; write `from fairlead_client import {name}`"
     assert [str(warning.message) for warning in warnings_seen] == [text]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert taken(name, module) is getattr(fairlead_client, name)
+        assert imported_object(name, module) is getattr(fairlead_client, name)
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_an_import_for_tools_that_a_gateway_serves_does_not_warn(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        imported = taken(name, "fairlead_gateway")
+        imported = imported_object(name, "fairlead_gateway")
     assert imported is getattr(import_module(f"fairlead_tools.handlers.{imported.__module__.rsplit('.', 1)[1]}"), name)
 
 
 @pytest.mark.parametrize("name", ["Context", "CustomTool", "tool"])
 def test_agents_find_what_their_own_tools_need_beside_the_registry(name: str) -> None:
-    assert taken(name, "fairlead_client") is taken(name, "fairlead_gateway")
+    assert imported_object(name, "fairlead_client") is imported_object(name, "fairlead_gateway")
 
 
 @pytest.mark.parametrize("module", [fairlead_gateway, toolregistry])

@@ -28,7 +28,7 @@ SCHEMAS = st.one_of(*KINDS.values()).map(lambda schema: {"name": "odd", "inputSc
 ARGUMENTS = st.dictionaries(st.sampled_from(("a", "b", "properties")), st.none() | st.integers() | st.lists(st.none()))
 
 
-def encoded(definition: dict[str, Any]) -> Raw | None:
+def encode_definition(definition: dict[str, Any]) -> Raw | None:
     """A definition as a server sends it; None for a value that JSON cannot represent."""
     try:
         return Raw(msgspec.json.encode(definition))
@@ -43,7 +43,7 @@ def test_a_registry_offers_the_other_tools_of_a_server_whatever_one_definition_h
     provider: str, definition: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
     (server,) = read_declarations([Server(name="s", url="http://127.0.0.1:1/mcp")])
-    odd = encoded(definition)
+    odd = encode_definition(definition)
     tools = list_tools(server, [GOOD] if odd is None else [odd, GOOD], {})
     table = ToolTable([], tools.values())
     offered = convert_tools(table.tools, table.names, find(provider), DEFAULT, Conversions())

@@ -86,7 +86,7 @@ NOTHING: dict[str, Any] = {"name": "now", "description": "The time.", "inputSche
 TOOLS = [SEARCH, TREE, EITHER, PLAIN, NOTHING]
 
 
-def shown(format_name: str, converted: Converted) -> str:
+def golden_text(format_name: str, converted: Converted) -> str:
     """A conversion in the form of the golden files: the request, the names and the report."""
     report = [f"{loss.tool} {loss.path} {loss.keyword}: {loss.action}: {loss.why}" for loss in converted.report]
     document = {
@@ -101,7 +101,7 @@ def shown(format_name: str, converted: Converted) -> str:
 def test_the_translation_is_the_golden_one(choice: str) -> None:
     """`UPDATE_GOLDEN=1 pytest` on this module writes the files again; read the difference afterwards."""
     format_name, options = CHOICES[choice]
-    text = shown(format_name, find(format_name).convert(TOOLS, options))
+    text = golden_text(format_name, find(format_name).convert(TOOLS, options))
     path = GOLDEN / f"{choice}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)

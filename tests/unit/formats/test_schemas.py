@@ -181,7 +181,7 @@ def test_a_lossless_conversion_accepts_the_same_values_and_an_empty_report_means
         return
     if not converted.report:
         (read,) = format_.read(converted.tools).tools
-        assert spelled(read["inputSchema"]) == spelled(schema)
+        assert without_true(read["inputSchema"]) == without_true(schema)
     other = schema_in(format_name, converted.tools[0])
     before = jsonschema_rs.Draft202012Validator(schema)
     after = jsonschema_rs.Draft202012Validator(other)
@@ -190,23 +190,23 @@ def test_a_lossless_conversion_accepts_the_same_values_and_an_empty_report_means
             assert before.is_valid(value) == after.is_valid(value), (value, other, converted.report)
 
 
-def spelled(schema: Any) -> Any:
+def without_true(schema: Any) -> Any:
     """The schema with `{}` in place of `true`, which is equivalent (JSON Schema 2020-12, 4.3.2)."""
     if not isinstance(schema, dict):
         return {} if schema is True else schema
     out = {}
     for keyword, value in schema.items():
         if keyword in {"anyOf", "oneOf", "allOf", "prefixItems"} and isinstance(value, list):
-            value = [spelled(part) for part in value]
+            value = [without_true(part) for part in value]
         elif keyword in {"properties", "patternProperties", "$defs"} and isinstance(value, dict):
-            value = {name: spelled(part) for name, part in value.items()}
+            value = {name: without_true(part) for name, part in value.items()}
         elif keyword in {"items", "additionalProperties", "not"}:
-            value = spelled(value)
+            value = without_true(value)
         out[keyword] = value
     return out
 
 
-def nested(levels: int) -> dict[str, Any]:
+def nested_schema(levels: int) -> dict[str, Any]:
     """A schema of nested objects with `levels` levels, the innermost of which is a string."""
     schema: dict[str, Any] = {"type": "string"}
     for level in range(levels - 1, 0, -1):
@@ -221,7 +221,7 @@ def value(levels: int, last: Any) -> Any:
 
 
 def test_gemini_gets_what_is_too_deep_in_definitions_and_means_the_same() -> None:
-    converted = find("gemini").convert([tool(nested(12))])
+    converted = find("gemini").convert([tool(nested_schema(12))])
     assert violations("gemini", converted.tools[0]) == []
     schema = converted.tools[0]["parametersJsonSchema"]
     judge = jsonschema_rs.Draft202012Validator(schema)
@@ -231,7 +231,7 @@ def test_gemini_gets_what_is_too_deep_in_definitions_and_means_the_same() -> Non
 
 
 def test_gemini_live_gets_what_is_too_deep_in_words() -> None:
-    converted = find("gemini-live").convert([tool(nested(7))])
+    converted = find("gemini-live").convert([tool(nested_schema(7))])
     assert violations("gemini-live", converted.tools[0]) == []
     (loss,) = converted.report
     assert (loss.action, loss.path) == (
@@ -246,7 +246,7 @@ def test_gemini_live_gets_what_is_too_deep_in_words() -> None:
 
 def test_five_levels_go_to_gemini_as_they_are() -> None:
     for name in ("gemini", "gemini-live"):
-        assert find(name).convert([tool(nested(5))]).report == ()
+        assert find(name).convert([tool(nested_schema(5))]).report == ()
 
 
 def test_lists_of_lists_are_told_where_they_are_too_deep() -> None:

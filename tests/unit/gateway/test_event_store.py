@@ -130,7 +130,7 @@ class Call:
         self.cancelled = True
 
 
-def abandoned(threads: EventStore) -> Call:
+def abandoned_call(threads: EventStore) -> Call:
     """The call of a stream whose client has just gone."""
     paper = Paper()
     thread = thread_of(threads, paper)
@@ -142,7 +142,7 @@ def abandoned(threads: EventStore) -> Call:
 def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> None:
     clock = HandClock()
     threads = EventStore(clock)
-    call = abandoned(threads)
+    call = abandoned_call(threads)
     clock.now = 10 * KEEP_SECONDS
     threads.sweep()
     assert not call.cancelled
@@ -151,7 +151,7 @@ def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> 
 def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> None:
     clock = HandClock()
     threads = EventStore(clock, cancels_abandoned=True)
-    call = abandoned(threads)
+    call = abandoned_call(threads)
     clock.now = KEEP_SECONDS - 1
     threads.sweep()
     assert not call.cancelled

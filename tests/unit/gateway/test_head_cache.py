@@ -26,7 +26,9 @@ def wire() -> HttpConnection:
     return HttpConnection(TrustedProxies(), AnswerBuffers(), ending=False)
 
 
-def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> CachedHead | None:
+def remember_head(
+    familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vetted: bool = True
+) -> CachedHead | None:
     """The head that a connection caches for a request that a parser has read."""
     lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
@@ -34,7 +36,7 @@ def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vet
 
 
 def cached_head(familiars: HeadCache, data: bytes) -> CachedHead:
-    head = remembered(familiars, data)
+    head = remember_head(familiars, data)
     assert head is not None
     return head
 
@@ -58,7 +60,7 @@ def test_the_head_of_another_client_is_never_known() -> None:
 
 def test_the_same_head_for_another_endpoint_is_another() -> None:
     familiars = HeadCache()
-    other = remembered(familiars, request(), target=b"/mcp/fast")
+    other = remember_head(familiars, request(), target=b"/mcp/fast")
     assert other is not None
     assert other is not cached_head(familiars, request())
     head = other.match(request("other"), wire(), LIMIT)
@@ -69,7 +71,7 @@ def test_the_same_head_for_another_endpoint_is_another() -> None:
 def test_a_head_that_was_not_let_in_is_not_kept_even_where_another_connection_has_it() -> None:
     familiars = HeadCache()
     cached_head(familiars, request())
-    assert remembered(familiars, request(), vetted=False) is None
+    assert remember_head(familiars, request(), vetted=False) is None
 
 
 @pytest.mark.parametrize(("entries", "size"), [(500, 1 << 30), (1 << 30, 1 << 18)])

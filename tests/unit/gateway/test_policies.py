@@ -23,7 +23,7 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog, entry
-from policyworld import Drawn, allowed, anybody, tools_of, worlds
+from policyworld import Drawn, anybody, is_allowed, tools_of, worlds
 from selections import select
 
 NPC = anybody("npc", "players")
@@ -164,7 +164,7 @@ def test_every_decision_is_that_of_a_naive_oracle(drawn: Drawn) -> None:
     views = selection.seen_by(drawn.asker)
     policies = selection.policies
     for server, name in tools_of(drawn):
-        expected = allowed(drawn, server, name)
+        expected = is_allowed(drawn, server, name)
         key = ServerKey(server.namespace, server.name)
         own = views.get(b"/servers/%b/%b/mcp" % (server.namespace.encode(), server.name.encode()))
         for view, shown in ((views[b"/mcp"], f"{server.namespace}{server.name}__{name}"), (own, name)):
@@ -256,7 +256,7 @@ FAST = Tier(name="fast", max_latency_ms=500, default=True)
 SLOW = Tier(name="slow", max_latency_ms=4000)
 
 
-def tiered(*policies: Policy) -> Selection:
+def tiered_selection(*policies: Policy) -> Selection:
     """A selection with the tiers `fast` and `slow`, in which `web__put` is too slow for `fast`."""
     put = ToolState(name="put", tiers=("slow",), hidden={"fast": "over_budget"})
     state = State(servers=(ServerState(namespace="default", name="web", tools=(put,)),))
@@ -270,29 +270,29 @@ def tiered(*policies: Policy) -> Selection:
 
 
 def test_a_policy_chooses_the_tier_of_those_who_name_none() -> None:
-    selection = tiered(policy("p", subjects=to("npc"), default_tier="slow"))
+    selection = tiered_selection(policy("p", subjects=to("npc"), default_tier="slow"))
     assert listed(selection, NPC) == ["else__get", "web__get", "web__put"]
-    assert listed(tiered(), NPC) == ["else__get", "web__get"]
+    assert listed(tiered_selection(), NPC) == ["else__get", "web__get"]
 
 
 def test_a_tier_above_the_greatest_does_not_exist_where_no_server_allows_it() -> None:
-    selection = tiered(policy("p", max_tier="fast"))
+    selection = tiered_selection(policy("p", max_tier="fast"))
     views = selection.seen_by(NPC)
     assert b"/servers/default/web/mcp/slow" not in views
     assert b"/mcp/slow" in views, "the other namespace bounds nothing"
     assert listed(selection, NPC, b"/mcp/slow") == ["else__get", "web__get"]
-    both = tiered(policy("p", max_tier="fast"), policy("q", max_tier="fast", namespace="other"))
+    both = tiered_selection(policy("p", max_tier="fast"), policy("q", max_tier="fast", namespace="other"))
     assert b"/mcp/slow" not in both.seen_by(NPC)
     assert b"/mcp/fast" in both.seen_by(NPC)
 
 
 def test_a_tier_is_not_told_to_principals_who_may_not_have_it() -> None:
-    view = tiered(policy("p", max_tier="fast")).seen_by(NPC)[b"/mcp"]
+    view = tiered_selection(policy("p", max_tier="fast")).seen_by(NPC)[b"/mcp"]
     route = view.find_unlisted("web__put", now=1e9)
     assert route is not None
     assert route.unavailable is not None
     assert "slow" not in route.unavailable.message
-    open_to_all = tiered(policy("p")).seen_by(NPC)[b"/mcp"].find_unlisted("web__put", 1e9)
+    open_to_all = tiered_selection(policy("p")).seen_by(NPC)[b"/mcp"].find_unlisted("web__put", 1e9)
     assert open_to_all is not None
     assert open_to_all.unavailable is not None
     assert "slow shows the tool" in open_to_all.unavailable.message
@@ -311,7 +311,7 @@ def test_of_several_tiers_the_faster_counts(
     policies: list[tuple[str | None, str | None]], default: str | None, most: str | None
 ) -> None:
     made = [policy(f"p{n}", default_tier=d, max_tier=m) for n, (d, m) in enumerate(policies)]
-    selection = tiered(*made)
+    selection = tiered_selection(*made)
     rules = selection.views_of(NPC).rules
     rules.work_out()
     bounds = rules.tiers(ServerKey("default", "web"))

@@ -55,7 +55,7 @@ class Reader(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def reading(take: Take = lambda reader, portion: None) -> AsyncIterator[Reader]:
+async def reader_with_data(take: Take = lambda reader, portion: None) -> AsyncIterator[Reader]:
     """A reader whose peer sent `SENT` before it began to read."""
     made: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
 
@@ -86,14 +86,14 @@ async def test_data_comes_in_order_and_a_portion_in_each_turn() -> None:
         assert len(piece) <= SLICE
         sizes[reader.turn] += len(piece)
 
-    async with reading(take) as reader:
+    async with reader_with_data(take) as reader:
         await eventually(lambda: len(reader.taken) == len(SENT))
     assert reader.taken == SENT
     assert max(sizes.values()) <= PORTION < reader.most, "as much was read at once as is handed on"
 
 
 async def test_the_rest_of_a_portion_waits_for_its_reader() -> None:
-    async with reading(lambda reader, piece: reader.buffer.pause()) as reader:
+    async with reader_with_data(lambda reader, piece: reader.buffer.pause()) as reader:
         while len(reader.taken) < len(SENT):
             seen = len(reader.taken)
             await eventually(lambda seen=seen: len(reader.taken) > seen)  # type: ignore[misc]  # mypy: a default
@@ -103,7 +103,7 @@ async def test_the_rest_of_a_portion_waits_for_its_reader() -> None:
 
 
 async def test_data_is_not_handed_on_or_read_while_its_reader_is_paused() -> None:
-    async with reading(lambda reader, portion: reader.buffer.pause()) as reader:
+    async with reader_with_data(lambda reader, portion: reader.buffer.pause()) as reader:
         for held in range(1, 5):
             await eventually(lambda held=held: len(reader.turns) == held)  # type: ignore[misc]  # mypy: a default
             turn = reader.turn
@@ -118,7 +118,7 @@ async def test_data_of_a_closing_connection_is_not_handed_on() -> None:
         reader.transport.write(bytes(32 << 20))  # nobody reads this data, so closing takes a while
         reader.transport.close()
 
-    async with reading(take) as reader:
+    async with reader_with_data(take) as reader:
         await eventually(lambda: reader.turn > 20 + max(reader.turns, default=1 << 60))
         assert reader.transport.is_closing()
         assert not reader.lost

@@ -32,7 +32,7 @@ SHOP = ServerKey("default", "shop")
 FULL = argument_renderer("full", b"", ())
 
 
-def packed(
+def packed_call(
     name: str = "buy",
     arguments: bytes | None = None,
     caller: KeptCaller = NOBODY,
@@ -72,7 +72,7 @@ def largest(number: int) -> tuple[PackedCall, int]:
     caller = KeptCaller.of(Identity(kind="jwt", principal=mark + name, agent=name[::-1]))
     more = WIDEST * (len(name) + caller.letters) + why.weight + len(arguments)
     trail = tuple(CallPhase(QUEUE, number + 0.1, number + 0.2, mark) for _ in range(MAX_PHASES))
-    return packed(name, arguments, caller, why, trail), more + PHASE_BYTES * MAX_PHASES
+    return packed_call(name, arguments, caller, why, trail), more + PHASE_BYTES * MAX_PHASES
 
 
 def used_by(work: Callable[[], None]) -> int:
@@ -89,7 +89,7 @@ def used_by(work: Callable[[], None]) -> int:
 def test_the_oldest_go_when_there_are_too_many() -> None:
     recent = RecentCalls(3, LEAST_BYTES)
     for number in range(5):
-        recent.put(packed(f"tool{number}"))
+        recent.put(packed_call(f"tool{number}"))
     stored = recent.snapshot()
     assert [(number, call.name) for number, call in stored.newest_first()] == [(5, "tool4"), (4, "tool3"), (3, "tool2")]
     assert (stored.first, stored.number, recent.number) == (3, 5, 5)
@@ -115,7 +115,7 @@ def test_plain_calls_take_no_more_bytes_than_they_are_counted_with() -> None:
 
     def work() -> None:
         for number in range(5000):
-            recent.put(packed(f"tool-{number:0130}"))
+            recent.put(packed_call(f"tool-{number:0130}"))
 
     assert used_by(work) <= len(recent.snapshot()) * PLAIN_BYTES <= 2 << 20
     assert recent.size == len(recent.snapshot()) * PLAIN_BYTES
@@ -124,14 +124,14 @@ def test_plain_calls_take_no_more_bytes_than_they_are_counted_with() -> None:
 def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
     recent = RecentCalls(10, LEAST_BYTES, FULL)
     for number in range(8):
-        recent.put(packed(f"tool{number}"))
+        recent.put(packed_call(f"tool{number}"))
     for number in range(40):
         recent.put_large(*largest(number))
         stored = recent.snapshot()
         assert (stored.number, recent.number) == (9 + number, 9 + number)
         assert stored.call(stored.number).arguments is not None
     for number in range(10):
-        recent.put(packed(f"tool{number}"))
+        recent.put(packed_call(f"tool{number}"))
     assert recent.size == 10 * PLAIN_BYTES
 
 
@@ -146,7 +146,7 @@ def test_arguments_are_kept_where_they_may_be_told_and_are_not_too_large() -> No
 
 def test_ids_of_other_replicas_and_of_calls_to_come_are_not_taken() -> None:
     recent = RecentCalls(3, LEAST_BYTES)
-    recent.put(packed())
+    recent.put(packed_call())
     assert recent.number_of(recent.ident(1)) == 1
     life = recent.ident(1).partition("-")[0]
     for ident in (recent.ident(2), "other-1", "1", "", f"{life}-²", f"{life}--1", f"{life}-{'9' * 5000}"):
@@ -157,12 +157,12 @@ async def test_followers_of_recent_calls_get_later_calls_and_end_with_the_ring()
     recent = RecentCalls(2, LEAST_BYTES)
     waiting = asyncio.create_task(recent.wait_newer(0, 30))
     await asyncio.sleep(0)
-    recent.put(packed("one"))
+    recent.put(packed_call("one"))
     assert await waiting
     assert [call.name for _, call in recent.snapshot().after(0).newest_first()] == ["one"]
     assert not await recent.wait_newer(1, 0.001)
     for name in ("two", "three", "four"):
-        recent.put(packed(name))
+        recent.put(packed_call(name))
     missed = recent.snapshot().after(1)
     assert [number for number, _ in missed.newest_first()] == [4, 3]
     assert missed.first == 3

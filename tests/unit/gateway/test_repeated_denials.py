@@ -49,7 +49,7 @@ class Lines:
     def close(self) -> None: ...
 
 
-def written(*entries: AuditEntry) -> list[dict[str, Any]]:
+def log_lines(*entries: AuditEntry) -> list[dict[str, Any]]:
     """Lines of a log that gets all entries within one time window."""
     sink = Lines()
     writer = Writer(sink, lambda entry: line_of(entry, lambda raw: {}), lambda: 1.0)
@@ -61,7 +61,7 @@ def written(*entries: AuditEntry) -> list[dict[str, Any]]:
 
 
 def test_a_crowd_of_denials_is_ten_lines_and_one_that_says_how_many_more() -> None:
-    *singles, total = written(*(denial(arguments_bytes=5) for _ in range(38_000)))
+    *singles, total = log_lines(*(denial(arguments_bytes=5) for _ in range(38_000)))
     assert [line["argumentsBytes"] for line in singles] == [5] * LINES_OF_TOOL
     assert total == {
         "time": "1970-01-01T00:00:01.000Z",
@@ -82,27 +82,27 @@ def test_a_crowd_of_denials_is_ten_lines_and_one_that_says_how_many_more() -> No
 
 def test_a_crowd_of_denials_of_one_tool_hides_no_other_tool_and_no_other_agent() -> None:
     crowd = [denial() for _ in range(5_000)]
-    lines = written(*crowd, denial(tool="secret"), denial(identity=ALICE), denial(outcome="403"))
+    lines = log_lines(*crowd, denial(tool="secret"), denial(identity=ALICE), denial(outcome="403"))
     assert [line["tool"] for line in lines].count("mcp.shop.secret") == 1
     assert [line["principal"] for line in lines].count("key:alice") == 1
     assert [line["outcome"] for line in lines].count("403") == 1
 
 
 def test_denials_of_many_tools_are_lines_and_sums_of_a_number_that_is_bounded_and_lose_none() -> None:
-    lines = written(*(denial(tool=f"t{number}") for number in range(5_000)))
+    lines = log_lines(*(denial(tool=f"t{number}") for number in range(5_000)))
     assert len(lines) == LINES + MAX_TOOLS + 1
     assert sum(line.get("times", 1) for line in lines) == 5_000
     assert [line["times"] for line in lines if "tool" not in line] == [5_000 - LINES - MAX_TOOLS]
 
 
 def test_names_that_no_tool_has_count_as_one_tool() -> None:
-    lines = written(*(denial(tool=f"made up {number}", server=None) for number in range(1_000)))
+    lines = log_lines(*(denial(tool=f"made up {number}", server=None) for number in range(1_000)))
     assert [line.get("tool") for line in lines] == [*(f"made up {n}" for n in range(LINES_OF_TOOL)), None]
 
 
 def test_requests_that_are_turned_away_in_crowds_are_summed_too_and_other_decisions_never() -> None:
     turned_away = [denial(method="", tool="", server=None, status=401, outcome="401") for _ in range(50)]
-    lines = written(*turned_away, *(denial(decision="allowed", outcome="") for _ in range(50)))
+    lines = log_lines(*turned_away, *(denial(decision="allowed", outcome="") for _ in range(50)))
     assert [line["decision"] for line in lines].count("allowed") == 50
     assert [line["times"] for line in lines if "times" in line] == [40]
     assert next(line["status"] for line in lines if "times" in line) == 401
@@ -149,7 +149,7 @@ def test_a_crowd_of_askers_is_remembered_within_a_bound_and_those_beyond_it_are_
 def test_addresses_of_one_ipv6_network_are_one_asker() -> None:
     """A machine can choose any address in its /64 network, so each address would get its own lines."""
     anonymous = Identity(kind="anonymous", principal="anonymous")
-    lines = written(*(denial(identity=anonymous, address=f"2001:db8::{number:x}") for number in range(5_000)))
+    lines = log_lines(*(denial(identity=anonymous, address=f"2001:db8::{number:x}") for number in range(5_000)))
     assert len(lines) == LINES_OF_TOOL + 1
     assert lines[-1]["times"] == 5_000 - LINES_OF_TOOL
 

@@ -41,7 +41,7 @@ def call_to(sink: ResponseSink) -> HttpCall:
     return HttpCall(upstream, UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20), sink)
 
 
-def accepted(body: bytes) -> Kept | None:
+def accept_body(body: bytes) -> Kept | None:
     """Sink with the result of a body that follows a head; None if `accept` refuses the body."""
     sink = Kept()
     return sink if call_to(sink).accept(HEAD + body, len(HEAD)) else None
@@ -56,7 +56,7 @@ def test_a_result_that_was_handed_on_is_not_kept() -> None:
 
 def agrees(body: bytes) -> bool:
     """Whether the result has the same value as in the decoded whole response."""
-    parsed = accepted(body)
+    parsed = accept_body(body)
     whole = result_in(body, IDENT)
     if parsed is None or whole is None:
         return parsed is None and whole is None
@@ -66,7 +66,7 @@ def agrees(body: bytes) -> bool:
 
 @pytest.mark.parametrize("body", [AS_PYTHON, AS_TYPESCRIPT])
 def test_the_result_is_what_stands_in_the_response_and_its_members_are_read_with_it(body: bytes) -> None:
-    parsed = accepted(body)
+    parsed = accept_body(body)
     assert parsed is not None
     assert parsed.result is not None
     assert bytes(parsed.result) == RESULT

@@ -36,7 +36,7 @@ def deferred(make: Callable[[], Any]) -> Deferred[Any]:
     return Deferred(make, Heap(owner=False))
 
 
-async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
+async def takes_requests(console: ServedConsole, *requests: Scope) -> list[Any]:
     """For requests that arrive at the same time: whether the console takes each of them."""
     return await asyncio.gather(*map(console.request, requests))
 
@@ -48,14 +48,14 @@ def console() -> ServedConsole:
 
 
 async def test_requests_that_come_at_once_have_the_console_made_once(console: ServedConsole) -> None:
-    assert await seen(console, *[scope("/console/servers")] * 5) == ["/console/servers"] * 5
+    assert await takes_requests(console, *[scope("/console/servers")] * 5) == ["/console/servers"] * 5
     assert Pages.made == 1
 
 
 async def test_a_browser_at_the_root_has_the_console_made_and_a_program_has_not(console: ServedConsole) -> None:
-    assert await seen(console, scope("/"), scope("/v1/tools", "text/html")) == [None, None]
+    assert await takes_requests(console, scope("/"), scope("/v1/tools", "text/html")) == [None, None]
     assert Pages.made == 0
-    assert await seen(console, scope("/", "text/html,*/*")) == ["/"]
+    assert await takes_requests(console, scope("/", "text/html,*/*")) == ["/"]
 
 
 async def test_a_console_that_cannot_be_made_is_tried_again_with_the_next_request() -> None:
@@ -68,12 +68,12 @@ async def test_a_console_that_cannot_be_made_is_tried_again_with_the_next_reques
 
     console = ServedConsole(deferred(make))
     with pytest.raises(ImportError, match="no templates"):
-        await seen(console, scope("/console/"))
-    assert await seen(console, scope("/console/")) == ["/console/"]
+        await takes_requests(console, scope("/console/"))
+    assert await takes_requests(console, scope("/console/")) == ["/console/"]
 
 
 async def test_a_console_that_is_off_takes_no_request() -> None:
-    assert await seen(ServedConsole(None), scope("/console/")) == [None]
+    assert await takes_requests(ServedConsole(None), scope("/console/")) == [None]
 
 
 def test_a_gateway_does_not_load_pages_that_nobody_asked_for() -> None:

@@ -14,7 +14,7 @@ from fairlead_gateway.endpoint.event_store import MAX_STORED_BYTES, STREAM_BYTES
 from fairlead_gateway.limits.shares import Shares, ShareTaken, oldest_of_largest
 
 
-def taken(shares: Shares, agent: str, times: int) -> list[str]:
+def take_outcomes(shares: Shares, agent: str, times: int) -> list[str]:
     """Outcomes of `times` attempts to take a share: empty, or the limit that was reached."""
     outcomes: list[str] = []
     for _ in range(times):
@@ -30,11 +30,11 @@ def taken(shares: Shares, agent: str, times: int) -> list[str]:
 def test_an_agent_at_its_share_is_refused_and_others_are_not() -> None:
     counts = ShareCounts()
     shares = Shares("streams", 8, counts=counts)
-    assert taken(shares, "mallory", 5) == ["", "", "agent", "agent", "agent"]
-    assert taken(shares, "alice", 2) == ["", ""]
-    assert taken(shares, "bob", 2) + taken(shares, "carol", 2) == [""] * 4
-    assert taken(shares, "dave", 1) == ["gateway"]
-    assert taken(shares, "mallory", 1) == ["agent"], "it has this in its own hand"
+    assert take_outcomes(shares, "mallory", 5) == ["", "", "agent", "agent", "agent"]
+    assert take_outcomes(shares, "alice", 2) == ["", ""]
+    assert take_outcomes(shares, "bob", 2) + take_outcomes(shares, "carol", 2) == [""] * 4
+    assert take_outcomes(shares, "dave", 1) == ["gateway"]
+    assert take_outcomes(shares, "mallory", 1) == ["agent"], "it has this in its own hand"
     outcomes = {outcome: counts.outcomes["streams", outcome] for outcome in ("agent", "gateway", "gave_way")}
     assert outcomes == {"agent": 4, "gateway": 1, "gave_way": 0}
 
@@ -48,7 +48,7 @@ def test_a_share_is_a_part_of_all_unless_it_is_set(most: int, each: int, parts: 
 
 
 def test_the_gateway_itself_has_no_share() -> None:
-    assert taken(Shares("streams", 8), "", 9) == [""] * 8 + ["gateway"]
+    assert take_outcomes(Shares("streams", 8), "", 9) == [""] * 8 + ["gateway"]
 
 
 def test_shares_given_back_can_be_taken_again_and_agents_without_any_are_forgotten() -> None:

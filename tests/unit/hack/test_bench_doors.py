@@ -26,7 +26,7 @@ def outcome(cpu: float) -> Outcome:
     return Outcome(1000, 10, 20, 30, 40, cpu, 0, 1, 0)
 
 
-def scripted(stage: Stage, *script: str | Path) -> tuple[int, int]:
+def scripted_server(stage: Stage, *script: str | Path) -> tuple[int, int]:
     """Port and process of a server that runs the script."""
     port = free_port()
     process = stage.start("script", [built("httpscript"), str(port), *script], core=None)
@@ -34,7 +34,9 @@ def scripted(stage: Stage, *script: str | Path) -> tuple[int, int]:
     return port, process.pid
 
 
-def loaded(stage: Stage, where: tuple[int, int], path: str, body: bytes, expected: str, *, numbered: bool) -> Outcome:
+def run_short_load(
+    stage: Stage, where: tuple[int, int], path: str, body: bytes, expected: str, *, numbered: bool
+) -> Outcome:
     """Run a short load of requests with the body. Raises Unmeasurable."""
     file = stage.folder / "body"
     file.write_bytes(body)
@@ -56,22 +58,22 @@ def answer(folder: Path, name: str, body: bytes) -> Path:
 def test_a_script_answers_by_what_is_asked_and_the_load_refuses_another_answer() -> None:
     with Stage() as stage:
         first, rest = answer(stage.folder, "first", b"it has results"), answer(stage.folder, "rest", b"it has none")
-        where = scripted(stage, "/of-model/", "results", first, "/of-model/", "", rest)
-        assert loaded(stage, where, "/of-model/v1", b"results", "it has results", numbered=True).calls >= 9
-        assert loaded(stage, where, "/of-model/v1", b"anything", "it has none", numbered=True).calls >= 9
+        where = scripted_server(stage, "/of-model/", "results", first, "/of-model/", "", rest)
+        assert run_short_load(stage, where, "/of-model/v1", b"results", "it has results", numbered=True).calls >= 9
+        assert run_short_load(stage, where, "/of-model/v1", b"anything", "it has none", numbered=True).calls >= 9
         with pytest.raises(Unmeasurable, match="it has none"):
-            loaded(stage, where, "/of-model/v1", b"anything", "it has results", numbered=True)
+            run_short_load(stage, where, "/of-model/v1", b"anything", "it has results", numbered=True)
         with pytest.raises(Unmeasurable, match="404"):
-            loaded(stage, where, "/of-another/v1", b"anything", "", numbered=True)
+            run_short_load(stage, where, "/of-another/v1", b"anything", "", numbered=True)
 
 
 @needs("gcc")
 def test_the_number_of_a_call_is_looked_for_where_its_answer_says_it() -> None:
     with Stage() as stage:
-        where = scripted(stage, "/", "", answer(stage.folder, "answer", b"always the same"))
-        assert loaded(stage, where, "/", b"call ########", "same", numbered=False).calls >= 9
+        where = scripted_server(stage, "/", "", answer(stage.folder, "answer", b"always the same"))
+        assert run_short_load(stage, where, "/", b"call ########", "same", numbered=False).calls >= 9
         with pytest.raises(Unmeasurable, match="err_text"):
-            loaded(stage, where, "/", b"call ########", "same", numbered=True)
+            run_short_load(stage, where, "/", b"call ########", "same", numbered=True)
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=lambda each: each.model)

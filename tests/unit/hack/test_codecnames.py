@@ -11,7 +11,7 @@ import pytest
 PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "codecnames.py"
 
 
-def checked(folder: Path, source: str) -> tuple[int, str]:
+def run_check(folder: Path, source: str) -> tuple[int, str]:
     """Exit code and output of the program for one file."""
     path = folder / "gateway/reader.py"
     path.parent.mkdir()
@@ -43,7 +43,7 @@ def checked(folder: Path, source: str) -> tuple[int, str]:
     ],
 )
 def test_a_codec_that_is_not_a_literal_is_named(line: str, tmp_path: Path) -> None:
-    code, told = checked(tmp_path, f"\n{line}\n")
+    code, told = run_check(tmp_path, f"\n{line}\n")
     assert (code, told.count("\n"), told.partition(": ")[0]) == (1, 1, "gateway/reader.py:2")
     assert "names the codec; write a literal" in told
 
@@ -53,13 +53,13 @@ def test_a_codec_that_is_not_a_literal_is_named(line: str, tmp_path: Path) -> No
     ["await answer.text()", "await answer.json()", "await request.post()", "await self.request.form()"],
 )
 def test_bodies_that_are_decoded_by_the_charset_of_a_peer_are_named(line: str, tmp_path: Path) -> None:
-    code, told = checked(tmp_path, f"async def read(answer, request):\n    {line}\n")
+    code, told = run_check(tmp_path, f"async def read(answer, request):\n    {line}\n")
     assert (code, told.count("decodes by the peer's charset; read bytes, and decode these\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("member", ["text", "iter_lines", "aiter_text"])
 def test_text_of_a_response_is_named_where_a_client_of_http_is_imported(member: str, tmp_path: Path) -> None:
-    code, told = checked(tmp_path, f"def read(answer):\n    import httpx2\n    return answer.{member}\n")
+    code, told = run_check(tmp_path, f"def read(answer):\n    import httpx2\n    return answer.{member}\n")
     assert (code, told.partition(":")[2]) == (
         1,
         f"3: `.{member}` decodes by the peer's charset; read bytes, and decode these\n",
@@ -73,4 +73,4 @@ def test_literals_and_documents_are_let_alone(tmp_path: Path) -> None:
         'codecs.getincrementaldecoder("utf-8")().decode(body)\nmask.text(body)\n'
         'async def read(answer, console):\n    await answer.text(encoding="utf-8")\n    await console.post()\n'
     )
-    assert checked(tmp_path, good) == (0, "")
+    assert run_check(tmp_path, good) == (0, "")

@@ -13,7 +13,7 @@ LAYOUT = "take it out and let ruff lay the statement out"
 TUPLE = "several attributes are assigned in one tuple; write a statement for each"
 
 
-def checked(folder: Path, name: str, text: str) -> tuple[int, list[str]]:
+def run_check(folder: Path, name: str, text: str) -> tuple[int, list[str]]:
     """Exit code and printed lines of the program in a tree with this file."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,11 +26,11 @@ def checked(folder: Path, name: str, text: str) -> tuple[int, list[str]]:
 @pytest.mark.parametrize("comment", ["fmt: skip", "fmt:skip", "fmt: off"])
 def test_comments_that_stop_the_formatter_are_findings_at_their_lines(tmp_path: Path, comment: str) -> None:
     text = f"SIZES = {{\n    1: 2, 3: 4,\n}}  # {comment}\n"
-    assert checked(tmp_path, "hack/sizes.py", text) == (1, [f'hack/sizes.py:3: "# {comment}"; {LAYOUT}'])
+    assert run_check(tmp_path, "hack/sizes.py", text) == (1, [f'hack/sizes.py:3: "# {comment}"; {LAYOUT}'])
 
 
 def test_a_text_about_a_formatter_comment_is_not_a_finding(tmp_path: Path) -> None:
-    assert checked(tmp_path, "crds/words.py", 'WORDS = "# fmt: skip"\n') == (0, [])
+    assert run_check(tmp_path, "crds/words.py", 'WORDS = "# fmt: skip"\n') == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_text_about_a_formatter_comment_is_not_a_finding(tmp_path: Path) -> No
 )
 def test_independent_values_in_one_tuple_are_a_finding(tmp_path: Path, statement: str) -> None:
     text = f"def take():\n    if ready:\n        {statement}\n"
-    assert checked(tmp_path, "gateway/a/b.py", text) == (1, [f"gateway/a/b.py:3: {TUPLE}"])
+    assert run_check(tmp_path, "gateway/a/b.py", text) == (1, [f"gateway/a/b.py:3: {TUPLE}"])
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_independent_values_in_one_tuple_are_a_finding(tmp_path: Path, statement
     ],
 )
 def test_exchanges_and_unpacked_values_pass(tmp_path: Path, statement: str) -> None:
-    assert checked(tmp_path, "operator/a.py", f"def take():\n    {statement}\n") == (0, [])
+    assert run_check(tmp_path, "operator/a.py", f"def take():\n    {statement}\n") == (0, [])

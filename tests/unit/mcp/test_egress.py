@@ -16,7 +16,7 @@ POD = Egress.of(
 LAPTOP = Egress.of([], [], confined=False)
 
 
-async def judged(
+async def judge(
     egress: Egress,
     host: str,
     *addresses: str,
@@ -101,18 +101,18 @@ DENIED_ADDRESSES = {
 
 @pytest.mark.parametrize("address", DENIED_ADDRESSES)
 async def test_a_name_that_resolves_to_where_no_server_may_be_is_refused(address: str) -> None:
-    refusal = await judged(POD, "innocent.example.com", address)
+    refusal = await judge(POD, "innocent.example.com", address)
     assert refusal.startswith("AddressNotAllowed: ")
     assert DENIED_ADDRESSES[address] in refusal
 
 
 async def test_names_that_resolve_to_both_are_connected_at_the_allowed_address() -> None:
-    assert await judged(POD, "rebind.example.com", "127.0.0.1", "203.0.113.7") == "203.0.113.7"
+    assert await judge(POD, "rebind.example.com", "127.0.0.1", "203.0.113.7") == "203.0.113.7"
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "2001:db8::1", "192.168.1.20", "172.16.0.9"])
 async def test_other_addresses_are_allowed_private_ones_too(host: str) -> None:
-    assert await judged(POD, host, host) == host
+    assert await judge(POD, host, host) == host
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ async def test_other_addresses_are_allowed_private_ones_too(host: str) -> None:
     ],
 )
 async def test_services_of_other_namespaces_are_denied_by_their_names(host: str, why: str) -> None:
-    assert why in await judged(POD, host, "203.0.113.7")
+    assert why in await judge(POD, host, "203.0.113.7")
 
 
 async def test_services_of_its_own_namespace_and_listed_ones_are_fine_but_not_wherever_they_lead() -> None:
-    assert await judged(POD, "demo.team.svc", "10.96.7.7") == "10.96.7.7"
-    assert await judged(POD, "search.tools.svc", "10.96.7.8") == "10.96.7.8"
-    assert "link-local" in await judged(POD, "demo.team.svc", "169.254.169.254")
-    assert "the API server" in await judged(POD, "search.tools.svc", "10.0.0.1")
-    assert "a Service of namespace tools" in await judged(POD, "search.tools.svc.example", "10.96.7.8")
+    assert await judge(POD, "demo.team.svc", "10.96.7.7") == "10.96.7.7"
+    assert await judge(POD, "search.tools.svc", "10.96.7.8") == "10.96.7.8"
+    assert "link-local" in await judge(POD, "demo.team.svc", "169.254.169.254")
+    assert "the API server" in await judge(POD, "search.tools.svc", "10.0.0.1")
+    assert "a Service of namespace tools" in await judge(POD, "search.tools.svc.example", "10.96.7.8")
 
 
 @pytest.mark.parametrize("host", ["10.98.0.7", "innocent.example.com"])
@@ -155,24 +155,24 @@ async def test_services_of_its_own_namespace_and_listed_ones_are_fine_but_not_wh
     ],
 )
 async def test_a_service_of_another_namespace_is_denied_by_its_address_too(host: str, known_as: str, why: str) -> None:
-    assert f"{host} leads to {why}" in await judged(POD, host, "198.51.100.7", known_as=known_as)
+    assert f"{host} leads to {why}" in await judge(POD, host, "198.51.100.7", known_as=known_as)
 
 
 async def test_addresses_that_no_other_namespace_has_are_fine_and_so_are_listed_ones() -> None:
     for known_as in ("", "demo.team.svc.cluster.local", "ip-10-98-0-7.ec2.internal", "fairlead-gateway-0"):
-        assert await judged(POD, "10.98.0.7", "198.51.100.7", known_as=known_as) == "198.51.100.7"
+        assert await judge(POD, "10.98.0.7", "198.51.100.7", known_as=known_as) == "198.51.100.7"
     others = "grafana.monitoring.svc.cluster.local"
-    assert await judged(POD, "192.0.2.9", "192.0.2.9", known_as=others) == "192.0.2.9"
-    assert await judged(POD, "search.tools.svc", "198.51.100.7", known_as=others) == "198.51.100.7"
-    assert await judged(LAPTOP, "10.98.0.7", "10.98.0.7", known_as=others) == "10.98.0.7"
+    assert await judge(POD, "192.0.2.9", "192.0.2.9", known_as=others) == "192.0.2.9"
+    assert await judge(POD, "search.tools.svc", "198.51.100.7", known_as=others) == "198.51.100.7"
+    assert await judge(LAPTOP, "10.98.0.7", "10.98.0.7", known_as=others) == "10.98.0.7"
 
 
 async def test_listed_networks_are_allowed_whatever_they_are() -> None:
     listed = Egress.of(["127.0.0.0/8", "169.254.10.0/24"], [], confined=True, environ={})
-    assert await judged(listed, "127.0.0.1", "127.0.0.1") == "127.0.0.1"
-    assert await judged(listed, "a.example.com", "::ffff:127.0.0.1") == "::ffff:127.0.0.1"
-    assert await judged(listed, "169.254.10.1", "169.254.10.1") == "169.254.10.1"
-    assert "link-local" in await judged(listed, "169.254.169.254", "169.254.169.254")
+    assert await judge(listed, "127.0.0.1", "127.0.0.1") == "127.0.0.1"
+    assert await judge(listed, "a.example.com", "::ffff:127.0.0.1") == "::ffff:127.0.0.1"
+    assert await judge(listed, "169.254.10.1", "169.254.10.1") == "169.254.10.1"
+    assert "link-local" in await judge(listed, "169.254.169.254", "169.254.169.254")
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.1", "127.0.0.1."])
@@ -216,9 +216,9 @@ async def test_link_local_and_metadata_addresses_alone_are_denied_on_a_laptop() 
         ("0.0.0.0", "0.0.0.0"),
         ("a.b.svc", "::1"),
     ]:
-        assert await judged(LAPTOP, host, address) == address
+        assert await judge(LAPTOP, host, address) == address
     for address in ("169.254.169.254", "fe80::1", "fd00:ec2::254"):
-        told = await judged(LAPTOP, "a.example.com", address)
+        told = await judge(LAPTOP, "a.example.com", address)
         assert told.endswith(", which is not allowed for servers; to allow it, set FAIRLEAD_ALLOWED_URLS")
 
 
@@ -278,7 +278,7 @@ async def test_an_alias_counts_as_what_it_stands_for(host: str, alias: str, addr
     """An `ExternalName` Service of a tenant. Without the check of `Resolved.canonical`, all names except the API
     server's would be connected to.
     """
-    refusal = await judged(OPEN_POD, host, address, alias=alias)
+    refusal = await judge(OPEN_POD, host, address, alias=alias)
     assert refusal.startswith("AddressNotAllowed: ")
     assert why in refusal
 
@@ -294,17 +294,17 @@ async def test_an_alias_counts_as_what_it_stands_for(host: str, alias: str, addr
     ],
 )
 async def test_an_alias_for_what_may_be_connected_to_is_fine(host: str, alias: str) -> None:
-    assert await judged(OPEN_POD, host, "10.98.0.7", alias=alias) == "10.98.0.7"
+    assert await judge(OPEN_POD, host, "10.98.0.7", alias=alias) == "10.98.0.7"
 
 
 async def test_an_alias_out_of_the_cluster_takes_the_trust_in_a_service_away() -> None:
-    assert await judged(POD, "mine.team.svc", "10.98.0.7") == "10.98.0.7"
-    assert "inside the cluster" in await judged(POD, "mine.team.svc", "10.98.0.7", alias="x.example.com")
+    assert await judge(POD, "mine.team.svc", "10.98.0.7") == "10.98.0.7"
+    assert "inside the cluster" in await judge(POD, "mine.team.svc", "10.98.0.7", alias="x.example.com")
 
 
 async def test_the_api_server_is_reached_where_a_setting_allows_its_address() -> None:
     allowed = Egress.of(["10.0.0.0/24"], [], confined=True, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert await judged(allowed, "10.0.0.1", "10.0.0.1") == "10.0.0.1"
+    assert await judge(allowed, "10.0.0.1", "10.0.0.1") == "10.0.0.1"
 
 
 async def test_the_resolver_tells_what_a_name_stands_for() -> None:
@@ -319,27 +319,27 @@ async def test_ports_of_kubernetes_nodes_are_refused_at_any_address(host: str, p
     """The addresses of nodes are not known, and may be public."""
     address = "192.168.1.20" if "." in host else host
     for egress, refused in ((POD, True), (OPEN_POD, True), (LAPTOP, False)):
-        assert (await judged(egress, host, address, port=port) != address) is refused
-    refusal = await judged(POD, host, address, port=port)
+        assert (await judge(egress, host, address, port=port) != address) is refused
+    refusal = await judge(POD, host, address, port=port)
     assert refusal.startswith("AddressNotAllowed: ")
 
 
 async def test_a_port_of_nodes_is_connected_to_where_a_setting_names_the_address_or_the_host() -> None:
-    assert await judged(POD, "192.0.2.7", "192.0.2.7", port=10250) == "192.0.2.7"
-    assert await judged(POD, "search.tools.svc", "10.98.0.7", port=10250) == "10.98.0.7"
+    assert await judge(POD, "192.0.2.7", "192.0.2.7", port=10250) == "192.0.2.7"
+    assert await judge(POD, "search.tools.svc", "10.98.0.7", port=10250) == "10.98.0.7"
 
 
 @pytest.mark.parametrize(
     "address", ["64:ff9b::203.0.113.7", "64:ff9b:1::203.0.113.7", "::ffff:0:203.0.113.7", "2001:db8::5efe:203.0.113.7"]
 )
 async def test_an_address_that_stands_for_one_that_is_fine_is_fine(address: str) -> None:
-    assert await judged(OPEN_POD, address, address) == address
+    assert await judge(OPEN_POD, address, address) == address
 
 
 async def test_a_setting_for_an_address_does_not_lift_the_rule_on_what_it_only_may_stand_for() -> None:
     """With one prefix length, this address stands for 192.0.2.1, which is allowed; with another, for
     169.254.169.254."""
-    assert await judged(POD, "a.example.com", "64:ff9b:1:c000:2:100:a9fe:a9fe") != "64:ff9b:1:c000:2:100:a9fe:a9fe"
+    assert await judge(POD, "a.example.com", "64:ff9b:1:c000:2:100:a9fe:a9fe") != "64:ff9b:1:c000:2:100:a9fe:a9fe"
 
 
 PUBLIC = ("1.1.1.1", "160.79.104.10", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1", "2a00:1450::5%eth0")

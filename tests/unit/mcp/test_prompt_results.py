@@ -37,7 +37,7 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def shown(method: str, given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
+def convert(method: str, given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
     """A result of a server of the revision `server`, as a client of the revision `client` gets it. Raises NotMcp."""
     modern = client == MODERN
     made = translate.result(
@@ -58,7 +58,7 @@ def test_a_result_leaves_in_the_form_of_the_clients_schema_or_not_at_all(method:
         if server == MODERN and isinstance(given.get("resultType"), str) and given["resultType"] != "complete":
             continue  # another type of result
         try:
-            made = shown(method, given, client, server)
+            made = convert(method, given, client, server)
         except NotMcp:
             assert method == "resources/read", given
         else:
@@ -86,26 +86,26 @@ def test_a_result_that_clients_take_is_passed_on_as_the_same_bytes(method: str) 
     ],
 )
 def test_messages_of_a_prompt_have_one_block_each(given: Any, messages: Any) -> None:
-    made = shown("prompts/get", {"messages": given, "description": None})
+    made = convert("prompts/get", {"messages": given, "description": None})
     assert [(message["role"], message["content"]) for message in made["messages"]] == messages
     assert "description" not in made
 
 
 def test_contents_of_a_resource_lose_what_is_null_and_have_to_be_named() -> None:
     given = {"uri": "a:b", "text": "x", "blob": None, "mimeType": None}
-    assert shown("resources/read", {"contents": given})["contents"] == [{"uri": "a:b", "text": "x"}]
-    assert shown("resources/read", {"contents": [{**given, "text": {"a": 1}}]})["contents"][0]["text"] == '{"a": 1}'
+    assert convert("resources/read", {"contents": given})["contents"] == [{"uri": "a:b", "text": "x"}]
+    assert convert("resources/read", {"contents": [{**given, "text": {"a": 1}}]})["contents"][0]["text"] == '{"a": 1}'
     for unnamed in ({"text": "x"}, {"uri": "a:b"}, "x", 7):
         with pytest.raises(NotMcp, match="resources/read violates MCP's schema"):
-            shown("resources/read", {"contents": [unnamed]})
+            convert("resources/read", {"contents": [unnamed]})
 
 
 def test_a_completion_has_texts_and_a_hundred_at_most() -> None:
-    assert shown("completion/complete", {"completion": ["a", 7, None]})["completion"] == {"values": ["a", "7"]}
-    many = shown("completion/complete", {"completion": {"values": ["x"] * 150, "total": None, "hasMore": None}})
+    assert convert("completion/complete", {"completion": ["a", 7, None]})["completion"] == {"values": ["a", "7"]}
+    many = convert("completion/complete", {"completion": {"values": ["x"] * 150, "total": None, "hasMore": None}})
     assert many["completion"] == {"values": ["x"] * 100, "hasMore": True}
 
 
 def test_a_request_for_input_of_a_prompt_is_passed_on() -> None:
     given = {"resultType": "input_required", "requestState": "s"}
-    assert shown("prompts/get", given, MODERN, MODERN) == given
+    assert convert("prompts/get", given, MODERN, MODERN) == given

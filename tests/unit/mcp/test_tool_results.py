@@ -19,7 +19,7 @@ TEXT = {"type": "text", "text": "x"}
 SIZE = 8 << 20
 
 
-def shown(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
+def convert(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
     """A result of a server of the revision `server`, as a client of the revision `client` gets it."""
     raw = given if isinstance(given, bytes) else json.dumps(given).encode()
     made = translate.result(raw, from_modern=server == MODERN, to_modern=client == MODERN, server_info=INFO)
@@ -28,7 +28,7 @@ def shown(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, A
 
 
 def content(given: Any) -> Any:
-    return shown({"content": given})["content"]
+    return convert({"content": given})["content"]
 
 
 @pytest.mark.parametrize("server", ERAS)
@@ -38,7 +38,7 @@ def test_no_result_leaves_that_the_schema_of_the_client_refuses(client: str, ser
     for given in CORPUS:
         if server == MODERN and isinstance(given.get("resultType"), str) and given["resultType"] != "complete":
             continue  # this type of result is refused for an older client, and has another schema for a newer one
-        made = shown(given, client, server)
+        made = convert(given, client, server)
         assert refusals(made, client) == [], given
 
 
@@ -51,14 +51,14 @@ def test_a_block_that_clients_take_is_passed_on_as_it_is_beside_one_that_is_mend
 @pytest.mark.parametrize("server", ERAS)
 def test_a_list_as_structured_content_reaches_clients_of_2026_and_is_left_out_for_older_ones(server: str) -> None:
     given = {"content": [{"type": "text", "text": "[1]"}], "structuredContent": [1]}
-    assert shown(given, LEGACY, server) == {"content": [{"type": "text", "text": "[1]"}]}
-    assert shown(given, MODERN, server)["structuredContent"] == [1]
-    assert shown({"content": [], "structuredContent": [1]}, LEGACY, server) == {"content": [{**TEXT, "text": "[1]"}]}
+    assert convert(given, LEGACY, server) == {"content": [{"type": "text", "text": "[1]"}]}
+    assert convert(given, MODERN, server)["structuredContent"] == [1]
+    assert convert({"content": [], "structuredContent": [1]}, LEGACY, server) == {"content": [{**TEXT, "text": "[1]"}]}
 
 
 def test_optional_members_that_are_null_are_as_if_they_were_not_there() -> None:
     given = {"_meta": None, "content": [TEXT], "structuredContent": None, "isError": None}
-    assert shown(given) == {"content": [TEXT], "isError": False}
+    assert convert(given) == {"content": [TEXT], "isError": False}
     assert content([{**TEXT, "annotations": None, "_meta": None}]) == [TEXT]
     assert content([{**TEXT, "annotations": {"audience": None, "priority": 1}}]) == [
         {**TEXT, "annotations": {"priority": 1}}
@@ -67,7 +67,7 @@ def test_optional_members_that_are_null_are_as_if_they_were_not_there() -> None:
 
 @pytest.mark.parametrize("client", ERAS)
 def test_empty_lists_stand_for_empty_objects(client: str) -> None:
-    made = shown({"content": [{**TEXT, "_meta": []}], "_meta": [], "structuredContent": []}, client)
+    made = convert({"content": [{**TEXT, "_meta": []}], "_meta": [], "structuredContent": []}, client)
     assert made["content"] == [TEXT]
     assert made["structuredContent"] == ({} if client == LEGACY else [])
 
@@ -87,7 +87,7 @@ def test_content_that_lacks_is_made_from_structured_content_or_from_the_whole_re
     raw = json.dumps(given, separators=(",", ":")).encode()
     for client in ERAS:
         for server in ERAS:
-            assert shown(raw, client, server)["content"] == [{"type": "text", "text": text}]
+            assert convert(raw, client, server)["content"] == [{"type": "text", "text": text}]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_long_text_of_another_type_is_mended_too() -> None:
 @pytest.mark.parametrize("item", [b"0", b"{}", b"null", b'{"type":"text"}', b'"x"', b"[]"])
 def test_a_result_of_many_odd_blocks_is_one_text(item: bytes) -> None:
     raw = b'{"content":[' + b",".join([item] * 300_000) + b"]}"
-    (block,) = shown(raw)["content"]
+    (block,) = convert(raw)["content"]
     assert block["type"] == "text"
 
 
@@ -196,7 +196,7 @@ def test_the_worst_results_hold_the_event_loop_up_for_a_moment(name: str) -> Non
 def test_numbers_that_no_language_has_are_left_out_where_they_are_not_wanted(number: str) -> None:
     link = f'{{"type":"resource_link","uri":"a:b","name":"b","size":{number}}}'
     raw = f'{{"isError":{number},"_meta":{{"progressToken":{number}}},"content":[{link}]}}'
-    assert shown(raw.encode()) == {
+    assert convert(raw.encode()) == {
         "isError": False,
         "_meta": {},
         "content": [{"type": "resource_link", "uri": "a:b", "name": "b"}],
@@ -205,7 +205,7 @@ def test_numbers_that_no_language_has_are_left_out_where_they_are_not_wanted(num
 
 def test_of_a_result_with_too_many_members_those_are_left_that_mcp_has() -> None:
     many = ",".join(f'"a{number}":0' for number in range(250_000))
-    made = shown(f'{{"content":"x","isError":true,{many}}}'.encode())
+    made = convert(f'{{"content":"x","isError":true,{many}}}'.encode())
     assert made == {"content": [TEXT], "isError": True}
 
 

@@ -111,7 +111,7 @@ class Looks:
         await asyncio.wait([running])
 
 
-def paced(cluster: Cluster) -> None:
+def assert_paced_writes(cluster: Cluster) -> None:
     """Assert the limits on writes that hold in ten minutes against any other writer."""
     first, *later = (cluster.in_minute(number) for number in range(10))
     assert 5 <= first <= 9
@@ -139,7 +139,7 @@ class World:
         edited = {**MANIFEST, "spec": {"replicas": replicas}}
         self.owned.stores[DEPLOYMENTS].update(self.cluster.becomes(edited, manager))
 
-    async def fought(self, seconds: float) -> None:
+    async def fight(self, seconds: float) -> None:
         """Let a rival undo every repair for `seconds`."""
         self.cluster.rival = self.edit
         self.edit()
@@ -159,8 +159,8 @@ async def test_edits_are_put_back_at_once_and_nobody_is_accused_of_a_few() -> No
 
 async def test_a_rival_that_undoes_every_repair_is_followed_ever_more_seldom_and_named() -> None:
     world = await World.applied()
-    await world.fought(10 * MINUTE)
-    paced(world.cluster)
+    await world.fight(10 * MINUTE)
+    assert_paced_writes(world.cluster)
     verdict = world.drift.verdict(KEY)
     assert verdict is not None
     assert verdict.cause == Cause.WRITES_UNDONE
@@ -180,13 +180,13 @@ async def test_a_rival_that_writes_in_a_loop_causes_no_look_while_it_is_too_earl
     raging = asyncio.create_task(rage())
     await world.looks.run_for(10 * MINUTE)
     raging.cancel()
-    paced(world.cluster)
+    assert_paced_writes(world.cluster)
     assert world.looks.count <= 2 * len(world.cluster.times)
 
 
 async def test_a_change_that_is_wanted_waits_for_no_pause() -> None:
     world = await World.applied()
-    await world.fought(MINUTE)
+    await world.fight(MINUTE)
     before = len(world.cluster.times)
     await world.owned.apply(DEPLOYMENTS, {**MANIFEST, "spec": {"replicas": 4}}, "s1")
     assert len(world.cluster.times) == before + 1
@@ -216,7 +216,7 @@ async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
     world.cluster.rival = delete
     delete()
     await world.looks.run_for(10 * MINUTE)
-    paced(world.cluster)
+    assert_paced_writes(world.cluster)
     verdict = world.drift.verdict(KEY)
     assert verdict is not None
     assert "by a client that its managedFields do not name" in verdict.message
@@ -224,7 +224,7 @@ async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
 
 async def test_a_dispute_is_over_when_the_object_is_left_alone_and_the_server_is_looked_at_again() -> None:
     world = await World.applied()
-    await world.fought(2 * MINUTE)
+    await world.fight(2 * MINUTE)
     world.cluster.rival = lambda: None
     await world.looks.run_for(2 * MINUTE)
     looks = world.looks.count
@@ -236,7 +236,7 @@ async def test_a_dispute_is_over_when_the_object_is_left_alone_and_the_server_is
 
 async def test_a_server_that_is_gone_is_forgotten_with_its_dispute() -> None:
     world = await World.applied()
-    await world.fought(MINUTE)
+    await world.fight(MINUTE)
     world.owned.forget(KEY)
     assert world.drift.verdict(KEY) is None
     assert repr(world.drift) == "<DriftRepairs of 0 objects>"
@@ -256,7 +256,7 @@ async def test_a_document_that_is_changed_each_time_is_written_ever_more_seldom(
     cluster.rival = edit
     looks.enqueue()
     await looks.run_for(10 * MINUTE)
-    paced(cluster)
+    assert_paced_writes(cluster)
     assert drift.pause(WriteTarget(CONFIG_MAPS, "release", "doc")) > 0
 
 
@@ -272,7 +272,7 @@ async def test_a_copied_credential_that_is_deleted_each_time_is_written_ever_mor
     cluster.rival = edit
     looks.enqueue()
     await looks.run_for(10 * MINUTE)
-    paced(cluster)
+    assert_paced_writes(cluster)
 
 
 async def test_the_secret_of_the_installation_that_is_deleted_each_time_is_made_ever_more_seldom() -> None:
@@ -290,7 +290,7 @@ async def test_the_secret_of_the_installation_that_is_deleted_each_time_is_made_
     deleting = asyncio.create_task(delete())
     await asyncio.sleep(10 * MINUTE)
     deleting.cancel()
-    paced(cluster)
+    assert_paced_writes(cluster)
 
 
 async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_whatever_time_it_says() -> None:
@@ -328,7 +328,7 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
     cluster.rival = strip
     strip()
     await looks.run_for(10 * MINUTE)
-    paced(cluster)
+    assert_paced_writes(cluster)
     verdict = drift.verdict(KEY)
     assert verdict is not None
     assert verdict.message.startswith("status of McpServer team/demo is changed")

@@ -70,7 +70,7 @@ class Listener:
 
 
 @asynccontextmanager
-async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIterator[None]:
+async def run_feed(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIterator[None]:
     """Run a feed within the context."""
     task = asyncio.create_task(KopfThread(Configuration(host=str(api.url).rstrip("/")), handlers, listener).run())
     try:
@@ -84,7 +84,7 @@ async def test_handlers_tell_of_objects_and_changes_and_write_nothing(api: kmock
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
     listener = Listener()
     path = f"/apis/{GROUP}/namespaces/team/mcpservers"
-    async with feeding(api, listener), aiohttp.ClientSession(str(api.url)) as people:
+    async with run_feed(api, listener), aiohttp.ClientSession(str(api.url)) as people:
         await listener.until(("mcpservers", None, "old"))
         await people.post(path, json=server("new"))
         await listener.until(("mcpservers", "ADDED", "new"))
@@ -104,7 +104,7 @@ async def test_a_user_without_a_name_can_run_the_operator(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 54_321)  # as in a container without an entry in /etc/passwd
     listener = Listener()
-    async with feeding(api, listener):
+    async with run_feed(api, listener):
         await listener.until(("mcpservers", None, "old"))
 
 
@@ -112,7 +112,7 @@ async def test_a_feed_that_is_cancelled_ends_its_thread_soon(api: kmock_.Kuberne
     loop = asyncio.get_running_loop()
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
     listener = Listener()
-    async with feeding(api, listener):
+    async with run_feed(api, listener):
         await listener.until(("mcpservers", None, "old"))
         before = loop.time()
     assert loop.time() - before < 2

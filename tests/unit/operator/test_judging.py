@@ -20,7 +20,7 @@ GOOD = tool_named("good")
 SCHEMA = {"type": "object"}
 
 
-def judged(
+def judge(
     *tools: dict[str, Any] | bytes, version: str = "2026-07-28", **more: Any
 ) -> tuple[list[str], ListingFindings]:
     """Names of the offered tools, if a server lists a valid tool and these tools; and the findings."""
@@ -102,7 +102,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
 @pytest.mark.parametrize("case", LEFT_OUT)
 def test_a_definition_that_would_harm_its_list_is_left_out_with_a_reason_of_its_own(case: str) -> None:
     bad, reason, words = LEFT_OUT[case]
-    offered, remarks = judged(bad)
+    offered, remarks = judge(bad)
     verdict = remarks.verdict()
     assert offered == ["good"]
     assert (verdict.ok, verdict.cause, remarks.tools_left_out) == (True, reason, 1)
@@ -115,7 +115,7 @@ def test_a_definition_that_would_harm_its_list_is_left_out_with_a_reason_of_its_
 
 @pytest.mark.parametrize("name", ["with spaces", "a/b", "n" * 200, "größe", "名前", "a,b"])
 def test_a_name_that_the_protocol_only_advises_against_is_offered_and_mentioned(name: str) -> None:
-    offered, remarks = judged(tool_named(name))
+    offered, remarks = judge(tool_named(name))
     assert offered == sorted(["good", name])
     assert (remarks.verdict().cause, remarks.tools_left_out) == (Cause.UNUSUAL_NAMES, 0)
     assert "1 names violate MCP's naming rule and are offered unchanged: tool '" in remarks.verdict().message
@@ -146,7 +146,7 @@ def test_a_definition_that_is_mended_for_clients_is_kept_as_the_server_wrote_it_
 
 
 def test_a_definition_that_only_newer_clients_take_is_offered_to_them_and_told() -> None:
-    offered, remarks = judged({"name": "odd", "inputSchema": {"type": "object", "required": "a"}})
+    offered, remarks = judge({"name": "odd", "inputSchema": {"type": "object", "required": "a"}})
     assert offered == ["good", "odd"]
     assert remarks.verdict().cause == Cause.INVALID_SCHEMAS
     assert "1 of 2 definitions are left out for older clients: tool 'odd' (" in remarks.verdict().message
@@ -162,19 +162,19 @@ def test_the_first_of_two_definitions_of_one_name_is_offered() -> None:
 
 def test_a_definition_of_the_largest_size_is_offered() -> None:
     bare = len(msgspec.json.encode({**tool_named("large"), "description": ""}))
-    offered, remarks = judged({**tool_named("large"), "description": "d" * (DEFINITION_LIMIT - bare)})
+    offered, remarks = judge({**tool_named("large"), "description": "d" * (DEFINITION_LIMIT - bare)})
     assert offered == ["good", "large"]
     assert remarks.verdict().cause == Cause.VERIFIED
 
 
 def test_two_thousand_tools_are_offered_without_a_word() -> None:
-    offered, remarks = judged(*(tool_named(f"tool-{number}") for number in range(2000)))
+    offered, remarks = judge(*(tool_named(f"tool-{number}") for number in range(2000)))
     assert len(offered) == 2001
     assert remarks == ListingFindings(listed=2001)
 
 
 def test_faults_of_a_listing_are_all_named_however_many_there_are_of_each() -> None:
-    _, remarks = judged({"name": "bare"}, *[tool_named("same")] * 40, tool_named("x y"))
+    _, remarks = judge({"name": "bare"}, *[tool_named("same")] * 40, tool_named("x y"))
     verdict = remarks.verdict()
     assert verdict.cause == Cause.VERIFIED_IN_PART
     assert "40 of 43 definitions are left out: tool 'bare' (no inputSchema), tool 'same'" in verdict.message
@@ -196,26 +196,26 @@ def test_faults_of_a_listing_are_all_named_however_many_there_are_of_each() -> N
 )
 def test_prompts_and_resources_of_another_shape_are_left_out_like_tools(listing: str, bad: dict[str, Any]) -> None:
     more: dict[str, Any] = {listing: (Raw(msgspec.json.encode(bad)),)}
-    offered, remarks = judged(**more)
+    offered, remarks = judge(**more)
     assert (offered, remarks.tools_left_out) == (["good"], 0)
     assert remarks.verdict().cause == Cause.INVALID_DEFINITIONS
 
 
 def test_a_listing_beside_the_tools_that_failed_is_told() -> None:
-    _, remarks = judged(notes=("prompts/list failed: nope",))
+    _, remarks = judge(notes=("prompts/list failed: nope",))
     assert remarks.verdict().cause == Cause.LISTING_INCOMPLETE
     assert remarks.verdict().message == "the server answered tools/list; prompts/list failed: nope"
 
 
 def test_header_annotations_do_not_concern_a_server_without_headers() -> None:
     odd = tool_with({"tag": {"type": "array", "x-mcp-header": "Tag"}})
-    assert judged(odd)[0] == ["good"]
-    assert judged(odd, version="2025-11-25")[0] == ["bad", "good"]
+    assert judge(odd)[0] == ["good"]
+    assert judge(odd, version="2025-11-25")[0] == ["bad", "good"]
 
 
 def test_answers_in_another_form_than_that_of_mcp_are_told_and_cost_no_tool() -> None:
     sentence = "the server's capabilities are [], not an object: they count as absent"
-    offered, remarks = judged(remarks=(sentence,))
+    offered, remarks = judge(remarks=(sentence,))
     assert (offered, remarks.tools_left_out) == (["good"], 0)
     assert (remarks.verdict().ok, remarks.verdict().cause) == (True, Cause.MENDED_ANSWERS)
     assert remarks.verdict().message == f"the server answered tools/list; {sentence}"

@@ -51,7 +51,7 @@ class Bench:
         await self.looks.compare(KEY, self.endpoint, None, listing, again=again, whole=True)
         return self.looks.complete(KEY, listing)
 
-    def compared(self) -> int:
+    def comparisons(self) -> int:
         """Number of sessions with capabilities since the last call."""
         count = len(self.script.compared)
         self.script.compared.clear()
@@ -75,21 +75,21 @@ async def test_a_server_without_gated_tools_is_compared_once() -> None:
     bench = Bench(Script([tool_named("plain")]))
     for _ in range(3):
         assert (await bench.listing()).requires == {}
-    assert bench.compared() == 1
+    assert bench.comparisons() == 1
 
 
 async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_after_an_hour() -> None:
     bench = Bench(Script([tool_named("plain")]))
     await bench.listing()
-    bench.compared()
+    bench.comparisons()
     bench.script.tools.append(tool_named("more"))
     await bench.listing()
-    assert bench.compared() == 1, "it lists other tools"
+    assert bench.comparisons() == 1, "it lists other tools"
     await bench.listing(again=True)
-    assert bench.compared() == 1, "somebody asked for it"
+    assert bench.comparisons() == 1, "somebody asked for it"
     bench.now += KEPT_SECONDS + 1
     await bench.listing()
-    assert bench.compared() == 1, "the last one is old"
+    assert bench.comparisons() == 1, "the last one is old"
 
 
 async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() -> None:
@@ -97,18 +97,18 @@ async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() 
     await bench.listing()
     bench.now += KEPT_SECONDS + 1
     await bench.listing()
-    assert bench.compared() == 1
+    assert bench.comparisons() == 1
 
 
 async def test_a_legacy_process_that_is_unchanged_is_not_started_again_though_somebody_asks() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
     before = await bench.listing()
-    assert bench.compared() > 0
+    assert bench.comparisons() > 0
     assert (await bench.listing(again=True)).requires == before.requires
-    assert bench.compared() == 0
+    assert bench.comparisons() == 0
     bench.script.tools.append(tool_named("more"))
     await bench.listing(again=True)
-    assert bench.compared() > 0
+    assert bench.comparisons() > 0
 
 
 @in_virtual_time
@@ -126,7 +126,7 @@ async def test_no_second_container_is_started_to_compare(version: str, sessions:
     endpoint = ChildEndpoint(command="/usr/bin/docker", args=("run", "-i", "--rm", "image"))
     bench = Bench(Script([tool_named("plain")]), endpoint, version=version)
     listing = await bench.listing(again=True)
-    assert (bench.compared(), listing.compared, len(listing.tools)) == (sessions, True, 1)
+    assert (bench.comparisons(), listing.compared, len(listing.tools)) == (sessions, True, 1)
 
 
 async def test_a_comparison_that_fails_takes_no_tool_off_the_list() -> None:

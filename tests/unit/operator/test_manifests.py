@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"
 INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
 
-def rendered(server: McpServer, context: ManifestContext) -> list[dict[str, Any]]:
+def render(server: McpServer, context: ManifestContext) -> list[dict[str, Any]]:
     """The manifests that the operator applies, as YAML."""
     return [
         {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
@@ -33,7 +33,7 @@ def rendered(server: McpServer, context: ManifestContext) -> list[dict[str, Any]
 def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
     server = McpServer.model_validate(yaml.safe_load(path.read_text()))
     restricted = server.spec.unrestricted_pod_template is None
-    objects = rendered(
+    objects = render(
         server, ManifestContext("fairlead-system", "secrets-1" if server.spec.env_from else "", restricted=restricted)
     )
     expected = path.with_name(path.name.replace(".in.", ".out."))

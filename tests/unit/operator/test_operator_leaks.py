@@ -20,7 +20,7 @@ from virtualtime import in_virtual_time
 pytestmark = in_virtual_time
 
 
-def refused() -> ConnectFailed:
+def new_refusal() -> ConnectFailed:
     """A new exception for each server, because an exception keeps its frames alive."""
     return ConnectFailed("nothing listens there", reason="ConnectionRefused")
 
@@ -66,7 +66,7 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
         for number in range(40):
             server = mcp_server(f"s{round_}-{number}")
             script = connector.scripts[server.key] = Script(tools=[{"name": "a"}])
-            script.error = refused() if number % 4 == 1 else None
+            script.error = new_refusal() if number % 4 == 1 else None
             script.hang = number % 4 == 2
             platform.declare(server)
             controller.queue.add(server.key)

@@ -39,7 +39,7 @@ class Polled:
         self._platform = MemoryPlatform()
         self._platform.declare(mcp_server(**spec))
 
-    def counted(self) -> tuple[float | None, ...]:
+    def counts(self) -> tuple[float | None, ...]:
         """Values of the metric for added, removed and modified tools."""
         value = self._telemetry.registry.get_sample_value
         name = "fairlead_operator_tool_changes_total"
@@ -69,7 +69,7 @@ async def test_a_server_that_is_polled_and_answers_the_same_costs_no_write() -> 
         connections = polled.script.connections
         await asyncio.sleep(60)
         assert (polled.script.connections, polled.documents.writes) == (connections + 6, writes)
-        assert polled.counted() == (2, 0, 0)
+        assert polled.counts() == (2, 0, 0)
 
 
 async def test_tools_that_a_poll_finds_changed_are_published_in_one_write_and_counted() -> None:
@@ -78,4 +78,4 @@ async def test_tools_that_a_poll_finds_changed_are_published_in_one_write_and_co
         writes = polled.documents.writes
         polled.script.tools = [tool_named("kept"), {**tool_named("changed"), "description": "New."}, tool_named("new")]
         await asyncio.sleep(10)
-        assert (polled.documents.writes, polled.counted()) == (writes + 1, (4, 1, 1))
+        assert (polled.documents.writes, polled.counts()) == (writes + 1, (4, 1, 1))

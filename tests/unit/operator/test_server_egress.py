@@ -16,7 +16,7 @@ from operatorfakes import mcp_server
 API = "10.0.0.1/32"
 
 
-def applied(kind: str, **spec: Any) -> dict[str, Any]:
+def applied_spec(kind: str, **spec: Any) -> dict[str, Any]:
     """The spec of an applied object of the server."""
     wanted = plan(mcp_server(image={"name": "demo:1"}, **spec), ManifestContext("fairlead-system", api_server=(API,)))
     (manifest_of_kind,) = [manifest for each, manifest in wanted.apply if each.kind == kind]
@@ -24,7 +24,7 @@ def applied(kind: str, **spec: Any) -> dict[str, Any]:
 
 
 def egress(**members: Any) -> list[Any]:
-    policy = applied("NetworkPolicy", network={"egress": members})
+    policy = applied_spec("NetworkPolicy", network={"egress": members})
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     first, *others = policy["egress"]
     assert first == NAME_SERVERS
@@ -34,7 +34,7 @@ def egress(**members: Any) -> list[Any]:
 def test_without_egress_the_policy_says_nothing_of_it() -> None:
     specs: list[dict[str, Any]] = [{}, {"network": {}}]
     for spec in specs:
-        policy = applied("NetworkPolicy", **spec)
+        policy = applied_spec("NetworkPolicy", **spec)
         assert policy["policyTypes"] == ["Ingress"]
         assert "egress" not in policy
 
@@ -89,8 +89,8 @@ def test_the_networks_of_the_api_server_are_its_service_and_those_of_the_setting
 
 
 def test_the_runtime_class_is_that_of_the_pods() -> None:
-    assert applied("Deployment", runtimeClassName="gvisor")["template"]["spec"]["runtimeClassName"] == "gvisor"
-    assert "runtimeClassName" not in applied("Deployment")["template"]["spec"]
+    assert applied_spec("Deployment", runtimeClassName="gvisor")["template"]["spec"]["runtimeClassName"] == "gvisor"
+    assert "runtimeClassName" not in applied_spec("Deployment")["template"]["spec"]
 
 
 def domain_policy(**egress: Any) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def calls_of(plan: ArgumentPlan) -> list[dict[str, Any]]:
     ]
 
 
-def accepted(original: dict[str, Any], plan: ArgumentPlan, calls: list[dict[str, Any]]) -> list[bool]:
+def accepted_calls(original: dict[str, Any], plan: ArgumentPlan, calls: list[dict[str, Any]]) -> list[bool]:
     """For each call: whether the server accepts the arguments that the gateway makes of it."""
     shape, valid = call_shape(plan), jsonschema_rs.validator_for(original).is_valid
     return [valid(json.loads(bytes(shape.to_server(json.dumps(call).encode())))) for call in calls]
@@ -100,7 +100,7 @@ def accepted(original: dict[str, Any], plan: ArgumentPlan, calls: list[dict[str,
 @pytest.mark.parametrize("part", SCHEMAS.values(), ids=SCHEMAS)
 def test_the_shaped_schema_accepts_what_the_server_accepts(part: dict[str, Any], plan: ArgumentPlan) -> None:
     original, calls = whole(part), calls_of(plan)
-    expected = accepted(original, plan, calls)
+    expected = accepted_calls(original, plan, calls)
     try:
         shaped = ShapedSchema(original, plan).schema
     except UnshapeableTool:
@@ -115,7 +115,7 @@ def test_a_default_makes_an_argument_optional_wherever_it_is_required(name: str)
     plan, original = ArgumentPlan(filled={"c": 1}), whole(SCHEMAS[name])
     calls = calls_of(plan)
     valid = jsonschema_rs.validator_for(ShapedSchema(original, plan).schema).is_valid
-    assert [valid(call) for call in calls] == accepted(original, plan, calls)
+    assert [valid(call) for call in calls] == accepted_calls(original, plan, calls)
 
 
 def test_nested_values_keep_their_names_also_where_they_refer_to_the_root() -> None:

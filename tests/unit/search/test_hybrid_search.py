@@ -15,7 +15,7 @@ from fairlead_search.fusion import fuse
 from fairlead_search.index_cache import HYBRID, WORDS
 from fairlead_search.indexed_tool import record, vector_key
 from search.labelled import own
-from vectorplaces import MEMORY, PLACES, VectorPlace, made, tool
+from vectorplaces import MEMORY, PLACES, VectorPlace, tool, tool_vector
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 
@@ -72,7 +72,7 @@ def test_a_catalog_that_is_made_from_another_has_the_vectors_of_both(vector_stor
 
 
 def test_tools_whose_texts_are_equal_are_found_with_one_vector(vector_store: VectorPlace) -> None:
-    twins = [structs.replace(tool(key, "aa", EAST), vector=made("both", EAST)) for key in ("a", "b")]
+    twins = [structs.replace(tool(key, "aa", EAST), vector=tool_vector("both", EAST)) for key in ("a", "b")]
     vector_store.keys("x", EAST, [*twins, tool("c", "cc", NORTH)])
     assert set(vector_store.keys("zebra", EAST, limit=2)) == {"a", "b"}
     assert vector_store.keys("zebra", EAST, allowed_keys=["b"]) == ["b"]

@@ -18,7 +18,7 @@ from fairlead_search.index_interfaces import BackendFault
 from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.vectors import decode, encode
-from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
+from vectorplaces import LANCEDB, WHY, VectorPlace, tool, tool_vector
 
 if TYPE_CHECKING:
     from fairlead_search.lance_vectors import LanceVectors
@@ -181,7 +181,7 @@ def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(tmp_path: Path)
     index = backend.index([IndexedTool("a", "send_mail", "s"), IndexedTool("b", "list_files", "s")])
 
     def count_after(**vectors: bytes) -> int:
-        backend.put({key: made(key, vector) for key, vector in vectors.items()})
+        backend.put({key: tool_vector(key, vector) for key, vector in vectors.items()})
         backend.sweep(lambda: index.keys())
         return len(backend)
 

@@ -175,7 +175,7 @@ DAMAGE = st.sampled_from(
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> bytes:
+def damaged_frames(draw: st.DrawFn) -> bytes:
     """An object or a frame of audio as JSON, with some bytes replaced."""
     data = bytearray(draw(st.one_of(OBJECTS, AUDIO)).encode())
     for _ in range(draw(st.integers(0, 3))):
@@ -185,7 +185,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-def taken(reader: MessageReader, data: bytes) -> bool:
+def is_taken(reader: MessageReader, data: bytes) -> bool:
     """Whether the reader accepts a frame."""
     try:
         return reader.is_audio(data) or reader.check(data) is not None
@@ -194,15 +194,15 @@ def taken(reader: MessageReader, data: bytes) -> bool:
 
 
 @settings(max_examples=examples(1500))
-@given(damaged())
+@given(damaged_frames())
 def test_a_frame_is_refused_or_every_parser_reads_the_same(data: bytes) -> None:
-    if not any(taken(reader, data) for reader in READERS.values()):
+    if not any(is_taken(reader, data) for reader in READERS.values()):
         return
     read = {name: json.dumps(parse(data), sort_keys=True) for name, parse in PARSERS.items()}
     assert len({*read.values()}) == 1, read
 
 
-def spelled(name: str, value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def spellings_of(name: str, value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """A member with a name that is the given name or resembles it."""
     escaped = f"\\u{ord(name[0]):04x}{name[1:]}"
     names = st.sampled_from(
@@ -215,22 +215,22 @@ def object_of(*members: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.lists(st.one_of(*members), min_size=1, max_size=3).map(lambda each: f"{{{','.join(each)}}}")
 
 
-TOOL = object_of(spelled("type", st.sampled_from(['"mcp"', '"function"'])), spelled("name", st.just('"add"')))
+TOOL = object_of(spellings_of("type", st.sampled_from(['"mcp"', '"function"'])), spellings_of("name", st.just('"add"')))
 LISTED = TOOL.map(lambda tool: f"[{tool}]")
-CONFIGURED = object_of(spelled("type", st.just('"realtime"')), spelled("tools", LISTED))
+CONFIGURED = object_of(spellings_of("type", st.just('"realtime"')), spellings_of("tools", LISTED))
 KINDS = st.sampled_from([f'"{APPEND["type"]}"', '"session.update"', '"response.create"'])
 EVENTS = object_of(
-    spelled("type", KINDS),
-    spelled("audio", st.just('"AAAA"')),
-    spelled("session", CONFIGURED),
-    spelled("response", CONFIGURED),
+    spellings_of("type", KINDS),
+    spellings_of("audio", st.just('"AAAA"')),
+    spellings_of("session", CONFIGURED),
+    spellings_of("response", CONFIGURED),
 )
 
 
 @settings(max_examples=examples(3000))
 @given(EVENTS.map(str.encode))
 def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(data: bytes) -> None:
-    if not taken(realtime.CLIENT_MESSAGES, data):
+    if not is_taken(realtime.CLIENT_MESSAGES, data):
         return
     seen = json.loads(data)
     for hook in (first_of_equals, without_case, dict):

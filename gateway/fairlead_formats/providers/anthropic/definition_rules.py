@@ -18,7 +18,7 @@ _COMBINATORS: Final = ("oneOf", "allOf", "anyOf")
 
 
 def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck, index: int = 0) -> Iterator[BrokenRule]:
-    """Rules that a definition breaks, but for those about its name. `index`: its place in the request's `tools`."""
+    """Rules that a definition breaks, except rules about its name. `index`: of the tool in the request's `tools`."""
     schema = tool.get("input_schema")
     kind = schema.get("type") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or kind != "object":

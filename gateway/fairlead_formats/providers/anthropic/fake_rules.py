@@ -21,7 +21,7 @@ _MCP: Final = ("mcp_tool_use", "mcp_tool_result")
 _MCP_BETA: Final = "mcp-client-"
 _THREADS_BETA: Final = "message-threads-"
 _FIRST_REQUEST: Final = ("system", "tools")
-"""Members that a thread has of its first request."""
+"""Members that a thread takes from its first request; requests that continue the thread may not have them."""
 _BLOCKS: Final = frozenset(
     {
         "text",
@@ -46,7 +46,7 @@ Block = Mapping[str, Any]
 
 
 def signature(number: int, thought: str) -> str:
-    """Signature of a thought in an answer: what it says, and which answer it is of."""
+    """Base64 signature of a thought: the number of its answer, and a digest of the number and the thought."""
     digest = hashlib.blake2b(f"{number} {thought}".encode(), digest_size=24).digest()
     return base64.b64encode(b"%04d" % number + digest).decode()
 
@@ -58,7 +58,7 @@ class MessageThreads:
         self._requests: dict[str, Mapping[str, Any]] = {}
 
     def store(self, request: Mapping[str, Any], ident: str, content: Sequence[Block]) -> None:
-        """Store what a request asks to keep, with its answer."""
+        """Store the conversation of a request with its answer, under the answer's id, if the request has a `thread`."""
         if request.get("thread") is not None:
             whole = self.whole(request)
             answer = {"role": "assistant", "content": [*content]}
@@ -86,7 +86,7 @@ class MessageThreads:
 def fault(
     request: Mapping[str, Any], headers: Mapping[str, str], check_schema: SchemaCheck, *, counts: bool = False
 ) -> BrokenRule | None:
-    """The first rule that a request breaks; None where the API takes it. `counts`: it only counts tokens."""
+    """The first rule that a request breaks; None if it breaks none. `counts`: the request only counts tokens."""
     return next(_faults(request, headers, check_schema, counts), None)
 
 
@@ -260,8 +260,8 @@ def _thinking_faults(
 
 
 def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
-    """Fault of a turn at the end whose first message calls a tool and does not begin with thinking. Earlier turns may
-    have lost theirs.
+    """Fault of the last turn if its first message calls a tool but does not begin with thinking. Earlier turns may lack
+    their thinking.
     """
     begun: int | None = None
     for index, (message, content) in enumerate(zip(messages, contents, strict=True)):

@@ -13,12 +13,12 @@ from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 
 
 def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
-    """Rules that a definition breaks, but for those about its name."""
+    """Rules that a definition breaks, except rules about its name."""
     return specification_faults(tool["toolSpec"], check_schema)
 
 
 def specification_faults(spec: Mapping[str, Any], check_schema: SchemaCheck, index: int = 0) -> Iterator[BrokenRule]:
-    """Rules that a `toolSpec` breaks, but for those about its name. `index`: its place in the request's tools."""
+    """Rules that a `toolSpec` breaks, except rules about its name. `index`: of the tool in the request's tools."""
     at = f"toolConfig.tools.{index}"
     if spec.get("description") == "":
         yield CONVERSE_RULES.broken("converse-tool-description", at=f"{at}.member.toolSpec.description")

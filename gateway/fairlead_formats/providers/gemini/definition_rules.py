@@ -47,15 +47,15 @@ _FORMATS: Final = (None, "enum", "date-time")
 
 
 def camel(name: str) -> str:
-    """The name of a member as in the reference, of either of its spellings."""
+    """The camel-case name of a member, as in Google's reference. `name` may also be in snake case."""
     return name if "_" not in name else re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
 def definition_faults(
     function: Mapping[str, Any], check_schema: SchemaCheck, tool: int = 0, index: int = 0
 ) -> Iterator[BrokenRule]:
-    """Rules that a declaration breaks, but for those about its name. Its place in the request: the element `tool` of
-    `tools`, there `index`.
+    """Rules that a declaration breaks, except rules about its name. `tool`: index in `tools` of the element with the
+    declaration; `index`: index of the declaration in that element.
     """
     at: dict[str, object] = {"tool": tool, "index": index}
     for name in sorted(function.keys() - _DECLARATION):

@@ -47,7 +47,7 @@ def signature(number: int) -> str:
 
 
 def fault(request: Mapping[str, Any], check_schema: SchemaCheck, path: str = "") -> BrokenRule | None:
-    """The first rule that a request breaks; None where the API takes it. `path` of the request has the model."""
+    """The first rule that a request breaks; None if it breaks none. The request's `path` names the model."""
     try:
         return next(_faults(request, check_schema, path), None)
     except (AttributeError, KeyError, TypeError) as error:
@@ -79,7 +79,7 @@ def _thinking_faults(config: Mapping[str, Any], path: str) -> Iterator[BrokenRul
 
 
 def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Declared functions, each with its place in `tools`, and in the element there."""
+    """Declared functions, each after two indices: of its element in `tools`, and of the function in that element."""
     for number, tool in enumerate(request.get("tools") or ()):
         for name in _FUNCTIONS:
             for index, function in enumerate(tool.get(name) or ()):
@@ -151,22 +151,22 @@ def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
 
 
 def _signature_faults(contents: Sequence[Content], *, required: bool) -> Iterator[BrokenRule]:
-    begin = max((index for index, content in enumerate(contents) if _asks(content)), default=0)
+    begin = max((index for index, content in enumerate(contents) if _is_user_message(content)), default=0)
     for index, content in enumerate(contents):
         calls = [part for part in _parts(content) if "functionCall" in part]
         signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
         if required and index > begin and calls and "thoughtSignature" not in calls[0]:
             yield GEMINI_RULES.broken("gemini-missing-signature", content=index)
-        if not all(map(_genuine, signed)):
+        if not all(map(_is_valid_signature, signed)):
             yield GEMINI_RULES.broken("gemini-signature", content=index)
 
 
-def _asks(content: Content) -> bool:
-    """Whether the user says something there."""
+def _is_user_message(content: Content) -> bool:
+    """Whether a content has a part by the user, in contrast to contents that only have responses of functions."""
     return content.get("role") != "model" and any("functionResponse" not in part for part in _parts(content))
 
 
-def _genuine(text: str) -> bool:
+def _is_valid_signature(text: str) -> bool:
     try:
         return text == _STAND_IN or base64.b64decode(text, validate=True).startswith(_PREFIX)
     except binascii.Error:
@@ -174,5 +174,5 @@ def _genuine(text: str) -> bool:
 
 
 def _parts(content: Content) -> Sequence[Mapping[str, Any]]:
-    """Parts with the names of their members as in the reference; clients write them in either spelling."""
+    """The parts of a content, with camel-case names of members. Clients also write these names in snake case."""
     return [{camel(name): value for name, value in part.items()} for part in content.get("parts") or []]

@@ -46,20 +46,20 @@ _TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
 def tool_definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
-    """Rules that an element of `tools` breaks, but for those about its name."""
+    """Rules that an element of `tools` breaks, except rules about its name."""
     return function_faults(CHAT_RULES, tool["function"], check_schema)
 
 
 def function_definition_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
-    """Rules that an element of `functions` breaks, but for those about its name."""
+    """Rules that an element of `functions` breaks, except rules about its name."""
     return function_faults(CHAT_RULES, function, check_schema)
 
 
 def function_faults(
     api: ApiRules, function: Mapping[str, Any], check_schema: SchemaCheck, index: int = 0
 ) -> Iterator[BrokenRule]:
-    """Rules that a function breaks, but for those about its name. `api`: rules of the API; `index`: its place
-    in the request's `tools`.
+    """Rules that a function breaks, except rules about its name. `api`: rules of the API; `index`: of the
+    function in the request's `tools`.
     """
     if function.get("parameters") is not None:
         for rule, values in _schema_faults(function, check_schema):

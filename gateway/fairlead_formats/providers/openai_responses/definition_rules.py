@@ -20,20 +20,20 @@ _MAX_DESCRIPTION: Final = 1024
 
 
 def responses_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
-    """Rules of Responses that a function breaks, but for those about its name."""
+    """Rules of Responses that a function breaks, except rules about its name."""
     return function_faults(RESPONSES_RULES, function, check_schema)
 
 
 def realtime_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
-    """Rules that a function for Realtime breaks, but for those about its name: Realtime's own, and those that Chat
-    Completions has for schemas.
+    """Rules that a function for Realtime breaks, except rules about its name: Realtime's own rules, and Chat
+    Completions' rules about schemas.
     """
     yield from realtime_function_faults(function)
     yield from function_definition_faults(function, check_schema)
 
 
 def realtime_function_faults(function: Mapping[str, Any], index: int = 0) -> Iterator[BrokenRule]:
-    """Rules of Realtime's own that a function breaks, but for those about its name. `index`: its place in `tools`."""
+    """Realtime's own rules that a function breaks, except rules about its name. `index`: of the function in `tools`."""
     for member in sorted(function.keys() - _REALTIME):
         yield REALTIME_RULES.broken("realtime-tool-member", index=index, name=member)
     description, schema = function.get("description") or "", function.get("parameters") or {}

@@ -44,7 +44,7 @@ async def failure(
     return failed.value
 
 
-def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
+def refuse_with(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
     """Handler that answers with this error."""
 
     def answer(request: Request, reply: Reply) -> bool:
@@ -306,7 +306,7 @@ async def test_new_consent_outlives_the_refusal_of_the_one_before() -> None:
             if writing:
                 return False
             writing.append(asyncio.get_running_loop().create_task(world.store.write(world.key("alice"), fresh)))
-            return refusing("invalid_grant")(request, reply)
+            return refuse_with("invalid_grant")(request, reply)
 
         world.issuer.answer["/token"] = refuse_once
         assert (await world.source.obtain(world.person("alice"))).value
@@ -423,7 +423,7 @@ async def test_client_of_the_settings_that_the_issuer_refuses_is_a_matter_of_the
 async def test_refused_renewal_leaves_the_grant_for_the_next_one(error: str, status: int, cause: str) -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.answer["/token"] = refusing(error, status)
+        world.issuer.answer["/token"] = refuse_with(error, status)
         failed = await failure(world, "alice")
         world.issuer.answer.clear()
         world.later(60)

@@ -45,7 +45,7 @@ METADATA = "/.well-known/oauth-protected-resource"
 
 
 @contextlib.asynccontextmanager
-async def sourcing(
+async def source_of_tokens(
     provider: TokenEndpoint, grant: str = CLIENT_CREDENTIALS, **members: Any
 ) -> AsyncIterator[TokenSource]:
     """A token source. `access`: members of its TokenAccess. Other keywords: members of its settings."""
@@ -87,7 +87,7 @@ async def test_issuer_of_the_settings_is_discovered_at_each_of_its_places() -> N
         async with token_endpoint() as provider:
             provider.url += "/realms/a"
             provider.metadata_paths = (path,)
-            async with sourcing(provider, issuer=provider.url) as source:
+            async with source_of_tokens(provider, issuer=provider.url) as source:
                 await source.obtain(GATEWAY)
                 await source.obtain(GATEWAY, refused=source.cached(GATEWAY))
             paths = [request.path for request in provider.received]
@@ -97,7 +97,7 @@ async def test_issuer_of_the_settings_is_discovered_at_each_of_its_places() -> N
 
 @pytest.mark.parametrize("other", ["https://evil.example.com", "http://127.0.0.1", None])
 async def test_metadata_of_another_issuer_gets_neither_secret_nor_token_request(other: str | None) -> None:
-    async with token_endpoint() as provider, sourcing(provider, issuer=provider.url) as source:
+    async with token_endpoint() as provider, source_of_tokens(provider, issuer=provider.url) as source:
         provider.metadata = {"issuer": other}
         error = await failure(source)
         assert error.cause == (BAD_ANSWER if other is None else ISSUER_MISMATCH)
@@ -110,7 +110,7 @@ async def test_server_that_names_another_issuer_never_sees_the_secret_and_both_n
     async with token_endpoint() as evil, token_endpoint() as provider:
         async with (
             resource_server(authorization_servers=[evil.url]) as server,
-            sourcing(provider, issuer=provider.url, access={"server_url": server.url}) as source,
+            source_of_tokens(provider, issuer=provider.url, access={"server_url": server.url}) as source,
         ):
             challenge = Challenge("invalid_token", (), f"http://127.0.0.1:{server.port}{METADATA}")
             for given in (None, challenge):
@@ -125,11 +125,11 @@ async def test_server_that_names_the_issuer_or_publishes_nothing_gets_a_token() 
     async with token_endpoint() as provider:
         async with (
             resource_server(authorization_servers=["https://b", provider.url]) as server,
-            sourcing(provider, issuer=provider.url, access={"server_url": server.url}) as source,
+            source_of_tokens(provider, issuer=provider.url, access={"server_url": server.url}) as source,
         ):
             await source.obtain(GATEWAY)
             assert [request.path for request in server.seen] == [METADATA + "/mcp", METADATA]
-        async with sourcing(provider, issuer=provider.url) as source:
+        async with source_of_tokens(provider, issuer=provider.url) as source:
             await source.obtain(GATEWAY)
 
 
@@ -145,7 +145,9 @@ async def test_challenge_is_compared_with_the_issuer_though_a_discovery_without_
 
         async with (
             raw_server(handle) as server,
-            sourcing(provider, TOKEN_EXCHANGE, issuer=provider.url, access={"server_url": server.url}) as source,
+            source_of_tokens(
+                provider, TOKEN_EXCHANGE, issuer=provider.url, access={"server_url": server.url}
+            ) as source,
         ):
             alice, bob = (TokenSubject(name.encode(), provider.subject_token(name)) for name in ("alice", "bob"))
             challenge = Challenge("invalid_token", (), f"http://127.0.0.1:{server.port}/of-the-challenge")
@@ -170,7 +172,7 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
         access = {"monotonic": clock}
         async with (
             raw_server(handle) as server,
-            sourcing(provider, issuer=provider.url, access={**access, "server_url": server.url}) as source,
+            source_of_tokens(provider, issuer=provider.url, access={**access, "server_url": server.url}) as source,
         ):
             token = await source.obtain(GATEWAY)
             assert isinstance(source._grants, DirectGrants)
@@ -194,7 +196,7 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
 async def test_metadata_of_a_server_is_not_read_where_the_settings_have_the_token_endpoint() -> None:
     async with token_endpoint() as provider, resource_server(authorization_servers=["https://b"]) as server:
         where = {"issuer": provider.url, "token_url": provider.token_url}
-        async with sourcing(provider, access={"server_url": server.url}, **where) as source:
+        async with source_of_tokens(provider, access={"server_url": server.url}, **where) as source:
             await source.obtain(GATEWAY)
         assert server.seen == []
 
@@ -204,7 +206,7 @@ async def test_metadata_about_another_resource_is_not_believed(resource: str) ->
     async with token_endpoint() as provider:
         async with (
             resource_server(resource=resource, authorization_servers=["https://evil.example.com"]) as server,
-            sourcing(provider, issuer=provider.url, access={"server_url": server.url}) as source,
+            source_of_tokens(provider, issuer=provider.url, access={"server_url": server.url}) as source,
         ):
             challenge = Challenge("invalid_token", (), f"http://127.0.0.1:{server.port}{METADATA}")
             error = await failure(source, challenge=challenge)
@@ -212,7 +214,7 @@ async def test_metadata_about_another_resource_is_not_believed(resource: str) ->
             assert "another resource" in str(error)
         async with (
             resource_server(resource=resource, authorization_servers=["https://evil.example.com"]) as server,
-            sourcing(provider, issuer=provider.url, access={"server_url": server.url}) as source,
+            source_of_tokens(provider, issuer=provider.url, access={"server_url": server.url}) as source,
         ):
             await source.obtain(GATEWAY)
 
@@ -220,26 +222,26 @@ async def test_metadata_about_another_resource_is_not_believed(resource: str) ->
 async def test_token_endpoint_must_be_on_a_host_that_the_clients_secret_may_be_sent_to() -> None:
     async with token_endpoint() as provider:
         for members in ({}, {"issuer": provider.url}):
-            async with sourcing(provider, token_hosts="login.example.com", **members) as source:
+            async with source_of_tokens(provider, token_hosts="login.example.com", **members) as source:
                 error = await failure(source)
                 assert error.cause == HOST_NOT_ALLOWED
                 assert "fairlead.dev/hosts" in str(error)
             allowed = f"login.example.com, 127.0.0.1:{provider.url.rpartition(':')[2]}"
-            async with sourcing(provider, token_hosts=allowed, **members) as source:
+            async with source_of_tokens(provider, token_hosts=allowed, **members) as source:
                 await source.obtain(GATEWAY)
 
 
 async def test_token_endpoint_in_clear_outside_of_machine_and_cluster_is_refused() -> None:
     async with token_endpoint() as provider:
         provider.metadata = {"token_endpoint": "http://login.example.com/token"}
-        async with sourcing(provider, issuer=provider.url) as source:
+        async with source_of_tokens(provider, issuer=provider.url) as source:
             error = await failure(source)
             assert (error.cause, "https" in str(error)) == (DISCOVERY, True)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirect_of_a_token_request_is_not_followed(status: int) -> None:
-    async with token_endpoint() as evil, token_endpoint() as provider, sourcing(provider) as source:
+    async with token_endpoint() as evil, token_endpoint() as provider, source_of_tokens(provider) as source:
         location = f"{evil.token_url}?code=hidden"
 
         def redirect(answer: TokenAnswer) -> None:
@@ -262,7 +264,7 @@ async def test_redirect_of_metadata_is_not_followed() -> None:
         provider.handle = handle  # type: ignore[method-assign]  # the whole provider redirects
         async with raw_server(handle) as server:
             evil_issuer = f"http://127.0.0.1:{server.port}"
-            async with sourcing(provider, issuer=evil_issuer, access={"server_url": server.url}) as source:
+            async with source_of_tokens(provider, issuer=evil_issuer, access={"server_url": server.url}) as source:
                 assert (await failure(source)).cause == DISCOVERY
         assert evil.received == []
 
@@ -291,7 +293,7 @@ async def test_resource_metadata_at_a_foreign_address_is_not_even_looked_up(url:
     resolver = Rebinding("127.0.0.1")
     async with token_endpoint() as provider:
         access = {"resolve": Egress().guard(resolver, "default"), "server_url": "http://127.0.0.1:9/mcp"}
-        async with sourcing(provider, issuer=provider.url, access=access) as source:
+        async with source_of_tokens(provider, issuer=provider.url, access=access) as source:
             error = await failure(source, challenge=Challenge("invalid_token", (), url))
             assert (error.cause, "own origin" in str(error)) == (DISCOVERY, True)
             assert set(resolver.names) == {"127.0.0.1"}
@@ -308,7 +310,7 @@ async def test_name_of_the_server_that_is_rebound_to_metadata_of_the_cloud_is_re
         url = f"http://rebind.example.com:{server.port}/mcp"
         access = {"resolve": Egress().guard(resolve, "default"), "server_url": url}
         challenge = Challenge("invalid_token", (), f"http://rebind.example.com:{server.port}{METADATA}")
-        async with sourcing(provider, issuer=provider.url, access=access) as source:
+        async with source_of_tokens(provider, issuer=provider.url, access=access) as source:
             error = await failure(source, challenge=challenge)
             assert error.cause == HOST_NOT_ALLOWED
             assert "rebind.example.com leads to a link-local address" in str(error)
@@ -324,7 +326,7 @@ async def test_metadata_is_read_at_the_address_that_was_looked_at_wherever_the_n
 
         url = f"http://rebind.example.com:{server.port}/mcp"
         access = {"resolve": Egress().guard(resolve, "default"), "server_url": url}
-        async with sourcing(provider, issuer=provider.url, access=access) as source:
+        async with source_of_tokens(provider, issuer=provider.url, access=access) as source:
             await source.obtain(GATEWAY)
         assert [request.path for request in server.seen] == [METADATA + "/mcp", METADATA]
         assert resolver.names == ["rebind.example.com"]
@@ -336,7 +338,7 @@ async def test_token_endpoint_at_an_address_that_servers_may_not_have_is_refused
         resolver = Rebinding("127.0.0.1")
         for members in ({}, {"issuer": provider.url}):
             access = {"resolve": rules.guard(resolver, "team", lambda address: asyncio.sleep(0, ""))}
-            async with sourcing(provider, access=access, **members) as source:
+            async with source_of_tokens(provider, access=access, **members) as source:
                 error = await failure(source)
                 assert error.cause == HOST_NOT_ALLOWED
                 assert "not allowed for servers" in str(error)
@@ -413,7 +415,7 @@ async def odd_endpoint(answer: Answering, **access: Any) -> AsyncIterator[TokenS
 
     async with raw_server(handle) as server, token_endpoint() as provider:
         provider.url = f"http://127.0.0.1:{server.port}"
-        async with sourcing(provider, access=access) as source:
+        async with source_of_tokens(provider, access=access) as source:
             yield source
 
 
@@ -448,7 +450,7 @@ async def test_slow_grants_that_take_all_connections_do_not_count_as_a_provider_
     async with token_endpoint() as provider:
         provider.hold = {name: asyncio.Event() for name in names}
         access = {"resolve": Egress().guard(literal, "default"), "monotonic": loop.time}
-        async with sourcing(provider, TOKEN_EXCHANGE, access=access) as source:
+        async with source_of_tokens(provider, TOKEN_EXCHANGE, access=access) as source:
             persons = [TokenSubject(name.encode(), provider.subject_token(name)) for name in names]
             errors = await asyncio.gather(*(failure(source, person) for person in persons))
     assert {(error.cause, error.for_everybody) for error in errors} == {(TIMEOUT, False)}
@@ -467,13 +469,13 @@ async def test_slow_discovery_and_token_request_share_one_time_limit() -> None:
         async with raw_server(slow) as server:
             issuer = f"http://127.0.0.1:{server.port}/path"
             access = {"resolve": Egress().guard(literal, "default"), "monotonic": loop.time}
-            async with sourcing(provider, issuer=issuer, access=access) as source:
+            async with source_of_tokens(provider, issuer=issuer, access=access) as source:
                 assert (await failure(source)).cause == TIMEOUT
                 assert loop.time() == pytest.approx(GRANT_SECONDS, abs=0.5)
 
 
 async def test_provider_that_is_away_or_refuses_connections_is_named() -> None:
-    async with token_endpoint() as provider, sourcing(provider) as source:
+    async with token_endpoint() as provider, source_of_tokens(provider) as source:
         provider.away = True
         error = await failure(source)
         assert (error.cause, error.for_everybody) == (PROVIDER_ERROR, False)
@@ -491,7 +493,7 @@ async def test_provider_that_is_away_or_refuses_connections_is_named() -> None:
 
 @pytest.mark.parametrize("lifetime", [-1, 0, "NaN", [], True, -1e300])
 async def test_lifetime_that_is_not_positive_gives_no_token_and_no_grant_per_call(lifetime: Any) -> None:
-    async with token_endpoint() as provider, sourcing(provider) as source:
+    async with token_endpoint() as provider, source_of_tokens(provider) as source:
         provider.lifetime = lifetime
         for _ in range(5):
             assert (await failure(source)).cause == BAD_ANSWER
@@ -499,7 +501,7 @@ async def test_lifetime_that_is_not_positive_gives_no_token_and_no_grant_per_cal
 
 
 async def test_kept_connection_that_the_provider_has_closed_costs_no_grant() -> None:
-    async with token_endpoint() as provider, sourcing(provider) as source:
+    async with token_endpoint() as provider, source_of_tokens(provider) as source:
         token = await source.obtain(GATEWAY)
         assert provider.server is not None
         provider.server.cut()
@@ -521,7 +523,7 @@ async def test_connection_that_is_closed_by_a_request_is_replaced_once(closing: 
 
         async with raw_server(handle) as server:
             url = f"http://127.0.0.1:{server.port}/token"
-            async with sourcing(provider, token_url=url) as source:
+            async with source_of_tokens(provider, token_url=url) as source:
                 token = await source.obtain(GATEWAY)
                 if cause:
                     assert (await failure(source, refused=token)).cause == cause
@@ -551,7 +553,7 @@ async def test_secret_is_sent_to_the_token_endpoint_alone() -> None:
     async with token_endpoint() as provider:
         async with (
             resource_server(authorization_servers=[provider.url]) as server,
-            sourcing(provider, issuer=provider.url, access={"server_url": server.url}) as source,
+            source_of_tokens(provider, issuer=provider.url, access={"server_url": server.url}) as source,
         ):
             await source.obtain(GATEWAY)
         others = [*server.seen, *(each for each in provider.received if each.path != "/token")]

@@ -144,7 +144,7 @@ async def test_revocations_that_wait_are_bounded_and_made_at_the_end(
     revocations: ProviderRevocations, replica: Replica, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     issued = await replica.signed_in()
-    stored = await replica.stored(issued.session)
+    stored = await replica.stored_record(issued.session)
     assert stored is not None
     await replica.sign_ins.end(key_of(), issued.session.id)
     await eventually(lambda: provider.revoked)

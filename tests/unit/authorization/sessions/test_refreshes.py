@@ -150,7 +150,7 @@ async def test_a_client_whose_answer_was_lost_asks_again(world: SessionWorld, re
 
 async def test_a_person_whom_the_provider_refuses_is_out(world: SessionWorld, replica: Replica) -> None:
     issued, other = await replica.signed_in(), await replica.signed_in()
-    grant = await replica.stored(issued.session)
+    grant = await replica.stored_record(issued.session)
     assert grant is not None
     world.provider.end(grant.refresh_token)
     assert "the provider has ended" in await refused(replica, issued.refresh_token)
@@ -159,7 +159,7 @@ async def test_a_person_whom_the_provider_refuses_is_out(world: SessionWorld, re
 
 async def test_all_sessions_by_one_grant_of_the_provider_end_with_it(world: SessionWorld, replica: Replica) -> None:
     issued, other = await replica.signed_in(), await replica.signed_in()
-    grant, other_grant = [await replica.stored(each.session) for each in (issued, other)]
+    grant, other_grant = [await replica.stored_record(each.session) for each in (issued, other)]
     assert grant is not None
     assert other_grant is not None
     shared = GrantKey(key_of(), f"session:{other.session.id}")
@@ -263,13 +263,13 @@ async def test_a_session_that_is_ended_while_the_provider_answers_stays_ended(
     world.provider.held.set()
     with pytest.raises(SessionRefused):
         await asking
-    assert await replica.stored(issued.session) is None
+    assert await replica.stored_record(issued.session) is None
 
 
 async def test_a_token_that_the_store_has_forgotten_is_good(world: SessionWorld, replica: Replica) -> None:
     """Redis can lose its last second of writes in a crash."""
     issued = await replica.signed_in(renewable=False)
-    before = await replica.stored(issued.session)
+    before = await replica.stored_record(issued.session)
     assert before is not None
     second = await replica.refresh(issued.refresh_token)
     await replica.store.write(_key(issued.session.id), before)

@@ -69,7 +69,7 @@ async def test_sessions_and_consents_are_not_accounts_at_servers(replica: Replic
 
 async def test_texts_of_records_show_no_secret(replica: Replica) -> None:
     issued = await replica.signed_in()
-    grant = await replica.stored(issued.session)
+    grant = await replica.stored_record(issued.session)
     assert grant is not None
     assert grant.session is not None
     assert "claude" in repr(grant.session)
@@ -231,7 +231,7 @@ async def test_a_client_revokes_its_refresh_token(replica: Replica) -> None:
     assert not await replica.sign_ins.of(key_of())
 
 
-async def consented(replica: Replica, subject: str = "ada", **client: str) -> bool:
+async def is_consented(replica: Replica, subject: str = "ada", **client: str) -> bool:
     begun = await replica.begun(subject, client=msgspec.structs.replace(CLIENT, **client))
     return begun.has_consent
 
@@ -240,10 +240,10 @@ async def test_a_person_consents_once_until_the_client_changes(world: SessionWor
     begun = await replica.begun()
     assert not begun.has_consent
     await replica.sessions.consent(begun.session, CLIENT)
-    assert await consented(world.replica())
-    assert not await consented(replica, digest="d2")
-    assert not await consented(replica, id="https://evil.example/client.json")
-    assert not await consented(replica, "ben")
+    assert await is_consented(world.replica())
+    assert not await is_consented(replica, digest="d2")
+    assert not await is_consented(replica, id="https://evil.example/client.json")
+    assert not await is_consented(replica, "ben")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ async def test_person_whom_the_provider_has_removed_loses_the_session(world: Ses
     session = (await replica.signed_in()).session
     world.provider.grants.clear()
     assert (await refused(replica, session)).cause == SUBJECT_TOKEN_EXPIRED
-    assert await replica.stored(session) is None
+    assert await replica.stored_record(session) is None
     assert set(replica.ended) == {session.id}
 
 

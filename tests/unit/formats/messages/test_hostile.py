@@ -27,14 +27,14 @@ anything = st.recursive(
 )
 
 
-def damaged(value: Any, draw: st.DrawFn) -> Any:
+def damage(value: Any, draw: st.DrawFn) -> Any:
     """A copy of a message in which an arbitrary value replaces one of its values."""
     if isinstance(value, dict) and value and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(sorted(value)))
-        return {**value, key: damaged(value[key], draw)}
+        return {**value, key: damage(value[key], draw)}
     if isinstance(value, list) and value and draw(st.integers(0, 5)):
         index = draw(st.integers(0, len(value) - 1))
-        return [*value[:index], damaged(value[index], draw), *value[index + 1 :]]
+        return [*value[:index], damage(value[index], draw), *value[index + 1 :]]
     return draw(anything)
 
 
@@ -42,7 +42,7 @@ def damaged(value: Any, draw: st.DrawFn) -> Any:
 def damaged_messages(draw: st.DrawFn) -> tuple[str, Any]:
     name = draw(st.sampled_from(FORMATS))
     messages = json.loads((GOLDEN / f"{name}.in.json").read_text())
-    return name, damaged(messages[draw(st.sampled_from(sorted(messages)))], draw)
+    return name, damage(messages[draw(st.sampled_from(sorted(messages)))], draw)
 
 
 @settings(max_examples=examples(400), deadline=None)

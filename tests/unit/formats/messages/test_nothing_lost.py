@@ -106,7 +106,7 @@ def mcp(mark: str) -> Blocks:
     ]
 
 
-def merged(members: Blocks) -> dict[str, Any]:
+def merge_parts(members: Blocks) -> dict[str, Any]:
     """Merge parts into one message of OpenAI's chat. Lists under the same name are joined; of other values the first is
     used."""
     message: dict[str, Any] = {"role": "assistant"}
@@ -127,14 +127,14 @@ MAKING: dict[str, Making] = {
     "openai-responses": (items, lambda parts: {"object": "response", "output": parts}),
     "openai-realtime": (items, lambda parts: {"type": "response.done", "response": {"output": parts}}),
     "mcp": (mcp, lambda parts: parts),
-    **dict.fromkeys(("openai-chat", "azure-openai"), (chat, merged)),
+    **dict.fromkeys(("openai-chat", "azure-openai"), (chat, merge_parts)),
     "openai-functions": (
         lambda mark: [
             {"content": mark},
             {"function_call": {"name": mark, "arguments": "{}"}},
             {"reasoning_content": mark},
         ],
-        merged,
+        merge_parts,
     ),
 }
 

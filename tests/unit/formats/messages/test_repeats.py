@@ -30,7 +30,7 @@ BLOB: dict[str, Any] = {
 LONG = "The quick brown fox jumps over the lazy dog, and the dog, being lazy, does not even look up. " * 3
 
 
-def written(name: str, result: dict[str, Any], carry: Carry | None = None) -> str:
+def messages_json(name: str, result: dict[str, Any], carry: Carry | None = None) -> str:
     """The messages for the model as JSON."""
     made = message_format(name).write_results([CALL], [result], carry or Carry())
     return json.dumps(made.messages, ensure_ascii=False)
@@ -63,8 +63,8 @@ def test_media_of_the_content_are_not_told_again_in_structured_content(
     name: str, block: dict[str, Any], variant: str
 ) -> None:
     result = {"content": [block], "structuredContent": nested(VARIANTS[variant])}
-    text = written(name, result)
-    assert count_of_bytes(text) == count_of_bytes(written(name, {"content": [block]})) <= 1
+    text = messages_json(name, result)
+    assert count_of_bytes(text) == count_of_bytes(messages_json(name, {"content": [block]})) <= 1
     assert "a map" in text
     assert "block 1 of this result" in text
     if "middle" in variant:
@@ -75,8 +75,8 @@ def test_media_of_the_content_are_not_told_again_in_structured_content(
 def test_a_text_with_the_json_of_structured_content_loses_the_media_too(name: str) -> None:
     structured = nested(IMAGE)
     repeated = {"type": "text", "text": json.dumps(structured, indent=2)}
-    text = written(name, {"content": [IMAGE, repeated], "structuredContent": structured})
-    assert count_of_bytes(text) == count_of_bytes(written(name, {"content": [IMAGE]})) <= 1
+    text = messages_json(name, {"content": [IMAGE, repeated], "structuredContent": structured})
+    assert count_of_bytes(text) == count_of_bytes(messages_json(name, {"content": [IMAGE]})) <= 1
     assert text.count("a map") == 1
 
 
@@ -84,7 +84,7 @@ def test_a_text_with_the_json_of_structured_content_loses_the_media_too(name: st
 @pytest.mark.parametrize("carry", [Carry(), Carry(audio=True)], ids=["no audio", "audio"])
 def test_audio_that_a_format_does_not_hold_is_a_line_without_its_bytes(name: str, carry: Carry) -> None:
     result = {"content": [AUDIO], "structuredContent": {"result": AUDIO}}
-    text = written(name, result, carry)
+    text = messages_json(name, result, carry)
     holds = name == "gemini" or (carry.audio and name in ("openai-chat", "openai-functions", "azure-openai"))
     assert count_of_bytes(text) == (1 if holds else 0)
     assert holds or text.count("[audio: audio/wav, 3000 bytes, not shown]") == 1
@@ -106,7 +106,9 @@ def test_audio_that_a_format_does_not_hold_is_a_line_without_its_bytes(name: str
 def test_a_wrapped_value_that_the_content_says_is_told_once(
     name: str, content: list[dict[str, Any]], structured: dict[str, Any]
 ) -> None:
-    assert written(name, {"content": content, "structuredContent": structured}) == written(name, {"content": content})
+    assert messages_json(name, {"content": content, "structuredContent": structured}) == messages_json(
+        name, {"content": content}
+    )
 
 
 @pytest.mark.parametrize("name", CONVERTING)
@@ -124,14 +126,14 @@ def test_a_wrapped_value_that_the_content_says_is_told_once(
 def test_structured_content_that_the_text_does_not_say_is_told(
     name: str, content: list[dict[str, Any]], structured: dict[str, Any]
 ) -> None:
-    text = written(name, {"content": content, "structuredContent": structured}).replace("\\", "")
+    text = messages_json(name, {"content": content, "structuredContent": structured}).replace("\\", "")
     assert json.dumps(structured, separators=(",", ":"))[1:-1] in text.replace(": ", ":").replace(", ", ",")
 
 
 @pytest.mark.parametrize("name", CONVERTING)
 def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> None:
     result = {"content": [{"type": "text", "text": LONG}], "structuredContent": {"title": "Fox", "body": LONG}}
-    text = written(name, result)
+    text = messages_json(name, result)
     assert text.count(LONG) == 1
     assert "Fox" in text
     assert "[block 1 of this result]" in text
@@ -151,13 +153,15 @@ def test_mcp_results_stay_as_they_are() -> None:
 def test_media_too_large_for_structured_content_do_not_cost_the_model_what_is_beside_them() -> None:
     data = base64.b64encode(b"\0" * (1 << 20)).decode()
     result = {"content": [{**IMAGE, "data": data}], "structuredContent": {"image": data, "caption": "a map"}}
-    assert "a map" in written("anthropic", result)
+    assert "a map" in messages_json("anthropic", result)
 
 
 @pytest.mark.parametrize("alphabet", ["other", "address"])
 def test_an_image_in_another_writing_of_base64_is_an_image(alphabet: str) -> None:
     data = VARIANTS["in the other alphabet, without padding" if alphabet == "other" else "as an address"]
-    assert written("anthropic", {"content": [{**IMAGE, "data": data}]}) == written("anthropic", {"content": [IMAGE]})
+    assert messages_json("anthropic", {"content": [{**IMAGE, "data": data}]}) == messages_json(
+        "anthropic", {"content": [IMAGE]}
+    )
 
 
 values = st.recursive(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from anthropic_transcripts import START, TRANSCRIPTS, called, ended, text, turn
+from anthropic_transcripts import START, TRANSCRIPTS, call_events, end_events, text, turn
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_formats.wire.protocol import BadStream
-from transcripts import splits, streamed, without_marks
+from transcripts import splits, stream_bytes, without_marks
 
 THINKING = [
     {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
@@ -39,18 +39,18 @@ def fed(stream: AnthropicStream, events: Iterable[Any]) -> list[Any]:
 @pytest.mark.parametrize("name", STREAMS)
 def test_every_split_of_the_bytes_of_a_stream_gives_the_same(name: str) -> None:
     body = body_of(STREAMS[name])
-    whole = streamed(AnthropicStream({"theirs"}), [[body]])
+    whole = stream_bytes(AnthropicStream({"theirs"}), [[body]])
     assert whole.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
-    assert {streamed(AnthropicStream({"theirs"}), [pieces]) for pieces in splits(body)} == {whole}
+    assert {stream_bytes(AnthropicStream({"theirs"}), [pieces]) for pieces in splits(body)} == {whole}
 
 
 def over_rounds(rounds: list[Any]) -> str:
-    return without_marks(streamed(AnthropicStream(set()), rounds).decode())
+    return without_marks(stream_bytes(AnthropicStream(set()), rounds).decode())
 
 
 def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None:
-    first = body_of(turn(START, text(0, "\u00e4"), called(1, "ours", '{"q": "\u00e4"}'), ended("tool_use")))
-    second = body_of(turn(START, THINKING, text(1, "\U0001faa2"), ended("end_turn"), ascii_only=False))
+    first = body_of(turn(START, text(0, "\u00e4"), call_events(1, "ours", '{"q": "\u00e4"}'), end_events("tool_use")))
+    second = body_of(turn(START, THINKING, text(1, "\U0001faa2"), end_events("end_turn"), ascii_only=False))
     whole = over_rounds([[first], [second]])
     first = first.replace(b"\n", b"\r\n")
     second = second.replace(b"\n", b"\r")
@@ -59,7 +59,14 @@ def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None
 
 
 def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [START, *THINKING, *text(1, "One \U0001faa2"), *called(2, "ours", "{}"), *text(3, "two"), *ended("tool_use")]
+    told = [
+        START,
+        *THINKING,
+        *text(1, "One \U0001faa2"),
+        *call_events(2, "ours", "{}"),
+        *text(3, "two"),
+        *end_events("tool_use"),
+    ]
     outputs = []
     for quick in (True, False):
         if not quick:
@@ -83,7 +90,7 @@ def test_events_without_a_call_of_the_gateway_pass_byte_for_byte() -> None:
 
 def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
     stream = AnthropicStream({"theirs"})
-    out = fed(stream, [START, *text(0, "a"), *called(1, "ours", "{}"), *called(2, "theirs", "{}")])
+    out = fed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *call_events(2, "theirs", "{}")])
     assert [each["index"] for each in out if each["type"] == "content_block_start"] == [0, 1]
     assert [block["name"] for block in stream.message["content"] if block["type"] == "tool_use"] == ["ours", "theirs"]
     assert not any("ours" in json.dumps(each) for each in out)
@@ -91,10 +98,10 @@ def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
 
 def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *text(0, "a"), *called(1, "ours", "{}"), *ended("tool_use")])
+    fed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *end_events("tool_use")])
     stream.end_round()
     stream.next_round()
-    out = fed(stream, [START, {"type": "ping"}, *THINKING, *text(1, "b"), *ended("end_turn")])
+    out = fed(stream, [START, {"type": "ping"}, *THINKING, *text(1, "b"), *end_events("end_turn")])
     assert out[0]["type"] == "ping"
     assert [each["index"] for each in out if each["type"] == "content_block_stop"] == [1, 2]
     stream.end_round()
@@ -112,11 +119,11 @@ def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
 
 def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_provider() -> None:
     stream = AnthropicStream(set())
-    first = fed(stream, [START, *THINKING, *called(1, "ours", "{}"), *ended("tool_use")])
+    first = fed(stream, [START, *THINKING, *call_events(1, "ours", "{}"), *end_events("tool_use")])
     assert first[3]["delta"]["signature"] == "Sig+/="
     stream.next_round()
     redacted = {"type": "content_block_start", "index": 1, "content_block": {"type": "redacted_thinking", "data": "D"}}
-    out = fed(stream, [START, *THINKING, redacted, *ended("end_turn")])
+    out = fed(stream, [START, *THINKING, redacted, *end_events("end_turn")])
     assert out[2]["delta"]["signature"] == f"fairlead.2.{stream.mark}.Sig+/="
     assert out[4]["content_block"]["data"] == f"fairlead.2.{stream.mark}.D"
     assert stream.turn_key is not None
@@ -130,20 +137,20 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
 
 def test_input_that_is_not_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *called(0, "ours", '{"q": '), *ended("tool_use")])
+    fed(stream, [START, *call_events(0, "ours", '{"q": '), *end_events("tool_use")])
     assert stream.message["content"][0]["input"] == '{"q": '
     assert json.loads(stream.request_messages[0])["content"][0]["input"] == {"INVALID_JSON": '{"q": '}
 
 
 def test_input_of_a_call_stays_as_the_model_wrote_it() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *called(0, "ours", '{"b": 1.0, ', '"a": 12345678901234567890}'), *ended("tool_use")])
+    fed(stream, [START, *call_events(0, "ours", '{"b": 1.0, ', '"a": 12345678901234567890}'), *end_events("tool_use")])
     assert b'"input":{"b": 1.0, "a": 12345678901234567890}' in stream.request_messages[0]
 
 
 def test_a_call_without_an_id_gets_one_everywhere() -> None:
     stream = AnthropicStream({"theirs"})
-    out = fed(stream, [START, *called(0, "theirs", "{}", id=""), *ended("tool_use")])
+    out = fed(stream, [START, *call_events(0, "theirs", "{}", id=""), *end_events("tool_use")])
     ident = out[1]["content_block"]["id"]
     assert ident.startswith("toolu_")
     assert json.loads(stream.request_messages[0])["content"][0]["id"] == ident
@@ -151,8 +158,8 @@ def test_a_call_without_an_id_gets_one_everywhere() -> None:
 
 def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
     stream = AnthropicStream({"theirs"})
-    events = [*called(0, "theirs", "{}", id="toolu_a"), *called(1, "theirs", "{}", id="toolu_a")]
-    out = fed(stream, [START, *events, *ended("tool_use")])
+    events = [*call_events(0, "theirs", "{}", id="toolu_a"), *call_events(1, "theirs", "{}", id="toolu_a")]
+    out = fed(stream, [START, *events, *end_events("tool_use")])
     shown_ids = [event["content_block"]["id"] for event in out if event["type"] == "content_block_start"]
     assert shown_ids[0] == "toolu_a" != shown_ids[1]
     assert [block["id"] for block in json.loads(stream.request_messages[0])["content"]] == shown_ids
@@ -160,7 +167,7 @@ def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
 
 def test_empty_texts_are_left_out_of_the_next_request() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *text(0), *called(1, "ours"), *ended("tool_use")])
+    fed(stream, [START, *text(0), *call_events(1, "ours"), *end_events("tool_use")])
     assert [block["type"] for block in json.loads(stream.request_messages[0])["content"]] == ["tool_use"]
 
 
@@ -224,7 +231,7 @@ def test_an_answer_without_a_reason_to_stop_has_not_ended() -> None:
 
 def test_requests_without_injected_tools_pass_as_they_are() -> None:
     stream = AnthropicStream(None)
-    events = [START, *called(0, "anything", "{}"), *ended("tool_use")]
+    events = [START, *call_events(0, "anything", "{}"), *end_events("tool_use")]
     assert fed(stream, events) == events
     assert stream.ended
     stream.end_round()

@@ -26,7 +26,9 @@ HISTORY = [ASKS, CALLS, {"role": "user", "content": [RESULT]}]
 INJECTED = json.dumps({"toolSpec": {"name": "ours", "inputSchema": {"json": {"type": "object"}}}}).encode()
 
 
-def sent(body: dict[str, Any], *, first: bool = True, last: bool = False, injected: bool = False) -> dict[str, Any]:
+def provider_request(
+    body: dict[str, Any], *, first: bool = True, last: bool = False, injected: bool = False
+) -> dict[str, Any]:
     """The request to the provider for a client's request in Bedrock's format."""
     read = BEDROCK.read(json.dumps(body).encode(), CLAUDE, stream=False)
     tools = [INJECTED] if injected else []
@@ -34,7 +36,7 @@ def sent(body: dict[str, Any], *, first: bool = True, last: bool = False, inject
     return written
 
 
-def translated(model: str = CLAUDE, **members: Any) -> tuple[dict[str, Any], list[str]]:
+def translate_chat_request(model: str = CLAUDE, **members: Any) -> tuple[dict[str, Any], list[str]]:
     """The request to the provider for a client's Chat Completions request, and the losses."""
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], **members}
     read = pair(CHAT, BEDROCK).read(json.dumps(body).encode())
@@ -48,15 +50,15 @@ def test_members_go_out_as_they_came() -> None:
         "guardrailConfig": {"guardrailIdentifier": "g"},
         "serviceTier": {"type": "flex"},
     }
-    assert sent({**body, "fairlead": {"tools": "none"}}) == body
+    assert provider_request({**body, "fairlead": {"tools": "none"}}) == body
 
 
 def test_tools_stand_behind_those_of_the_caller_and_a_forced_call_is_forced_once() -> None:
     config = {"tools": [TOOL], "toolChoice": {"tool": {"name": "find"}}}
-    written = sent({"messages": HISTORY, "toolConfig": config}, injected=True)
+    written = provider_request({"messages": HISTORY, "toolConfig": config}, injected=True)
     assert [tool["toolSpec"]["name"] for tool in written["toolConfig"]["tools"]] == ["find", "ours"]
     assert written["toolConfig"]["toolChoice"] == {"tool": {"name": "find"}}
-    later = sent({"messages": HISTORY, "toolConfig": config}, injected=True, first=False)
+    later = provider_request({"messages": HISTORY, "toolConfig": config}, injected=True, first=False)
     assert "toolChoice" not in later["toolConfig"]
 
 
@@ -65,7 +67,7 @@ def test_tools_stand_behind_those_of_the_caller_and_a_forced_call_is_forced_once
     [({"tools": [TOOL]}, True), (None, False), ({"tools": [TOOL], "toolChoice": {"none": {}}}, False)],
 )
 def test_a_request_that_must_not_lead_to_calls_has_calls_and_results_as_text(config: Any, last: bool) -> None:
-    written = sent({"messages": HISTORY, **({"toolConfig": config} if config else {})}, last=last)
+    written = provider_request({"messages": HISTORY, **({"toolConfig": config} if config else {})}, last=last)
     assert "toolConfig" not in written
     assert [block["text"] for message in written["messages"] for block in message["content"]] == [
         "Find it",
@@ -80,7 +82,7 @@ def test_reasoning_of_later_rounds_is_not_sent_back() -> None:
     shown = {"reasoningContent": {"reasoningText": {"text": "So", "signature": "fairlead.0."}}}
     signed = {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "the provider's"}}}
     answer = {"role": "assistant", "content": [signed, {"text": "One."}, shown, {"text": "Two."}]}
-    written = sent({"messages": [ASKS, answer, ASKS]})
+    written = provider_request({"messages": [ASKS, answer, ASKS]})
     assert written["messages"][1]["content"] == [signed, {"text": "One."}, {"text": "Two."}]
 
 
@@ -115,13 +117,13 @@ def test_a_managed_prompt_gets_no_tools_of_the_gateway() -> None:
     ],
 )
 def test_reasoning_is_asked_for_as_the_model_takes_it(model: str, fields: Any, output: Any, lost: list[str]) -> None:
-    body, losses = translated(model, reasoning_effort="low")
+    body, losses = translate_chat_request(model, reasoning_effort="low")
     assert (body.get("additionalModelRequestFields"), body.get("outputConfig"), losses) == (fields, output, lost)
 
 
 def test_settings_are_those_of_the_api_and_the_rest_is_reported() -> None:
     schema = {"type": "object", "properties": {}}
-    body, losses = translated(
+    body, losses = translate_chat_request(
         max_tokens=9,
         temperature=1.5,
         top_p=0.5,
@@ -146,10 +148,10 @@ def test_results_stand_alone_for_models_that_refuse_other_blocks_beside_them() -
         {"role": "user", "content": "And?"},
     ]
     tools = [{"type": "function", "function": function}]
-    alone, _ = translated(LLAMA, messages=messages, tools=tools)
+    alone, _ = translate_chat_request(LLAMA, messages=messages, tools=tools)
     (result,) = alone["messages"][2]["content"]
     assert result["toolResult"]["content"] == [{"text": "found"}, {"text": "And?"}]
-    mixed, _ = translated(CLAUDE, messages=messages, tools=tools)
+    mixed, _ = translate_chat_request(CLAUDE, messages=messages, tools=tools)
     assert mixed["messages"][2]["content"][1] == {"text": "And?"}
 
 
@@ -167,7 +169,7 @@ def test_documents_have_names_that_the_api_takes_and_a_text_beside_them() -> Non
 
 def test_images_by_url_are_told_as_text_and_reported() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    body, losses = translated(messages=[{"role": "user", "content": [image]}])
+    body, losses = translate_chat_request(messages=[{"role": "user", "content": [image]}])
     assert "https://example.com/a.png" in body["messages"][0]["content"][0]["text"]
     assert losses == ["image_url"]
 

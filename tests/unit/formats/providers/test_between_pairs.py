@@ -289,10 +289,10 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-TYPED = st.sampled_from(KINDS).flatmap(lambda kind: JSON.map(lambda event: _typed(event, kind)))
+TYPED = st.sampled_from(KINDS).flatmap(lambda kind: JSON.map(lambda event: _with_type(event, kind)))
 
 
-def _typed(event: Any, kind: str) -> Any:
+def _with_type(event: Any, kind: str) -> Any:
     """The event with an existing type."""
     return {"type": kind, **event} if isinstance(event, dict) else event
 

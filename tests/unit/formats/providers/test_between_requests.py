@@ -51,7 +51,7 @@ images = st.just(MediaPart("image", "image/png", data=PNG))
 pdfs = st.just(MediaPart("document", "application/pdf", data="JVBERi0=", name="a.pdf"))
 
 
-def _named(part: TextPart | MediaPart, number: int) -> TextPart | MediaPart:
+def _with_unique_name(part: TextPart | MediaPart, number: int) -> TextPart | MediaPart:
     """The part; a document gets a unique name, because Bedrock requires one."""
     if isinstance(part, TextPart) or part.what != "document":
         return part
@@ -65,7 +65,7 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
     numbers = itertools.count()
     for _ in range(draw(st.integers(1, 4))):
         parts = draw(st.lists(words.map(TextPart) | images | pdfs, min_size=1, max_size=3))
-        turns.append(MessageTurn("user", tuple(_named(part, next(numbers)) for part in parts)))
+        turns.append(MessageTurn("user", tuple(_with_unique_name(part, next(numbers)) for part in parts)))
         for _ in range(draw(st.integers(0, 2))):
             calls = [
                 ModelCall(f"call_{next(numbers)}", "find", draw(st.dictionaries(words, values, max_size=3)))

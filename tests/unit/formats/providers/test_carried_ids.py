@@ -24,7 +24,7 @@ def responded(name: str, given: str = "") -> dict[str, Any]:
     return {"functionResponse": {**({"id": given} if given else {}), "name": name, "response": {}}}
 
 
-def returned(*contents: tuple[str, list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+def restored_parts(*contents: tuple[str, list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
     """Parts of the contents after `restore_ids`."""
     sent = {"contents": [{"role": role, "parts": parts} for role, parts in contents]}
     made = json.loads(restore_ids(json.dumps(sent).encode()))
@@ -43,27 +43,27 @@ def test_a_signature_carries_an_id_and_the_providers_own(signature: str) -> None
     assert read_carried_id(urlsafe) == read_carried_id(urlsafe.rstrip("=")) == (A, signature), (
         "as clients write it again"
     )
-    (parts,) = returned(("model", [called("f", A, signature)]))
+    (parts,) = restored_parts(("model", [called("f", A, signature)]))
     own = {"thoughtSignature": signature} if signature else {}
     assert parts == [{"functionCall": {"id": A, "name": "f"}, **own}]
 
 
 def test_responses_get_the_ids_of_calls_of_their_name_in_their_order() -> None:
     calls = [called("f", A), called("g", B)]
-    _, responses = returned(("model", calls), ("user", [responded("g"), responded("f"), responded("f")]))
+    _, responses = restored_parts(("model", calls), ("user", [responded("g"), responded("f"), responded("f")]))
     assert response_ids(responses) == [B, A, None]
 
 
 def test_responses_under_ids_of_a_clients_own_get_the_ids_of_their_calls() -> None:
     calls = [called("f", A, given="mine-1"), called("f", B, given="mine-2")]
-    _, responses = returned(("model", calls), ("user", [responded("f", "mine-2"), responded("f", "mine-1")]))
+    _, responses = restored_parts(("model", calls), ("user", [responded("f", "mine-2"), responded("f", "mine-1")]))
     assert response_ids(responses) == [B, A]
 
 
 def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
     earlier = ("model", [called("f", A)])
     model = ("model", [called("f", B)])
-    *_, responses = returned(earlier, ("user", [{"text": "No."}]), model, ("user", [responded("f")]))
+    *_, responses = restored_parts(earlier, ("user", [{"text": "No."}]), model, ("user", [responded("f")]))
     assert response_ids(responses) == [B]
 
 
@@ -80,7 +80,7 @@ def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
 )
 def test_a_signature_that_carries_no_id_made_here_stays_as_it_is(signature: str) -> None:
     part = {"functionCall": {"name": "f"}, "thoughtSignature": signature}
-    assert returned(("model", [part])) == [[part]]
+    assert restored_parts(("model", [part])) == [[part]]
 
 
 @pytest.mark.parametrize("body", ["[", '{"contents":1,', '{"contents":["ZmFpcmxlYWQ6"]}', '{"ZmFpcmxlYWQ6":1}', "null"])

@@ -13,7 +13,7 @@ from fairlead_formats.providers.gemini.stream import MAX_ROUND, GeminiStream
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream
-from transcripts import splits, streamed
+from transcripts import splits, stream_bytes
 
 
 def response(*parts: dict[str, Any], reason: str | None = None, **more: Any) -> bytes:
@@ -82,14 +82,14 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
         ).encode()
         for number, turn in enumerate(turns, 1)
     ]
-    whole = streamed(GeminiStream({"theirs"}), [[body] for body in bodies])
+    whole = stream_bytes(GeminiStream({"theirs"}), [[body] for body in bodies])
     texts = [part for each in shown(whole) for part in each["candidates"][0]["content"]["parts"] if "text" in part]
     assert "".join(part["text"] for part in texts if not part.get("thought")) == "Grüße, 世\n\n界 🪢"
     for index, body in enumerate(bodies):
         for pieces in splits(body):
             rounds = [[each] for each in bodies]
             rounds[index] = pieces
-            assert streamed(GeminiStream({"theirs"}), rounds) == whole
+            assert stream_bytes(GeminiStream({"theirs"}), rounds) == whole
 
 
 def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:

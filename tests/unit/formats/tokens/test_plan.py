@@ -182,7 +182,7 @@ def test_reserved_output_tokens_of_a_route_can_be_lowered_in_the_route_alone() -
     assert "reservedOutputTokens of 5 instead of 30 in the route" in answer.would_fit
 
 
-def followed(hint: str, given: Given) -> Given:
+def follow_hint(hint: str, given: Given) -> Given:
     """The request after following a hint. Every number in the hint has to be valid."""
 
     def number(pattern: str) -> int | None:
@@ -247,7 +247,7 @@ def test_the_advice_of_a_refused_plan_gives_a_plan(
     ]
     answer = plan(models, candidates, talk, limits, "letters")
     for hint in answer.would_fit if isinstance(answer, PlanRefused) else ():
-        again = followed(hint, (models, candidates, talk, limits))
+        again = follow_hint(hint, (models, candidates, talk, limits))
         assert isinstance(plan(*again, "letters"), Plan), hint
 
 

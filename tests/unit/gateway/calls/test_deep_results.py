@@ -257,7 +257,7 @@ async def from_the_loop(action: Callable[[], T]) -> T:
     return await done
 
 
-async def settled() -> None:
+async def run_until_settled() -> None:
     """Run the event loop until calls that wait for nothing have ended."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
@@ -281,7 +281,7 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
         assert len(server.sinks) == 1
         while server.sinks:  # if the first call has no result, the equal calls are made one by one
             await from_the_loop(lambda: server.answer(nested(case.members, depth)))  # noqa: B023  # awaited
-            await settled()
+            await run_until_settled()
         for call, exchange in calls:
             assert call.done
             assert is_answer(exchange.body), (depth - top, exchange.body[-300:])
@@ -299,7 +299,7 @@ async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
         ((call, exchange),) = case.calls(server)
         call.run(STAGES)
         await from_the_loop(lambda: server.ask(nested('"message":"?"', depth - 1)))  # noqa: B023  # awaited
-        await settled()
+        await run_until_settled()
         assert call.done
         assert is_answer(exchange.body), (depth - top, exchange.body[-300:])
         refused.add(TOO_DEEP.encode() in exchange.body)
@@ -316,7 +316,7 @@ async def test_a_caller_within_the_gateway_has_a_result_of_any_depth_or_a_refusa
         own_tools: Any = None
         caller = Caller(Dispatcher(call.context), own_tools)
         calling = asyncio.create_task(below(STEPS // 4, caller.call(Origin(), view, DirectCall("get", b"{}"))))
-        await settled()
+        await run_until_settled()
         await from_the_loop(lambda: server.answer(nested('"content":[]', depth)))  # noqa: B023  # awaited
         made = await calling
         assert isinstance(made, Raw)

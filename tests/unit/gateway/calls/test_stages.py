@@ -86,7 +86,7 @@ def tool_call(
     return ToolCall(context, _CapturingExchange(Origin(), None, AnswerBuffers()), route, request)
 
 
-def limiting(calls: int) -> Limiter:
+def limiter_with_calls(calls: int) -> Limiter:
     """A limiter in which an agent has made `calls` calls of the tool."""
     limiter = Limiter(clock=lambda: CLOCK)
     for _ in range(calls):
@@ -125,7 +125,7 @@ REFUSED: Final[dict[str, tuple[Stage, Callable[[], ClientCall], str]]] = {
         "INVALID_ARGUMENTS",
     ),
     "a server that is offline": (stages.check_online, lambda: call(replace(OPEN, offline=True)), "CONNECTION_LOST"),
-    "one call too many": (stages.check_limits, lambda: call(CAPPED, limiter=limiting(2)), "RATE_LIMITED"),
+    "one call too many": (stages.check_limits, lambda: call(CAPPED, limiter=limiter_with_calls(2)), "RATE_LIMITED"),
 }
 ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ClientCall]]]] = {
     "an open tool": (stages.check_availability, lambda: call(OPEN)),
@@ -139,11 +139,11 @@ ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ClientCall]]]] = {
     "arguments within the policy": (stages.check_constraint, lambda: call(replace(OPEN, constraint=EVEN), '{"n":2}')),
     "any arguments without a policy": (stages.check_constraint, lambda: call(OPEN)),
     "a server that is online": (stages.check_online, lambda: call(OPEN)),
-    "the last call of a minute": (stages.check_limits, lambda: call(CAPPED, limiter=limiting(1))),
-    "a call that nothing bounds": (stages.check_limits, lambda: call(OPEN, limiter=limiting(2))),
+    "the last call of a minute": (stages.check_limits, lambda: call(CAPPED, limiter=limiter_with_calls(1))),
+    "a call that nothing bounds": (stages.check_limits, lambda: call(OPEN, limiter=limiter_with_calls(2))),
     "a prompt, which no limit is on": (
         stages.check_limits,
-        lambda: call(replace(CAPPED, tool=None), limiter=limiting(2)),
+        lambda: call(replace(CAPPED, tool=None), limiter=limiter_with_calls(2)),
     ),
 }
 
@@ -204,7 +204,7 @@ def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None
 
 def test_an_admitted_call_leaves_its_accounts_later_and_a_refused_one_is_in_none() -> None:
     quota = Quota("default", concurrency=1)
-    limiter = limiting(2)
+    limiter = limiter_with_calls(2)
     admitted = call(replace(OPEN, quota=quota, counted=True), limiter=limiter)
     refused = call(replace(CAPPED, quota=quota), limiter=limiter)
     assert stages.check_limits(admitted) is None

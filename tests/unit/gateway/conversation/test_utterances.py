@@ -14,7 +14,7 @@ from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.phrases import normal
 from fairlead_gateway.conversation.shipped_words import phrases, shipped_words
 from fairlead_operator.publish.compile import compile_rules
-from utterances import Utterance, accuracy, chosen, raised, sentences, utterances
+from utterances import Utterance, accuracy, choose_tiers, is_raised, sentences, utterances
 
 CHOOSER = Chooser(compile_rules([], [], {}).tiers)
 ORDER = ("fast", "standard", "deep")
@@ -41,7 +41,7 @@ def test_the_shipped_phrases_choose_as_a_person_does(kind: str, least: float, le
 @pytest.mark.parametrize("kind", ["past", "place", "rule"])
 def test_past_events_distant_locations_and_specific_rules_ask_for_a_look_up(kind: str) -> None:
     texts = sentences()[kind]
-    share = sum(raised(CHOOSER, text) for text in texts) / len(texts)
+    share = sum(is_raised(CHOOSER, text) for text in texts) / len(texts)
     print(f"\n{kind}: {share:.1%} of {len(texts)} raised")  # noqa: T201  # what the test is run for with -s
     assert len(texts) >= 40
     assert share >= 0.95
@@ -49,7 +49,7 @@ def test_past_events_distant_locations_and_specific_rules_ask_for_a_look_up(kind
 
 def test_ordinary_sentences_stay_in_the_fastest_tier() -> None:
     texts = sentences()["ordinary"]
-    share = sum(raised(CHOOSER, text) for text in texts) / len(texts)
+    share = sum(is_raised(CHOOSER, text) for text in texts) / len(texts)
     print(f"\nordinary: {share:.1%} of {len(texts)} raised")  # noqa: T201  # what the test is run for with -s
     assert len(texts) >= 120
     assert share <= 0.03
@@ -57,7 +57,9 @@ def test_ordinary_sentences_stay_in_the_fastest_tier() -> None:
 
 def test_sentences_that_the_words_were_never_tuned_by_are_told_apart_as_well() -> None:
     texts_by_kind = sentences("classes-unseen.txt")
-    share = {kind: sum(raised(CHOOSER, text) for text in texts) / len(texts) for kind, texts in texts_by_kind.items()}
+    share = {
+        kind: sum(is_raised(CHOOSER, text) for text in texts) / len(texts) for kind, texts in texts_by_kind.items()
+    }
     assert {kind: len(texts) for kind, texts in texts_by_kind.items()} == {
         "past": 20,
         "place": 20,
@@ -84,5 +86,5 @@ def test_utterances_are_enough_to_speak_of_accuracy() -> None:
 
 @pytest.mark.parametrize("utterance", [each for each in utterances() if len(each.heard) > 1])
 def test_a_growing_utterance_never_falls_back(utterance: Utterance) -> None:
-    tiers = [ORDER.index(tier) for tier in chosen(CHOOSER, utterance)]
+    tiers = [ORDER.index(tier) for tier in choose_tiers(CHOOSER, utterance)]
     assert tiers == sorted(tiers)

@@ -35,7 +35,7 @@ def of(value: Any) -> dict[str, Any]:
     return members
 
 
-def shown(value: Any) -> dict[str, Any]:
+def json_result(value: Any) -> dict[str, Any]:
     """The result for JSON that is not MCP content: a text, and `structuredContent` for an object."""
     text = {"content": [{"type": "text", "text": json.dumps(value, separators=(",", ":"))}]}
     return {**text, "structuredContent": value} if isinstance(value, dict) else text
@@ -47,14 +47,14 @@ def shown(value: Any) -> dict[str, Any]:
         ("hello", {"content": [TEXT]}),
         ("", {"content": [{"type": "text", "text": ""}]}),
         (None, {"content": []}),
-        (3, shown(3)),
-        (False, shown(False)),
-        ([], shown([])),
-        ([1, "a"], shown([1, "a"])),
-        ({"a": 1}, shown({"a": 1})),
-        (Model(), shown({"a": 1, "none": None})),
-        ([Model()], shown([{"a": 1, "none": None}])),
-        (Stock("rope", date(2026, 1, 2)), shown({"item": "rope", "on": "2026-01-02"})),
+        (3, json_result(3)),
+        (False, json_result(False)),
+        ([], json_result([])),
+        ([1, "a"], json_result([1, "a"])),
+        ({"a": 1}, json_result({"a": 1})),
+        (Model(), json_result({"a": 1, "none": None})),
+        ([Model()], json_result([{"a": 1, "none": None}])),
+        (Stock("rope", date(2026, 1, 2)), json_result({"item": "rope", "on": "2026-01-02"})),
         (TEXT, {"content": [TEXT]}),
         ([TEXT, IMAGE], {"content": [TEXT, IMAGE]}),
         ({"content": [TEXT]}, {"content": [TEXT]}),
@@ -65,10 +65,10 @@ def shown(value: Any) -> dict[str, Any]:
         ),
         (mcp_types.TextContent(text="hello"), {"content": [TEXT]}),
         ([mcp_types.TextContent(text="hello")], {"content": [TEXT]}),
-        ({"content": [TEXT], "pages": 3}, shown({"content": [TEXT], "pages": 3})),
-        ({"content": ["a", "b"]}, shown({"content": ["a", "b"]})),
-        ([{"type": "text", "body": "an article"}], shown([{"type": "text", "body": "an article"}])),
-        ([TEXT, {"type": "car"}], shown([TEXT, {"type": "car"}])),
+        ({"content": [TEXT], "pages": 3}, json_result({"content": [TEXT], "pages": 3})),
+        ({"content": ["a", "b"]}, json_result({"content": ["a", "b"]})),
+        ([{"type": "text", "body": "an article"}], json_result([{"type": "text", "body": "an article"}])),
+        ([TEXT, {"type": "car"}], json_result([TEXT, {"type": "car"}])),
     ],
 )
 def test_a_returned_value_becomes_a_result(value: Any, expected: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ def record(person: bytes, server: str) -> bytes:
     return encode_record(SealedGrant(person, server, "https://as", "v", "k", b"n" * 12, b"s" * 2_100))
 
 
-def filled(person: bytes, size: int) -> dict[str, str | None]:
+def records_of_size(person: bytes, size: int) -> dict[str, str | None]:
     """Records of one user that together have `size` bytes, as in a Secret."""
     data: dict[str, str | None] = {}
     for number in range(size // SIZE):
@@ -37,7 +37,7 @@ def crowd(size: int) -> dict[str, str | None]:
     """Records of many users."""
     data: dict[str, str | None] = {}
     for number in range(size // PERSON_BYTES + 1):
-        data |= filled(b"person %d" % number, min(PERSON_BYTES, size - number * PERSON_BYTES))
+        data |= records_of_size(b"person %d" % number, min(PERSON_BYTES, size - number * PERSON_BYTES))
     return data
 
 
@@ -50,7 +50,7 @@ def test_records_of_a_person_are_told_by_how_they_begin(person: bytes) -> None:
 
 
 def test_a_person_fills_only_a_part_of_a_secret() -> None:
-    data = filled(b"ada", PERSON_BYTES)
+    data = records_of_size(b"ada", PERSON_BYTES)
     assert "of this person" in refusal(data, b"ada", "new", SIZE)
     assert not refusal(data, b"adam", "new", SIZE)
     assert not refusal(data, b"", "new", SIZE)
@@ -64,7 +64,7 @@ def test_persons_leave_the_gateway_room_for_its_keys() -> None:
 
 
 def test_the_gateway_leaves_persons_their_room() -> None:
-    data = filled(b"", OWN_BYTES)
+    data = records_of_size(b"", OWN_BYTES)
     assert "is full" in refusal(data, b"", "new", SIZE)
     assert not refusal(data | crowd(PERSONS_BYTES - SIZE), b"ada", "new", SIZE)
 

@@ -25,7 +25,7 @@ class Tokens(GrantedTokens):
         """Never called."""
 
 
-async def left(days: int, *, after: float) -> list[bytes]:
+async def remaining_users(days: int, *, after: float) -> list[bytes]:
     """The users whose grants are left after the given days."""
     store, tokens = MemoryGrants(), Tokens()
     for person, used in ((b"idle", 0.0), (b"busy", 100 * DAY)):
@@ -40,10 +40,10 @@ async def left(days: int, *, after: float) -> list[bytes]:
 
 
 async def test_grant_ends_when_no_call_has_used_it_for_its_days_though_lists_renewed_it() -> None:
-    assert await left(90, after=90.9) == [b"busy", b"idle"]
-    assert await left(90, after=91.0) == [b"busy"]
-    assert await left(90, after=190.0) == []
+    assert await remaining_users(90, after=90.9) == [b"busy", b"idle"]
+    assert await remaining_users(90, after=91.0) == [b"busy"]
+    assert await remaining_users(90, after=190.0) == []
 
 
 async def test_grants_stay_without_a_limit() -> None:
-    assert await left(0, after=9_999.0) == [b"busy", b"idle"]
+    assert await remaining_users(0, after=9_999.0) == [b"busy", b"idle"]

@@ -57,7 +57,7 @@ class Door(NamedTuple):
     async def issued(self, **session: Any) -> str:
         return (await self.tokens.issue(msgspec.structs.replace(SESSION, **session))).value
 
-    async def forged(self, header: dict[str, Any] | None = None, key: ECKey | None = None, **claims: Any) -> str:
+    async def forge(self, header: dict[str, Any] | None = None, key: ECKey | None = None, **claims: Any) -> str:
         """A token with changed members, signed with the gateway's key or with `key`."""
         signer = await self.keys.signer()
         mine = {"iss": HERE, "aud": ACCESS.resource, "iat": NOW, "exp": NOW + 60, "fairlead_person": _PERSON, **claims}
@@ -129,7 +129,7 @@ async def test_a_token_of_a_workload_is_refused_where_none_are_exchanged_any_mor
     assert identity.expires_at == NOW + 60
     assert identity.issued_here
     for member in ({"name": "npc"}, "shop/npc", None):
-        forged = await door.forged(fairlead_workload=member or [])
+        forged = await door.forge(fairlead_workload=member or [])
         assert isinstance(allowing.check(forged), CredentialRefusal)
 
 
@@ -188,35 +188,35 @@ async def test_a_token_can_have_fewer_scopes_than_its_session(door: Door) -> Non
     ],
 )
 async def test_a_token_with_other_claims_is_refused(door: Door, claims: dict[str, Any], why: str) -> None:
-    accepted(door, await door.forged())
-    refused = refusal(door, await door.forged(**claims))
+    accepted(door, await door.forge())
+    refused = refusal(door, await door.forge(**claims))
     assert why in refused.message
     assert (refused.status, refused.word) == (401, "invalid_token")
 
 
 @pytest.mark.parametrize("header", [{"typ": "JWT"}, {"typ": "id_token"}, {"typ": None}])
 async def test_a_token_of_another_type_is_refused(door: Door, header: dict[str, Any]) -> None:
-    assert "typ or alg" in refusal(door, await door.forged(header)).message
+    assert "typ or alg" in refusal(door, await door.forge(header)).message
 
 
 async def test_a_token_by_another_key_is_refused(door: Door) -> None:
     mine = ECKey.generate_key("P-256")
-    assert "signature" in refusal(door, await door.forged(key=mine)).message
-    unknown = await door.forged({"kid": "mine", "jwk": mine.as_dict(private=False)}, mine)
+    assert "signature" in refusal(door, await door.forge(key=mine)).message
+    unknown = await door.forge({"kid": "mine", "jwk": mine.as_dict(private=False)}, mine)
     assert door.own.check(unknown) is None
     assert "does not publish" in str(await door.own.look_up(unknown))
-    without = await door.forged({"kid": None})
+    without = await door.forge({"kid": None})
     assert "valid JWT" in refusal(door, without).message
 
 
 async def test_an_unsigned_token_is_refused(door: Door) -> None:
-    head, claims, _ = (await door.forged()).split(".")
+    head, claims, _ = (await door.forge()).split(".")
     for token in (f"{head}.{claims}.", f"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0Iiwia2lkIjoieCJ9.{claims}."):
         assert isinstance(door.own.check(token), CredentialRefusal)
 
 
 async def test_tokens_of_others_are_not_wanted(door: Door) -> None:
-    for token in ("", "x", "a.b.c", await door.forged(iss=ISSUER), "." * 9_000, f"{await door.forged()}{'x' * 9_000}"):
+    for token in ("", "x", "a.b.c", await door.forge(iss=ISSUER), "." * 9_000, f"{await door.forge()}{'x' * 9_000}"):
         assert not door.own.wants(token)
 
 

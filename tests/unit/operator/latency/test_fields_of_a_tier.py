@@ -15,7 +15,7 @@ from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 NUMBERS = count()
 
 
-def listed(durations: list[float], **tier: Any) -> bool:
+def is_listed(durations: list[float], **tier: Any) -> bool:
     """Whether a tool is in a tier of 500 ms after calls with these durations in milliseconds."""
     record = ToolRecord([Tier(name="fast", max_latency_ms=500, **tier)], Declaration(), now=0.0)
     for duration in durations:
@@ -26,13 +26,13 @@ def listed(durations: list[float], **tier: Any) -> bool:
 
 @pytest.mark.parametrize(("quantile", "stays"), [("p50", True), ("p95", False), ("p99", False)])
 def test_the_quantile_says_how_many_calls_may_be_late(quantile: str, stays: bool) -> None:
-    assert listed([450.0, 450.0, 560.0] * 10, quantile=quantile) is stays
+    assert is_listed([450.0, 450.0, 560.0] * 10, quantile=quantile) is stays
 
 
 def test_hysteresis_widens_the_limit_for_a_tool_that_is_in() -> None:
-    assert not listed([590.0] * 10)
-    assert listed([590.0] * 10, hysteresis=0.2)
-    assert not listed([610.0] * 10, hysteresis=0.2)
+    assert not is_listed([590.0] * 10)
+    assert is_listed([590.0] * 10, hysteresis=0.2)
+    assert not is_listed([610.0] * 10, hysteresis=0.2)
 
 
 def test_fewer_samples_than_wanted_do_not_judge_a_declaration() -> None:

@@ -24,7 +24,7 @@ def sample(letter: str, at: float = 0.0, **more: bool) -> Sample:
     return Sample(str(next(ATTEMPTS)), at, duration, AttemptOutcome.OK, **more)
 
 
-def measured(points: int = 0, **declared: object) -> ToolRecord:
+def record_with_points(points: int = 0, **declared: object) -> ToolRecord:
     """A tool with a score of `points` in `fast`."""
     record = ToolRecord([FAST, DEEP], Declaration(**{"probed": True, **declared}), now=0.0)  # type: ignore[arg-type]  # a table of any members
     record._scores[0]._restart(points)
@@ -63,11 +63,11 @@ def after(record: ToolRecord, letters: str, at: float = 0.0) -> int | None:
     ],
 )
 def test_a_tool_leaves_a_tier_by_its_late_calls(points: int, letters: str, hidden_at: int | None) -> None:
-    assert after(measured(points), letters) == hidden_at
+    assert after(record_with_points(points), letters) == hidden_at
 
 
 def test_answers_that_cannot_be_read_count_for_health_alone_however_late_they_are() -> None:
-    record = measured()
+    record = record_with_points()
     after(record, "T" * 100)
     figures = record.window.quantiles()
     for _ in range(20):
@@ -79,7 +79,7 @@ def test_answers_that_cannot_be_read_count_for_health_alone_however_late_they_ar
 
 
 def test_a_hide_cuts_the_window_to_the_calls_since_the_change() -> None:
-    record = measured()
+    record = record_with_points()
     after(record, "T" * 100 + "LLLLL")
     assert len(record.window) == 5
     assert record.state("t", "cluster", 0.0).hidden["fast"] == (
@@ -91,7 +91,7 @@ def test_a_hide_cuts_the_window_to_the_calls_since_the_change() -> None:
     ("probes", "listed"), [("TTTT", False), ("TTTTT", True), ("TTTTL" + "TTTTT", False), ("TTTTL" + "TTTTTT", True)]
 )
 def test_probes_in_time_in_a_row_bring_a_tool_back(probes: str, listed: bool) -> None:
-    record = measured()
+    record = record_with_points()
     after(record, "T" * 100 + "LLLLL")
     after(record, probes)
     assert ("fast" in record.tiers) is listed
@@ -100,7 +100,7 @@ def test_probes_in_time_in_a_row_bring_a_tool_back(probes: str, listed: bool) ->
 
 
 def test_a_tool_that_its_first_probes_hide_comes_back_by_probes_and_says_so() -> None:
-    record = measured(probed=False)
+    record = record_with_points(probed=False)
     for _ in range(5):
         record.observe(sample("L", probe=True))
     assert record.decide(0.0) == ("deep",)
@@ -114,7 +114,7 @@ def test_the_rarer_the_late_calls_were_the_longer_the_run_that_clears_a_tool() -
 
 
 def test_a_tool_hidden_again_within_ten_minutes_waits_a_minute_before_probes_count() -> None:
-    record = measured()
+    record = record_with_points()
     after(record, "LLLLL", at=0.0)
     after(record, "TTTTT", at=10.0)
     assert "fast" in record.tiers
@@ -126,7 +126,7 @@ def test_a_tool_hidden_again_within_ten_minutes_waits_a_minute_before_probes_cou
 
 
 def test_without_probes_a_tool_is_tried_after_half_a_minute_then_after_a_minute() -> None:
-    record = measured(probed=False)
+    record = record_with_points(probed=False)
     after(record, "LLLLL", at=0.0)
     assert record.state("t", "cluster", 0.0).hidden["fast"].endswith("back=trial-in-30s")
     assert "fast" not in record.decide(29.0)
@@ -142,7 +142,7 @@ def test_without_probes_a_tool_is_tried_after_half_a_minute_then_after_a_minute(
 )
 def test_a_trial_is_as_long_as_the_run_that_brings_a_tool_back(before: str, run: int) -> None:
     for late_at, listed in ((run, False), (run + 1, True)):
-        record = measured(probed=False)
+        record = record_with_points(probed=False)
         after(record, before, at=0.0)
         assert "fast" in record.decide(30.0)
         after(record, "T" * (late_at - 1) + "L", at=31.0)
@@ -150,7 +150,7 @@ def test_a_trial_is_as_long_as_the_run_that_brings_a_tool_back(before: str, run:
 
 
 def test_a_late_call_while_it_is_hidden_puts_a_trial_off() -> None:
-    record = measured(probed=False)
+    record = record_with_points(probed=False)
     after(record, "LLLLL", at=0.0)
     after(record, "T", at=10.0)
     after(record, "L", at=20.0)
@@ -160,7 +160,7 @@ def test_a_late_call_while_it_is_hidden_puts_a_trial_off() -> None:
 
 
 def test_each_relapse_doubles_the_run_that_brings_a_tool_back() -> None:
-    record = measured()
+    record = record_with_points()
     runs = []
     for moment in (0.0, 300.0, 600.0, 2000.0):
         after(record, "LLLLL", at=moment)
@@ -172,7 +172,7 @@ def test_each_relapse_doubles_the_run_that_brings_a_tool_back() -> None:
 
 
 def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> None:
-    record = measured()
+    record = record_with_points()
     record.observe(Sample("a", 0.0, 499.0, AttemptOutcome.RUNNING))
     assert len(record.window) == 0
     record.observe(Sample("a", 0.1, 501.0, AttemptOutcome.RUNNING))
@@ -222,14 +222,14 @@ def test_a_restarted_operator_hides_a_tool_whose_late_calls_all_failed() -> None
 
 
 def test_errors_within_the_limit_speak_of_health_and_not_of_speed() -> None:
-    record = measured()
+    record = record_with_points()
     for number in range(10):
         record.observe(Sample(f"e{number}", 0.0, 20.0, AttemptOutcome.BAD))
     assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 0)
 
 
 def test_neutral_answers_speak_of_nothing() -> None:
-    record = measured()
+    record = record_with_points()
     for number in range(10):
         record.observe(Sample(f"n{number}", 0.0, 20.0, AttemptOutcome.NEUTRAL))
     assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 100)
@@ -280,7 +280,7 @@ def test_a_tool_with_two_speeds_is_judged_by_p95_and_not_brought_back_by_probes(
 
 
 def test_probes_speak_against_a_hidden_tool_with_two_speeds_and_never_for_it() -> None:
-    record = measured()
+    record = record_with_points()
     assert record.hidden_limit_ms() is None
     after(record, "TTLTTLTTTT" * 6)
     assert record.hidden_limit_ms() == 0.0
@@ -301,13 +301,13 @@ def test_probes_heal_a_degraded_tool_with_two_speeds() -> None:
 
 
 def test_a_restarted_operator_goes_on_from_what_was_published() -> None:
-    record = measured()
+    record = record_with_points()
     after(record, "T" * 60 + "LLLLL")
     state = record.state("t", "cluster", 0.0)
     again = ToolRecord([FAST, DEEP], Declaration(probed=True), now=0.0, published=state)
     assert again.tiers == record.tiers == ("deep",)
     assert again.state("t", "cluster", 0.0).quantiles == state.quantiles
-    steady = measured()
+    steady = record_with_points()
     after(steady, "T" * 60)
     assert ToolRecord([FAST], Declaration(), now=0.0, published=steady.state("t", "cluster", 0.0)).tiers == ("fast",)
 
@@ -341,7 +341,7 @@ def test_a_new_tier_judges_a_measured_tool_by_its_window_and_not_by_what_it_decl
     limit: int, tiers: tuple[str, ...]
 ) -> None:
     estimated = 150 if limit == 100 else 5000
-    record = measured(estimated_ms=estimated)
+    record = record_with_points(estimated_ms=estimated)
     after(record, "T" * 20)
     record.use_tiers([Tier(name="new", max_latency_ms=limit), DEEP], 1.0)
     assert record.decide(1.0) == tiers
@@ -356,7 +356,7 @@ def test_a_new_tier_judges_a_measured_tool_by_its_window_and_not_by_what_it_decl
 
 
 def test_tiers_that_decide_as_before_keep_their_scores_and_others_begin_again() -> None:
-    record = measured()
+    record = record_with_points()
     after(record, "T" * 20 + "LL" + "S")
     assert [score.points for score in record._scores] == [18, 0]
     fast = msgspec.structs.replace(FAST, default=True, call_timeout_ms=900)
