@@ -21,6 +21,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 from diagonals import leave_to_the_night
 from examples import NIGHTLY, examples
+from forkedworkers import fork_workers
 from run_record import register
 from shards import BadShard, files_of_shard, recorded_seconds
 
@@ -65,6 +66,11 @@ def _choose_examples() -> None:
         print_blob=ci,
     )
     hypothesis.settings.load_profile("fairlead")
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
+    fork_workers(config, specs)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

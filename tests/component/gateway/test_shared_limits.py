@@ -250,15 +250,14 @@ SELDOM: dict[str, Any] = {"redis_settle_seconds": 60, "redis_timeout": 20}
 machine."""
 
 
-async def tell_others(*gateways: Gateway) -> None:
-    """Exchange the calls of each gateway through Redis."""
-    for gateway in gateways:
-        settler = gateway.governance._settler
-        assert settler is not None
-        await eventually(lambda settler=settler: settler.up)
-        failures = settler.failures
-        await settler.settle()
-        assert settler.failures == failures
+async def tell_others(gateway: Gateway) -> None:
+    """Exchange the calls of a gateway through Redis."""
+    settler = gateway.governance._settler
+    assert settler is not None
+    await eventually(lambda: settler.up)
+    failures = settler.failures
+    await settler.settle()
+    assert settler.failures == failures
 
 
 async def refusal(gateway: Gateway, name: str) -> str:
@@ -303,11 +302,13 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
             await tell_others(first)
             assert [await refusal(second, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
             assert [await refusal(first, "demo__add") for _ in range(1)] == ["ok"]
-            await tell_others(first, second)
+            for gateway in (first, second):
+                await tell_others(gateway)
             refusals = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (first, second)]
             assert "RATE_LIMITED" in refusals
             assert refusals.count("ok") <= 4, "each by itself would have let through seven"
-            await tell_others(first, second)
+            for gateway in (first, second):
+                await tell_others(gateway)
             assert [await refusal(gateway, "demo__add") for gateway in (first, second)] == ["RATE_LIMITED"] * 2
             assert "fairlead_redis_up 1.0" in (await scraped(first))
             assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(first))
