@@ -8,6 +8,7 @@ which imports everything by itself. So does each worker by night and while cover
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -21,7 +22,7 @@ import tempfile
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     import pytest
@@ -96,12 +97,14 @@ def template(requests: socket.socket, arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # a worker that hangs ends with the template
 
 
-def be_interpreter() -> None:
-    """Be what execnet takes an interpreter with its `-c` for, after its start."""
+def be_interpreter() -> NoReturn:
+    """Be the interpreter that execnet meant to start, which runs the one line that it is sent."""
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv = ["-c"]
     exec(eval(sys.stdin.readline()), main.__dict__)  # noqa: S102, S307  # the line is execnet's
+    atexit._run_exitfuncs()
+    os._exit(0)  # the end of an interpreter would take thousands of modules and tests apart
 
 
 def hand_over(address: str, arguments: list[str]) -> int:
