@@ -14,6 +14,7 @@ import ctypes
 import gc
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -34,7 +35,7 @@ _PDEATHSIG: Final = 1
 
 
 def fork_workers(config: pytest.Config, specs: Iterable[Any]) -> None:
-    """Have the workers that execnet's `specs` describe forked. Does nothing without Linux, and for a single worker."""
+    """Have the workers that execnet's `specs` describe forked. Does nothing on macOS, and for a single worker."""
     workers = [spec for spec in specs if spec.popen and not spec.python]
     if sys.platform != "linux" or len(workers) < 2 or any(name.startswith(NEVER) for name in os.environ):
         return
@@ -51,11 +52,10 @@ def fork_workers(config: pytest.Config, specs: Iterable[Any]) -> None:
             stdout=subprocess.DEVNULL,
         )
     for spec in workers:
-        spec.python = f"{sys.executable} -I -S {__file__} worker {address}"
+        spec.python = shlex.join([sys.executable, "-I", "-S", __file__, "worker", address])
 
     def end() -> None:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
-            asking.sendto(b"", address)
+        template.terminate()
         template.wait()
         folder.cleanup()
 
@@ -71,7 +71,7 @@ def template(requests: socket.socket, arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM)  # of the process that runs the workers
 
     class Imported(pytest.Module):
-        """A test module whose tests nobody wants yet."""
+        """A test module that is only imported."""
 
         def collect(self) -> list[pytest.Item | pytest.Collector]:
             try:
@@ -89,7 +89,8 @@ def template(requests: socket.socket, arguments: list[str]) -> None:
         def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module:
             return Imported.from_parent(parent, path=module_path)
 
-    pytest.main([*arguments, "-n", "0", "--collect-only"], plugins=[Importing()])
+    files = [argument.partition("::")[0] for argument in arguments]  # there are no tests to choose from
+    pytest.main([*files, "-n", "0", "--collect-only"], plugins=[Importing()])
     gc.collect()
     gc.freeze()
     forkserver.serve(requests)
@@ -121,6 +122,7 @@ def hand_over(address: str, arguments: list[str]) -> int:
         lines = iter(report.readline, "")
         if next(lines, None) is None:
             os.execv(sys.executable, [sys.executable, *arguments])
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the worker ends first
         for stream in (0, 1):
             os.close(stream)  # so that execnet notices when the worker has closed its own
         return int(json.loads(next(lines, '{"code": 1}'))["code"])
