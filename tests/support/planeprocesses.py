@@ -52,6 +52,11 @@ class Program:
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
+    def signal(self, number: int) -> None:
+        """Send a signal. No-op while the program does not run."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def kill(self) -> None:
         """Kill the process and wait until it has ended (the API server needs 60 s for SIGTERM with open watches)."""
         if self._process is not None:

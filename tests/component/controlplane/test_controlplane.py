@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane, PlaneFactory
@@ -77,6 +78,19 @@ def test_removing_a_namespace_leaves_nothing_of_the_test_behind(control_plane: C
     assert status == 404
     assert control_plane.request("GET", f"/api/v1/namespaces/{name}/configmaps")[1]["items"] == []
     assert control_plane.request("GET", f"/apis/apps/v1/namespaces/{name}/deployments")[1]["items"] == []
+
+
+def test_a_paused_plane_stands_still_and_goes_on_with_the_next_request(control_plane: ControlPlane) -> None:
+    for asks in (lambda: control_plane.request("GET", "/readyz")[0] == 200, lambda: control_plane.kubectl("version")):
+        control_plane.pause()
+        until("all of its programs stopped", lambda: set(states(control_plane)) == {"T"})
+        assert asks()
+        assert "T" not in states(control_plane)
+
+
+def states(plane: ControlPlane) -> list[str]:
+    """States of a plane's processes, as /proc names them."""
+    return [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in plane.pids().values()]
 
 
 def test_a_private_plane_keeps_its_objects_over_the_death_of_its_api_server(

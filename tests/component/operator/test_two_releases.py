@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 
-from controlplane import PlaneFactory
+from controlplane import ControlPlane, PlaneFactory
 from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Operator
 from fairlead_operator.kube.watched_lease import ALL_NAMESPACES, ONE_NAMESPACE
@@ -25,15 +26,33 @@ pytestmark = pytest.mark.timeout(120)
 MERGE = "application/merge-patch+json"
 
 
-@pytest.fixture
-def blue(private_plane: PlaneFactory) -> World:
-    plane = private_plane(audit=True)
-    return World(plane, plane.create_namespace("tenant"), plane.create_namespace("blue"))
+@pytest.fixture(scope="module")
+def plane(module_plane: PlaneFactory) -> ControlPlane:
+    return module_plane(audit=True)
 
 
 @pytest.fixture
-def green(blue: World) -> World:
-    return dataclasses.replace(blue, release=blue.plane.create_namespace("green"))
+def tenant(plane: ControlPlane) -> Iterator[str]:
+    """A namespace of this test. At its end, no operator has the Lease of all namespaces."""
+    name = plane.create_namespace(f"tenant-{uuid.uuid4().hex[:8]}")
+    yield name
+    plane.remove_namespace(name)
+    namespace, lease = ALL_NAMESPACES
+    plane.request("DELETE", f"{LEASES.path(namespace)}/{lease}")
+
+
+@pytest.fixture
+def blue(plane: ControlPlane, tenant: str) -> Iterator[World]:
+    world = World(plane, tenant, plane.create_namespace(tenant.replace("tenant", "blue")))
+    yield world
+    plane.remove_namespace(world.release)
+
+
+@pytest.fixture
+def green(blue: World) -> Iterator[World]:
+    world = dataclasses.replace(blue, release=blue.plane.create_namespace(blue.release.replace("blue", "green")))
+    yield world
+    blue.plane.remove_namespace(world.release)
 
 
 def account(world: World) -> str:
@@ -93,8 +112,9 @@ async def test_the_second_of_two_releases_of_all_namespaces_writes_nothing_until
             await looks_of(second)
             status, text = await readiness(second)
             assert status == 503
-            assert "operator fairlead-operator in namespace blue (replica pod-of-blue) leads" in text
-            assert any("(replica pod-of-blue) leads" in record.getMessage() for record in caplog.records)
+            replica = f"(replica pod-of-{blue.release}) leads"
+            assert f"operator fairlead-operator in namespace {blue.release} {replica}" in text
+            assert any(replica in record.getMessage() for record in caplog.records)
             assert written_by(green) == set()
             assert second.controller is None
             assert second.watched_lease.allowance() == 0
@@ -104,7 +124,9 @@ async def test_the_second_of_two_releases_of_all_namespaces_writes_nothing_until
             assert (await readiness(second))[0] == 200
             await green.until("a catalog of the second", lambda: green.catalog("remote"))
             policy = green.path("networkpolicies", "pods")
-            await green.until("its gateways let in", lambda: "green" in str((green.get(policy) or {}).get("spec")))
+            await green.until(
+                "its gateways let in", lambda: green.release in str((green.get(policy) or {}).get("spec"))
+            )
 
 
 async def test_an_operator_of_all_namespaces_goes_on_when_one_of_a_single_namespace_starts(
@@ -135,7 +157,7 @@ async def test_an_operator_of_a_single_namespace_stops_for_one_of_all(blue: Worl
 async def the_first_alone_writes(blue: World, first: Operator, green: World, second: Operator) -> None:
     assert first.controller is not None
     assert second.controller is None
-    assert "(replica pod-of-blue)" in (await readiness(second))[1]
+    assert f"(replica pod-of-{blue.release})" in (await readiness(second))[1]
     blue.create("pods", {"image": {"name": "registry.example/demo:1"}})
     await blue.until("a Deployment", lambda: blue.get(blue.path("deployments", "pods")))
     await looks_of(second)
@@ -143,12 +165,12 @@ async def the_first_alone_writes(blue: World, first: Operator, green: World, sec
 
 
 async def test_releases_of_one_namespace_share_a_leader_and_those_of_two_do_not(blue: World, green: World) -> None:
-    other = blue.plane.create_namespace("other")
+    other = blue.plane.create_namespace(blue.release.replace("blue", "other"))
     async with operator_of(blue, blue.namespace) as first:
         await leads(blue, first)
         async with operator_of(green, green.namespace) as second:
             await waits(green, second)
-            assert "namespace blue" in second.watched_lease.explanation
+            assert f"namespace {blue.release}" in second.watched_lease.explanation
         async with operator_of(green, other) as second:
             await leads(green, second)
             assert first.controller is not None
@@ -158,7 +180,11 @@ async def test_a_release_whose_leader_crashed_goes_on_at_once_and_another_waits_
     blue: World, green: World
 ) -> None:
     now = datetime.now(UTC).isoformat(timespec="microseconds")
-    spec = {"holderIdentity": "green/fairlead-operator/crashed", "leaseDurationSeconds": 600, "renewTime": now}
+    spec = {
+        "holderIdentity": f"{green.release}/fairlead-operator/crashed",
+        "leaseDurationSeconds": 600,
+        "renewTime": now,
+    }
     namespace, name = ALL_NAMESPACES
     body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": name}, "spec": spec}
     assert blue.request("POST", LEASES.path(namespace), body)[0] == 201
