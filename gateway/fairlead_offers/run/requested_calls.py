@@ -10,12 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
-from fairlead_api.documents.servers import ServerEntry
 from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall, invalid_result
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
@@ -26,9 +24,7 @@ from fairlead_formats.translate import parse_stream
 from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, Unknown
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.calls.translation.errors import TOO_DEEP
-from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
 from fairlead_gateway.limits.buffers import Holding
-from fairlead_gateway.policy.decision import Denial
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCatalogs
 from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTool, VisibleTools
@@ -36,6 +32,8 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import CallerTools, parse_caller_tools
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import SMALL
 from fairlead_tools.batch import run_all
@@ -44,104 +42,8 @@ from fairlead_tools.refusals import not_allowed
 from fairlead_tools.refusals import result as refused_result
 
 _decode_result: Final = msgspec.json.Decoder(dict[str, Any]).decode
-MAX_AT_ONCE: Final = 128
 FEW: Final = 16
 """Maximum number of calls of a message that are matched in the event loop, which takes some 15 µs for each."""
-Retries = Annotated[int, Meta(ge=0, le=5)]
-Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
-ResultTokens = Annotated[int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS)]
-
-
-class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Kinds of content that the model accepts in results."""
-
-    images: bool = True
-    audio: bool = False
-    documents: bool = True
-    """PDF files."""
-    nested_media: bool = False
-    """For Gemini 3 and later: whether media are inside the function response, instead of in a message after it."""
-    status: bool = True
-    """For Bedrock: whether the model reads `toolResult.status`; otherwise errors are stated in the text."""
-
-
-class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model's message with calls, or the whole answer that contains the message, in a named format."""
-
-    format: str
-    message: Any = None
-    stream: list[Any] | str | None = None
-    """Streamed answer instead of `message`: its events, or its whole body."""
-    tier: str | None = None
-    strategy: Literal["parallel", "sequential"] = "parallel"
-    limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
-    """Maximum number of calls at a time, for `parallel`."""
-    timeout_ms: Milliseconds | None = None
-    """Timeout of each call. It can only shorten the timeout of the tool."""
-    timeouts_ms: dict[str, Milliseconds] = {}
-    """Timeouts for individual tools, by the name that the model uses."""
-    retries: Retries | None = None
-    """Maximum number of attempts after the first for each call, if nothing was sent or the tool is idempotent. Limited
-    by the server's setting, which is also the default; for servers without the setting it is 1.
-    """
-    retries_of: dict[str, Retries] = {}
-    """Retries for individual tools, by the name that the model uses."""
-    names: dict[str, str] = {}
-    """Exposed names or ids of tools, by the name that the model uses. Needed only if the model's name for a tool is not
-    the exposed name, the id, or a name that `GET /v1/tools` has returned.
-    """
-    tools: Any = None
-    """Definitions of the caller's tools. If present, a call of an unknown tool is answered with an error; otherwise
-    such a call is left to the caller.
-    """
-    tools_format: str | None = None
-    """Format of `tools`; None: the format of the message."""
-    carry: CarryBody = CarryBody()
-    result_tokens: ResultTokens | None = None
-    """Maximum number of tokens of each result. Longer results are cut to their beginning, end and shape; `GET
-    /v1/context` reads the rest.
-    """
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """Call of the model with the tool that it calls, or with the reason why it cannot run."""
-
-    call: ModelCall
-    entry: VisibleTool | None
-    """Tool of the gateway; None if the call is refused, unknown, or run by the caller."""
-    arguments: bytes = b"{}"
-    timeout: float | None = None
-    """Seconds; None: the timeout of the tool."""
-    retries: int | None = None
-    """Maximum attempts after the first; None: the setting of the server."""
-    client_runs: bool = False
-    """Whether the caller runs the call."""
-    client_definition: JsonObject | None = None
-    """Definition of the caller's tool, if the request has one."""
-    similar_name: str | None = None
-    """Name of a tool that was probably meant, for a call of an unknown tool."""
-    denied: str | None = None
-    """Sentence for the model about why the call is refused. It names the reason of a policy only if the principal may
-    know that reason.
-    """
-    denial: Denial | None = None
-    """Decision of a policy that denies the tool, for the audit log."""
-    unready: ServerEntry | None = None
-    """Server without a catalog yet that may have the tool."""
-    recording: str | None = None
-    """Id of the session in which the result of a call by `execute_tool` is stored."""
-
-    @property
-    def runs(self) -> bool:
-        """Whether the gateway runs the call."""
-        return self.entry is not None and self.call.valid
-
-
-class PlannedCalls(msgspec.Struct, frozen=True):
-    """Calls of one message, and the visible tools to which they were matched."""
-
-    visible: VisibleTools
-    calls: Sequence[Planned]
 
 
 def read_calls(
@@ -275,16 +177,6 @@ def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | 
     """Most similar name among the names of the visible tools and the caller's tools; None if no name is similar."""
     caller_names = (str(tool["name"]) for tool in (caller_tools.tools if caller_tools else ()))
     return did_you_mean(name, [*visible.by_name, *caller_names])
-
-
-class CallOutcome(msgspec.Struct, frozen=True):
-    """Outcome of one call of a message."""
-
-    result: bytes | None
-    """Raw MCP result, which may be a refusal; None: no tool was called."""
-    seconds: float = 0
-    record_unknown: str | None = None
-    """Message for the model about an unknown tool; None for other outcomes."""
 
 
 async def run_calls(

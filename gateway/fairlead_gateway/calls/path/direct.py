@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_api.meta import ServerKey
@@ -31,28 +30,35 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import INVALID_ARGUMENTS, RESULT_TOO_LARGE, UPSTREAM_ERROR, Refusal
 
 _ID: Final = b"1"
+_NO_HEADERS: Final[Headers] = {}
 _NO_ROOM: Final = (
     "The call was made, but its result was dropped: the results for this caller exceed the gateway's memory limit. "
     "Make fewer calls at once, or request smaller results"
 )
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown:
     """Answer to a call of an unknown tool."""
 
-    message: str
-    """Message of the JSON-RPC error -32602 that an MCP client would get."""
+    __slots__ = ("message",)
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        """Message of the JSON-RPC error -32602 that an MCP client would get."""
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """Client on whose behalf a call is made."""
+class Origin:
+    """Client on whose behalf a call is made. Never modified."""
 
-    address: str = ""
-    """IP address of the client."""
-    headers: Headers = {}
-    """Headers of the client's request, with names in lower case; only the trace context is read."""
-    identity: Identity = ANONYMOUS
-    """Principal of the client's request."""
+    __slots__ = ("address", "headers", "identity")
+
+    def __init__(self, address: str = "", headers: Headers = _NO_HEADERS, identity: Identity = ANONYMOUS) -> None:
+        self.address = address
+        """IP address of the client."""
+        self.headers = headers
+        """Headers of the client's request, with names in lower case; only the trace context is read."""
+        self.identity = identity
+        """Principal of the client's request."""
 
 
 class _CapturingExchange(Exchange):
