@@ -65,5 +65,6 @@ def test_no_bytes_of_a_client_that_calls_over_rest_do_harm(tmp_path: Path) -> No
 def test_bytes_of_a_client_that_did_harm_once_do_none(tmp_path: Path, file: Path) -> None:
     with world_of(tmp_path) as world:
         regression = read(file)
-        kept, cuts, ends = (regression.more.get(name, False) for name in ("kept", "cuts", "ends"))
-        world.replay(converse(world, Conversation(regression.parts, kept, cuts, ends)))
+        permille, cuts = regression.more["kept"], regression.more["cuts"]
+        conversation = Conversation(regression.parts, permille, cuts, ends=regression.more.get("ends", False))
+        world.replay(converse(world, conversation))

@@ -191,11 +191,11 @@ async def run_calls(
     """Call the tools, at most `at_once` at a time. Returns outcomes in the order of the calls. Cancellation cancels all
     calls.
     """
-    run = _Run(services, origin, planned.visible.view, holding, result_tokens)
+    run = _MessageRun(services, origin, planned.visible.view, holding, result_tokens)
     calls = planned.calls
     if at_once >= len(calls) and not any(plan.entry is not None and plan.entry.server == GATEWAY for plan in calls):
         return await run.all_together(calls)
-    return await run_all([partial(run.one, plan) for plan in calls], at_once=at_once)
+    return await run_all([partial(run.run_call, plan) for plan in calls], at_once=at_once)
 
 
 def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
@@ -215,7 +215,7 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-class _Run:
+class _MessageRun:
     """Run of the calls of one message."""
 
     __slots__ = ("_caller", "_catalogs", "_holding", "_origin", "_result_tokens", "_view")
@@ -245,7 +245,7 @@ class _Run:
                     run.cancel()
             raise
 
-    async def one(self, plan: Planned) -> CallOutcome:
+    async def run_call(self, plan: Planned) -> CallOutcome:
         """Run one call."""
         if plan.entry is None or plan.entry.server != GATEWAY or not plan.call.valid:
             run = self._start(plan)
