@@ -30,7 +30,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "gateway"
 TYPED: Final = (SOURCES, ROOT / "crds", ROOT / "operator")
 """Folders of the modules whose types the compiler reads."""
-PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp", "fairlead_tools")
+PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp", "fairlead_offers", "fairlead_tools")
 COMPILED: Final = "FAIRLEAD_COMPILED"
 """Environment variable with a folder of compiled extensions, which are then put into the wheel."""
 GROUP: Final = "fairlead_path"
@@ -49,6 +49,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/path/call.py",
     "fairlead_gateway/calls/path/client_call.py",
     "fairlead_gateway/calls/path/context.py",
+    "fairlead_gateway/calls/path/direct.py",
     "fairlead_gateway/core/request.py",
     "fairlead_gateway/calls/questions/message_relay.py",
     "fairlead_gateway/calls/path/record.py",
@@ -73,6 +74,7 @@ MODULES: Final = (
     "fairlead_gateway/identity/request_authentication.py",
     "fairlead_gateway/recent/ring.py",
     "fairlead_gateway/reports/samples.py",
+    "fairlead_gateway/limits/buffers.py",
     "fairlead_gateway/policy/view.py",
     "fairlead_gateway/telemetry.py",
     "fairlead_gateway/upstream/breaker.py",
@@ -90,6 +92,7 @@ MODULES: Final = (
     "fairlead_mcp/jsonrpc.py",
     "fairlead_mcp/progress_token.py",
     "fairlead_mcp/sse.py",
+    "fairlead_offers/run/requested_calls.py",
     "fairlead_tools/validation/checker.py",
 )
 """Modules on the path of every call. All are in one extension, because compiled calls between them save the most

@@ -285,7 +285,7 @@ class RequestRecord:
             span = self._span = records.spans.begin_model(
                 headers.get(TRACEPARENT), headers.get(TRACESTATE), path, principal
             )
-            origin = msgspec.structs.replace(origin, headers={**headers, TRACEPARENT: span.traceparent})
+            origin = Origin(origin.address, {**headers, TRACEPARENT: span.traceparent}, origin.identity)
         self.origin = origin
         """Origin of the request. If the request has a span, the trace headers of the origin make tool calls children of
         that span.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+import fuzzcalls
 from fuzzed_gateway import FuzzWorld, fuzz_world, profile, read, regressions
 from fuzzinbound import Conversation, conversations, converse
 from gatewayworld import MODERN, catalog
@@ -41,8 +42,29 @@ def test_no_bytes_of_a_client_do_harm(tmp_path: Path) -> None:
         example()
 
 
+@pytest.mark.timeout(3600)
+def test_no_bytes_of_a_client_that_calls_over_rest_do_harm(tmp_path: Path) -> None:
+    with world_of(tmp_path) as world:
+
+        @profile(100)
+        @given(fuzzcalls.conversations)
+        def example(conversation: Conversation) -> None:
+            world.run(
+                converse(world, conversation),
+                "inbound",
+                conversation.requests,
+                kept=conversation.permille,
+                cuts=conversation.cuts,
+                ends=conversation.ends,
+            )
+
+        example()
+
+
 @pytest.mark.parametrize("file", regressions("inbound"), ids=lambda file: file.stem)
 def test_bytes_of_a_client_that_did_harm_once_do_none(tmp_path: Path, file: Path) -> None:
     with world_of(tmp_path) as world:
         regression = read(file)
-        world.replay(converse(world, Conversation(regression.parts, regression.more["kept"], regression.more["cuts"])))
+        permille, cuts = regression.more["kept"], regression.more["cuts"]
+        conversation = Conversation(regression.parts, permille, cuts, ends=regression.more.get("ends", False))
+        world.replay(converse(world, conversation))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -18,6 +19,8 @@ from gatewayworld import LEGACY, META, MODERN
 TARGETS: Final = (b"/mcp", b"/servers/default/demo/mcp", b"/mcp?x=1", b"http://localhost/mcp", b"/mcp/", b"/nowhere")
 NUMBER: Final = b"@NUMBER@"
 """Placeholder for a new id, so that an example has the same bytes each time it is stored."""
+CALL_ID: Final = re.compile(r"call_(\d+) *")
+"""Id of a call over REST (`fuzzcalls`)."""
 BOTH: Final = b"application/json, text/event-stream"
 
 
@@ -196,12 +199,13 @@ requests = st.one_of(*[good_requests()] * 5, bad_requests(), bad_requests(), gar
 @dataclass(frozen=True)
 class Conversation:
     """Bytes of a client: whole requests, how much of all their bytes is sent, and where these are cut. Both are in
-    thousandths.
+    thousandths. With `ends`, the client ends its side of the connection behind them.
     """
 
     requests: list[bytes]
     permille: int
     cuts: list[int]
+    ends: bool = False
 
 
 conversations = st.builds(
@@ -261,6 +265,8 @@ async def converse(world: FuzzWorld, conversation: Conversation) -> None:
                 writer.write(part)
                 await writer.drain()
                 await asyncio.sleep(0)
+            if conversation.ends:
+                writer.write_eof()
         with contextlib.suppress(TimeoutError, ConnectionError):
             while data := await asyncio.wait_for(reader.read(1 << 16), QUIET_SECONDS):
                 heard += data
@@ -284,5 +290,12 @@ def check_answers(heard: bytes, numbers: list[int], *, head_of_head: bool) -> No
             if "jsonrpc" in answer:
                 seen.append(answer.get("id"))
                 assert marker_of(answer) in (None, answer["id"]), "the answer to one call has the content of another"
+            for call in answer.get("calls", ()):
+                if (ident := CALL_ID.fullmatch(call["id"])) is None:
+                    continue
+                number = int(ident[1])
+                seen.append(number)
+                content = answer["messages"][0]["content"]
+                assert call["state"] != "done" or json.loads(content)["n"] == number, "the result is another call's"
     expected = [number for number in numbers if number in seen]
     assert [number for number in seen if number in numbers] == expected, "answers are out of order, or came twice"

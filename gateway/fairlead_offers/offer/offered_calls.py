@@ -30,9 +30,8 @@ from fairlead_offers.catalogs.visible_tools import GATEWAY, READER, VisibleTools
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS
+from fairlead_offers.run.planned_calls import Planned, PlannedCalls
 from fairlead_offers.run.requested_calls import (
-    Planned,
-    PlannedCalls,
     can_match_at_once,
     planned_calls,
     result_for,

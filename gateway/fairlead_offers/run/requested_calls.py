@@ -8,13 +8,12 @@ format of the message.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta, Raw
 
-from fairlead_api.documents.servers import ServerEntry
 from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall, invalid_result
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
@@ -22,121 +21,29 @@ from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.translate import parse_stream
-from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, Unknown
 from fairlead_gateway.calls.path.startup import refusal_of
-from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
+from fairlead_gateway.calls.translation.errors import TOO_DEEP
 from fairlead_gateway.limits.buffers import Holding
-from fairlead_gateway.policy.decision import Denial
+from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCatalogs
 from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import CallerTools, parse_caller_tools
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import SMALL
 from fairlead_tools.batch import run_all
+from fairlead_tools.refusal import UPSTREAM_ERROR, Refusal
 from fairlead_tools.refusals import not_allowed
 from fairlead_tools.refusals import result as refused_result
 
-MAX_AT_ONCE: Final = 128
+_decode_result: Final = msgspec.json.Decoder(dict[str, Any]).decode
 FEW: Final = 16
 """Maximum number of calls of a message that are matched in the event loop, which takes some 15 µs for each."""
-Retries = Annotated[int, Meta(ge=0, le=5)]
-Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
-ResultTokens = Annotated[int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS)]
-
-
-class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Kinds of content that the model accepts in results."""
-
-    images: bool = True
-    audio: bool = False
-    documents: bool = True
-    """PDF files."""
-    nested_media: bool = False
-    """For Gemini 3 and later: whether media are inside the function response, instead of in a message after it."""
-    status: bool = True
-    """For Bedrock: whether the model reads `toolResult.status`; otherwise errors are stated in the text."""
-
-
-class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model's message with calls, or the whole answer that contains the message, in a named format."""
-
-    format: str
-    message: Any = None
-    stream: list[Any] | str | None = None
-    """Streamed answer instead of `message`: its events, or its whole body."""
-    tier: str | None = None
-    strategy: Literal["parallel", "sequential"] = "parallel"
-    limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
-    """Maximum number of calls at a time, for `parallel`."""
-    timeout_ms: Milliseconds | None = None
-    """Timeout of each call. It can only shorten the timeout of the tool."""
-    timeouts_ms: dict[str, Milliseconds] = {}
-    """Timeouts for individual tools, by the name that the model uses."""
-    retries: Retries | None = None
-    """Maximum number of attempts after the first for each call, if nothing was sent or the tool is idempotent. Limited
-    by the server's setting, which is also the default; for servers without the setting it is 1.
-    """
-    retries_of: dict[str, Retries] = {}
-    """Retries for individual tools, by the name that the model uses."""
-    names: dict[str, str] = {}
-    """Exposed names or ids of tools, by the name that the model uses. Needed only if the model's name for a tool is not
-    the exposed name, the id, or a name that `GET /v1/tools` has returned.
-    """
-    tools: Any = None
-    """Definitions of the caller's tools. If present, a call of an unknown tool is answered with an error; otherwise
-    such a call is left to the caller.
-    """
-    tools_format: str | None = None
-    """Format of `tools`; None: the format of the message."""
-    carry: CarryBody = CarryBody()
-    result_tokens: ResultTokens | None = None
-    """Maximum number of tokens of each result. Longer results are cut to their beginning, end and shape; `GET
-    /v1/context` reads the rest.
-    """
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """Call of the model with the tool that it calls, or with the reason why it cannot run."""
-
-    call: ModelCall
-    entry: VisibleTool | None
-    """Tool of the gateway; None if the call is refused, unknown, or run by the caller."""
-    arguments: bytes = b"{}"
-    timeout: float | None = None
-    """Seconds; None: the timeout of the tool."""
-    retries: int | None = None
-    """Maximum attempts after the first; None: the setting of the server."""
-    client_runs: bool = False
-    """Whether the caller runs the call."""
-    client_definition: JsonObject | None = None
-    """Definition of the caller's tool, if the request has one."""
-    similar_name: str | None = None
-    """Name of a tool that was probably meant, for a call of an unknown tool."""
-    denied: str | None = None
-    """Sentence for the model about why the call is refused. It names the reason of a policy only if the principal may
-    know that reason.
-    """
-    denial: Denial | None = None
-    """Decision of a policy that denies the tool, for the audit log."""
-    unready: ServerEntry | None = None
-    """Server without a catalog yet that may have the tool."""
-    recording: str | None = None
-    """Id of the session in which the result of a call by `execute_tool` is stored."""
-
-    @property
-    def runs(self) -> bool:
-        """Whether the gateway runs the call."""
-        return self.entry is not None and self.call.valid
-
-
-class PlannedCalls(msgspec.Struct, frozen=True):
-    """Calls of one message, and the visible tools to which they were matched."""
-
-    visible: VisibleTools
-    calls: Sequence[Planned]
 
 
 def read_calls(
@@ -162,9 +69,16 @@ def read_few_calls(
     if visible is None or request.message is None or request.stream is not None or request.tools is not None:
         return None
     calls = message_format(find_format(request.format).name).parse_calls(request.message)
-    if not can_match_at_once([visible.find(_name_of(request, visible, call)) for call in calls]):
+    tools = [visible.find(_name_of(request, visible, call)) for call in calls]
+    if not can_match_at_once(tools):
         return None
-    return request, visible, [_plan(request, catalog, visible, call, None) for call in calls]
+    planned = [
+        _plan(request, catalog, visible, call, None)
+        if tool is None or call.kind == CUSTOM
+        else _plan_tool(request, call, tool)
+        for call, tool in zip(calls, tools, strict=True)
+    ]
+    return request, visible, planned
 
 
 def can_match_at_once(tools: Sequence[VisibleTool | None]) -> bool:
@@ -235,14 +149,23 @@ def _plan(
             similar_name=None if definition is not None else _similar_name(name, visible, caller_tools),
             denial=denial,
         )
+    return _plan_tool(request, call, entry)
+
+
+def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> Planned:
+    """Plan the call of a tool of the gateway."""
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
-    schema, others = entry.decoded.get("inputSchema"), entry.other_names
-    arguments = restore_names(call.arguments, others) if others else call.arguments
-    arguments = un_null(arguments, schema) if isinstance(schema, dict) else arguments
+    arguments, others = call.arguments, entry.other_names
+    if others:
+        arguments = restore_names(arguments, others)
+    raw = encode(arguments)
+    if raw.find(b"null") >= 0:  # most arguments have no null, and need not be compared to the schema
+        schema = entry.decoded.get("inputSchema")
+        raw = encode(un_null(arguments, schema)) if isinstance(schema, dict) else raw
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)
-    return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
+    return Planned(call, entry, raw, None if limit is None else limit / 1000, retries)
 
 
 def _name_of(request: ToolCallsBody, visible: VisibleTools, call: ModelCall) -> str:
@@ -254,16 +177,6 @@ def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | 
     """Most similar name among the names of the visible tools and the caller's tools; None if no name is similar."""
     caller_names = (str(tool["name"]) for tool in (caller_tools.tools if caller_tools else ()))
     return did_you_mean(name, [*visible.by_name, *caller_names])
-
-
-class CallOutcome(msgspec.Struct, frozen=True):
-    """Outcome of one call of a message."""
-
-    result: bytes | None
-    """Raw MCP result, which may be a refusal; None: no tool was called."""
-    seconds: float = 0
-    unknown_tool_message: str | None = None
-    """Message for the model about an unknown tool; None for other outcomes."""
 
 
 async def run_calls(
@@ -278,14 +191,20 @@ async def run_calls(
     """Call the tools, at most `at_once` at a time. Returns outcomes in the order of the calls. Cancellation cancels all
     calls.
     """
-    works = [_work(services, origin, planned.visible, plan, holding, result_tokens) for plan in planned.calls]
-    return await run_all(works, at_once=at_once)
+    run = _MessageRun(services, origin, planned.visible.view, holding, result_tokens)
+    calls = planned.calls
+    if at_once >= len(calls) and not any(plan.entry is not None and plan.entry.server == GATEWAY for plan in calls):
+        return await run.all_together(calls)
+    return await run_all([partial(run.run_call, plan) for plan in calls], at_once=at_once)
 
 
 def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
     """Result for the model; None if the caller runs the call."""
     if outcome.result is not None:
-        return msgspec.json.decode(outcome.result, type=dict[str, Any])
+        try:
+            return _decode_result(outcome.result)
+        except RecursionError:
+            return _decode_result(refused_result(Refusal(UPSTREAM_ERROR, TOO_DEEP)))
     if not plan.call.valid:
         return invalid_result(plan.call)
     if plan.client_runs:
@@ -296,41 +215,67 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def _work(
-    services: ToolServices,
-    origin: Origin,
-    visible: VisibleTools,
-    planned: Planned,
-    holding: Holding,
-    result_tokens: int | None,
-) -> Callable[[], Awaitable[CallOutcome]]:
-    async def work() -> CallOutcome:
-        entry = planned.entry
-        if planned.unready is not None:
-            refusal = refusal_of(planned.unready, starts=services.catalogs.starts(planned.unready))
-            return CallOutcome(refused_result(refusal))
-        if entry is None:
-            if planned.denial is not None or not planned.client_runs:
-                services.caller.record_unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
-            return CallOutcome(None)
-        if not planned.call.valid:
-            services.caller.record_refusal(origin, visible.view, entry.name)
-            return CallOutcome(None)
-        began = time.monotonic()
-        answer: Raw | Unknown
-        if entry.server == GATEWAY:
-            answer = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
-        else:
-            call = DirectCall(
-                entry.name, planned.arguments, planned.timeout, planned.retries, result_tokens, planned.recording
-            )
-            answer = await services.caller.call(origin, visible.view, call, holding)
-        seconds = time.monotonic() - began
-        if isinstance(answer, Unknown):
-            return CallOutcome(None, seconds, answer.message)
-        return CallOutcome(bytes(answer), seconds)
+class _MessageRun:
+    """Run of the calls of one message."""
 
-    return work
+    __slots__ = ("_caller", "_catalogs", "_holding", "_origin", "_result_tokens", "_view")
+
+    def __init__(
+        self, services: ToolServices, origin: Origin, view: View, holding: Holding, result_tokens: int | None
+    ) -> None:
+        self._caller = services.caller
+        self._catalogs = services.catalogs
+        self._origin = origin
+        self._view = view
+        self._holding = holding
+        self._result_tokens = result_tokens
+
+    async def all_together(self, calls: Sequence[Planned]) -> list[CallOutcome]:
+        """Run calls of servers' tools, all at the same time. They need no tasks: all are started before the first one
+        is awaited.
+        """
+        runs: list[StartedCall | CallOutcome] = []
+        try:
+            for plan in calls:
+                runs.append(self._start(plan))
+            return [run if isinstance(run, CallOutcome) else await _outcome(run) for run in runs]
+        except BaseException:
+            for run in runs:
+                if not isinstance(run, CallOutcome):
+                    run.cancel()
+            raise
+
+    async def run_call(self, plan: Planned) -> CallOutcome:
+        """Run one call."""
+        if plan.entry is None or plan.entry.server != GATEWAY or not plan.call.valid:
+            run = self._start(plan)
+            return run if isinstance(run, CallOutcome) else await _outcome(run)
+        began = time.monotonic()
+        result = await self._caller.answer(
+            self._origin, self._view, plan.entry.name, plan.arguments, holding=self._holding
+        )
+        return CallOutcome(bytes(result), time.monotonic() - began)
+
+    def _start(self, plan: Planned) -> StartedCall | CallOutcome:
+        """Start a call of a server's tool; the outcome of a call that is not run."""
+        entry, caller, origin = plan.entry, self._caller, self._origin
+        if plan.unready is not None:
+            return CallOutcome(refused_result(refusal_of(plan.unready, starts=self._catalogs.starts(plan.unready))))
+        if entry is None:
+            if plan.denial is not None or not plan.client_runs:
+                caller.record_unknown(origin, plan.call.wire_name, _raw(plan), plan.denial)
+            return CallOutcome(None)
+        if not plan.call.valid:
+            caller.record_refusal(origin, self._view, entry.name)
+            return CallOutcome(None)
+        call = DirectCall(entry.name, plan.arguments, plan.timeout, plan.retries, self._result_tokens, plan.recording)
+        started = caller.start(origin, self._view, call, self._holding)
+        return CallOutcome(None, 0, started.message) if isinstance(started, Unknown) else started
+
+
+async def _outcome(run: StartedCall) -> CallOutcome:
+    result = await run.result()
+    return CallOutcome(result, run.seconds)
 
 
 def _raw(planned: Planned) -> bytes:

@@ -18,7 +18,7 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.documents import decode
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, Problem
 from fairlead_offers.results.session_context import DEFAULT_TOKENS, MAX_QUERY, RetrieveArguments, RetrievedContext
-from fairlead_offers.run.requested_calls import ResultTokens
+from fairlead_offers.run.tool_calls_body import ResultTokens
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import context as examples
 from fairlead_rest.openapi import describe_route

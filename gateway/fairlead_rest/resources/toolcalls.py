@@ -25,17 +25,9 @@ from fairlead_offers.documents import encode
 from fairlead_offers.plan.caller_tools import arguments_for
 from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, predict_cost
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
-from fairlead_offers.run.requested_calls import (
-    FEW,
-    CallOutcome,
-    Planned,
-    PlannedCalls,
-    ToolCallsBody,
-    read_calls,
-    read_few_calls,
-    result_for,
-    run_calls,
-)
+from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.requested_calls import FEW, read_calls, read_few_calls, result_for, run_calls
+from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.workers.heavy_work import SMALL
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import calls as examples

@@ -12,15 +12,17 @@ import traceback
 from collections import defaultdict
 from typing import Final
 
+from doors.peers import PEERS
 from doors.rows import DOORS, NGINX, PLAIN, Door
 from doors.targets import Targets
 from gateway.workloads import SATURATED
-from rig.harness import Cell, Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
+from rig.harness import Cell, Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios, table
 from rig.loadtools import Outcome
 from rig.processes import Stage, become_realtime
 
 ROUNDS: Final = 5
-PARTS: Final = tuple(DOORS)
+PARTS: Final = (*DOORS, *PEERS)
+ALL: Final = {**DOORS, **PEERS}
 Outcomes = dict[str, dict[int, dict[int, Outcome]]]
 """Outcomes by door, connections and round."""
 
@@ -32,7 +34,8 @@ def window(settings: Settings) -> tuple[float, float]:
 
 def measure_all(settings: Settings, outcomes: Outcomes, failures: dict[str, str]) -> None:
     """Measure the doors into `outcomes`; `failures` gets the reasons of those that cannot be measured."""
-    wanted = {name: door for name, door in DOORS.items() if name in (PLAIN, NGINX) or settings.wants(name)}
+    doors = ALL if settings.peers else DOORS
+    wanted = {name: door for name, door in doors.items() if name in (PLAIN, NGINX) or settings.wants(name)}
     with Stage() as stage:
         targets = Targets(stage)
         for number, name in interleaved(list(wanted), settings.rounds):
@@ -89,10 +92,27 @@ def goals(outcomes: Outcomes, settings: Settings) -> list[Goal]:
     return selected
 
 
+def page_rows(outcomes: Outcomes) -> str:
+    """Table of the documentation: the costs of all doors, beside their goals."""
+    lines = []
+    for name, door in ALL.items():
+        ratio = cpu_ratio(outcomes, name, PLAIN)
+        if ratio is not None:
+            beside = "" if door.beside == PLAIN else f" × `{door.beside}`"
+            goal = "" if door.at_most is None else f"≤ {door.at_most:g}{beside}"
+            lines.append([f"`{name}`", door.description, written(ratio.median), goal])
+    return table(["door", "request", "CPU, plain call = 1", "goal"], lines)
+
+
+def written(ratio: float) -> str:
+    """A ratio as the documentation has it: two decimals below 10, none above."""
+    return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
+
+
 def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) -> Report:
     """Report of the results so far."""
     report = Report("doors")
-    report.rows = [row(outcomes, name, door) for name, door in DOORS.items() if outcomes[name][SATURATED]]
+    report.rows = [row(outcomes, name, door) for name, door in ALL.items() if outcomes[name][SATURATED]]
     report.goals = goals(outcomes, settings)
     for name, door in DOORS.items():
         if door.at_most is None and (ratio := cpu_ratio(outcomes, name, PLAIN)):
@@ -100,6 +120,7 @@ def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) 
     report.failures = [f"{name}: {why}" for name, why in failures.items()]
     if settings.quick:
         report.notes.append("--quick: not for quoting")
+    report.notes.append(f"rows of docs/performance/doors.md:\n\n{page_rows(outcomes)}\n")
     return report
 
 

@@ -64,7 +64,7 @@ def http_load(question: Question) -> Measure:
             settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
             questions[targets] = target, load, settled.calls_per_second
         target, load, speed = questions[targets]
-        turn = min(connections / speed, SETTLING_SECONDS / TURNS)
+        turn = min(max(connections, SETTLING) / speed, SETTLING_SECONDS / TURNS)
         seconds, warmup = max(window[0], TURNS * turn), max(window[1], turn)
         whole = replace(load, connections=connections, seconds=seconds, warmup=warmup)
         return run_load(targets.stage, whole, target.pid, targets.helpers, core=targets.rest)
@@ -166,18 +166,24 @@ def program_load(
     *,
     itself: bool = False,
     server: Callable[[Targets], Target] | None = None,
+    python: Path | None = None,
 ) -> Measure:
-    """Load by a program of this folder. Processor time is that of the program, where `itself` is set, and of the
-    `server`.
+    """Load by a program of this folder, in the environment of `python`; None for ours. Processor time is that of the
+    program, where `itself` is set, and of the `server`.
     """
 
     def measure(targets: Targets, connections: int, window: Window) -> Outcome:
         target = server(targets) if server else None
         seconds, warmup = window
         options = parameters(targets, connections) | {"seconds": seconds, "warmup": warmup}
-        words: list[str | Path] = [sys.executable, HERE / program, json.dumps(options)]
+        words: list[str | Path] = [
+            python or sys.executable,
+            HERE / program,
+            json.dumps(options),
+        ]
         core = targets.hop if itself else targets.rest
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        ours = os.pathsep.join(path for path in sys.path if path)
+        environment = {**os.environ, "PYTHONPATH": "" if python else ours}
         process = targets.stage.start(program, words, core=core, stdout=subprocess.PIPE, env=environment)
         measured = [*([process.pid] if itself else []), *([target.pid] if target else [])]
         helpers = [*targets.helpers, *([] if itself else [process.pid])]

@@ -212,16 +212,21 @@ class Targets:
         return folder
 
     @cached_property
-    def models(self) -> Target:
-        """A gateway before a scripted provider, whose requests get TOOLS tools."""
+    def provider(self) -> int:
+        """Port of the scripted provider."""
         folder = self.stage.folder / "answers"
         folder.mkdir()
         port = free_port()
         script = [word for each in CONVERSATIONS for word in each.script(folder)]
         process = self.stage.start("provider", [built("httpscript"), str(port), *script], core=self.rest)
         self.stage.wait_listening("provider", process, port)
+        return port
+
+    @cached_property
+    def models(self) -> Target:
+        """A gateway before the scripted provider, whose requests get TOOLS tools."""
         file = self.stage.folder / "routes.yaml"
-        file.write_text(routes(port))
+        file.write_text(routes(self.provider))
         return gateway_over(self.stage, self.offered, self.hop, "--routes", file, name="models")
 
     @cached_property

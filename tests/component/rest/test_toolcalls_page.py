@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead_offers.run.requested_calls import ToolCallsBody
+from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_tools import refusal
 from gatewayworld import catalog, running
 from page_reader import blocks

@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.path.own_tools import OwnToolCalls
 from fairlead_gateway.calls.translation.errors import TOO_DEEP
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, READ_RESULT
-from fairlead_gateway.core.request import Exchange, Headers, McpRequest, agent_of
+from fairlead_gateway.core.request import Exchange, Headers, McpRequest, agent_name, agent_of
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
@@ -28,38 +30,53 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import INVALID_ARGUMENTS, RESULT_TOO_LARGE, UPSTREAM_ERROR, Refusal
 
 _ID: Final = b"1"
+_NO_HEADERS: Final[Headers] = {}
 _NO_ROOM: Final = (
     "The call was made, but its result was dropped: the results for this caller exceed the gateway's memory limit. "
     "Make fewer calls at once, or request smaller results"
 )
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown:
     """Answer to a call of an unknown tool."""
 
-    message: str
-    """Message of the JSON-RPC error -32602 that an MCP client would get."""
+    __slots__ = ("message",)
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        """Message of the JSON-RPC error -32602 that an MCP client would get."""
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """Client on whose behalf a call is made."""
+class Origin:
+    """Client on whose behalf a call is made. Never modified."""
 
-    address: str = ""
-    """IP address of the client."""
-    headers: Headers = {}
-    """Headers of the client's request, with names in lower case; only the trace context is read."""
-    identity: Identity = ANONYMOUS
-    """Principal of the client's request."""
+    __slots__ = ("address", "headers", "identity")
+
+    def __init__(self, address: str = "", headers: Headers = _NO_HEADERS, identity: Identity = ANONYMOUS) -> None:
+        self.address = address
+        """IP address of the client."""
+        self.headers = headers
+        """Headers of the client's request, with names in lower case; only the trace context is read."""
+        self.identity = identity
+        """Principal of the client's request."""
 
 
 class _CapturingExchange(Exchange):
-    """Exchange that stores the answer in `body`, and drops progress and all other messages to the client."""
+    """Exchange that stores the result, and drops progress and all other messages to the client."""
 
-    def __init__(self, origin: Origin, tier: str | None, buffers: AnswerBuffers) -> None:
+    __slots__ = ("_address", "_buffers", "_holding", "answered_at", "result")
+
+    def __init__(
+        self, origin: Origin, tier: str | None, buffers: AnswerBuffers, holding: Holding | None = None
+    ) -> None:
         super().__init__(origin.headers, origin.identity, tier)
         self._buffers = buffers
         self._address = origin.address
-        self.body: bytes = b""
+        self._holding = holding
+        self.result = b""
+        """Raw result, which may be a refusal; empty until the call is answered."""
+        self.answered_at = 0.0
+        """Time of the answer by `time.monotonic`."""
 
     @property
     def address(self) -> str:
@@ -87,10 +104,12 @@ class _CapturingExchange(Exchange):
         return self._buffers.arrival(agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
-        self.body = b"".join(body)
+        self.answered_at = time.monotonic()
+        self.result = _result_of_response(b"".join(body))
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
-        self.body = jsonrpc.result(ident, result)
+        self.answered_at = time.monotonic()
+        self.result = _held(result, self._holding)
 
 
 class DirectCall(NamedTuple):
@@ -110,6 +129,32 @@ class DirectCall(NamedTuple):
     """Id of the context session in which the result is stored; None to store nothing."""
 
 
+class StartedCall:
+    """A tool call that runs, or has ended."""
+
+    __slots__ = ("_call", "_dispatcher", "_exchange", "_started_at")
+
+    def __init__(self, dispatcher: Dispatcher, exchange: _CapturingExchange, call: ToolCall, started_at: float) -> None:
+        self._dispatcher = dispatcher
+        self._exchange = exchange
+        self._call = call
+        self._started_at = started_at
+
+    async def result(self) -> bytes:
+        """Wait for the raw result, as `Caller.call` returns it. If the waiting task is cancelled, the call is too."""
+        await self._dispatcher.wait(self._call)
+        return self._exchange.result
+
+    @property
+    def seconds(self) -> float:
+        """Duration of a call that has ended."""
+        return self._exchange.answered_at - self._started_at
+
+    def cancel(self) -> None:
+        """Cancel the call; no-op if it has ended."""
+        self._call.cancel()
+
+
 class Caller:
     """Makes tool calls from within the gateway."""
 
@@ -120,7 +165,16 @@ class Caller:
 
     def holding(self, origin: Origin) -> Holding:
         """Counter of the bytes in the results of one REST request, to be held until the response is written."""
-        return self._buffers.holding(agent_of(_CapturingExchange(origin, None, self._buffers)))
+        return self._buffers.holding(agent_name(origin.identity, origin.address))
+
+    def start(
+        self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None
+    ) -> StartedCall | Unknown:
+        """Start a call of a tool that `view` shows, on behalf of `origin`. Who starts a call either waits for its
+        result or cancels it.
+        """
+        request = self._request(call)
+        return self._start(origin, view, call, holding, request, self._dispatcher.resolve(view, request))
 
     async def call(self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None) -> Raw | Unknown:
         """Call a tool that `view` shows, or `read_result`, on behalf of `origin`.
@@ -129,52 +183,53 @@ class Caller:
         too. `holding` counts the result's bytes; a result that exceeds the limit of `holding` is replaced by a refusal.
         Raises only CancelledError.
         """
-        name = call.name
-        request = _request(name, call.arguments)
+        request = self._request(call)
+        route = self._dispatcher.resolve(view, request)
+        if isinstance(route, Rejection) and call.name == READ_RESULT:
+            exchange = self._exchange(origin, view)
+            return Raw(_held(await self._own_tools.answer(exchange, request, call.name, view.tier), holding))
+        started = self._start(origin, view, call, holding, request, route)
+        return started if isinstance(started, Unknown) else Raw(await started.result())
+
+    async def answer(
+        self, origin: Origin, view: View, name: str, arguments: bytes, *, holding: Holding | None = None
+    ) -> Raw:
+        """Call one of the gateway's own tools, except `execute_tool`. Returns a result like `call`."""
+        captured = self._exchange(origin, view)
+        result = await self._own_tools.answer(captured, _request(name, arguments), name, view.tier)
+        return Raw(_held(result, holding))
+
+    def _request(self, call: DirectCall) -> McpRequest:
+        if call.recording is not None:
+            self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
+        request = _request(call.name, call.arguments)
         request.result_tokens = call.result_tokens
         request.recording = call.recording
         request.any_structured = True
-        if call.recording is not None:
-            self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
-        captured = _CapturingExchange(origin, view.tier, self._buffers)
-        route = self._dispatcher.resolve(view, request)
+        return request
+
+    def _start(
+        self,
+        origin: Origin,
+        view: View,
+        call: DirectCall,
+        holding: Holding | None,
+        request: McpRequest,
+        route: Route | Rejection,
+    ) -> StartedCall | Unknown:
+        started_at, exchange = time.monotonic(), self._exchange(origin, view, holding)
         if isinstance(route, Rejection):
-            if name == READ_RESULT:
-                return self._count_bytes(await self._own_tools.answer(captured, request, name, view.tier), holding)
-            self._dispatcher.record_unresolved(captured, request, route)
+            self._dispatcher.record_unresolved(exchange, request, route)
             return Unknown(route.message)
         if call.timeout is not None:
             route = route.within(call.timeout)
         if call.retries is not None:
             allowed = route.server.catalog.limits.retries
             route = route.with_retries(call.retries if allowed is None else min(call.retries, allowed))
-        await self._dispatcher.run(captured, route, request)
-        try:
-            response = jsonrpc.decode_response(captured.body)
-        except RecursionError:
-            # the response nests the result one level deeper than the server's answer, which was decoded before; and a
-            # coroutine has more stack frames
-            return Raw(refusals.result(Refusal(UPSTREAM_ERROR, TOO_DEEP)))
-        if response.result is not UNSET:
-            return self._count_bytes(response.result, holding)
-        message = response.error.message if response.error is not None else "Internal error"
-        return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
+        return StartedCall(self._dispatcher, exchange, self._dispatcher.start(exchange, route, request), started_at)
 
-    async def answer(
-        self, origin: Origin, view: View, name: str, arguments: bytes, *, holding: Holding | None = None
-    ) -> Raw:
-        """Call one of the gateway's own tools, except `execute_tool`. Returns a result like `call`."""
-        captured = _CapturingExchange(origin, view.tier, self._buffers)
-        return self._count_bytes(
-            await self._own_tools.answer(captured, _request(name, arguments), name, view.tier), holding
-        )
-
-    @staticmethod
-    def _count_bytes(result: bytes | Raw, holding: Holding | None) -> Raw:
-        """The result, after its bytes were counted by `holding`; a refusal if they exceed the limit of `holding`."""
-        if holding is not None and not holding.keep(len(result)):
-            return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
-        return Raw(result)
+    def _exchange(self, origin: Origin, view: View, holding: Holding | None = None) -> _CapturingExchange:
+        return _CapturingExchange(origin, view.tier, self._buffers, holding)
 
     def record_unknown(
         self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None
@@ -197,6 +252,27 @@ class Caller:
             self._dispatcher.record_unreadable(captured, route, INVALID_ARGUMENTS)
 
 
+def _held(result: bytes | Raw, holding: Holding | None) -> bytes:
+    """A copy of the result, whose bytes `holding` counts; a refusal if they exceed its limit."""
+    if holding is not None and not holding.keep(len(result)):
+        return refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM))
+    return bytes(result)
+
+
+def _result_of_response(response: bytes) -> bytes:
+    """The result in a JSON-RPC response; a refusal for an error."""
+    try:
+        decoded = jsonrpc.decode_response(response)
+    except RecursionError:
+        return refusals.result(Refusal(UPSTREAM_ERROR, TOO_DEEP))
+    if decoded.result is not UNSET:
+        return bytes(decoded.result)
+    message = decoded.error.message if decoded.error is not None else "Internal error"
+    return refusals.result(Refusal(UPSTREAM_ERROR, message))
+
+
 def _request(name: str, arguments: bytes) -> McpRequest:
     params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
-    return McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
+    request = McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
+    request.name = name
+    return request

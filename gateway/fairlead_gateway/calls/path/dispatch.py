@@ -114,9 +114,8 @@ class Dispatcher:
         call.run(STAGES)
         return call
 
-    async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:
-        """Run a call until it is answered. Cancelling the asyncio task cancels the call too."""
-        call = self.start(exchange, route, request)
+    async def wait(self, call: ToolCall) -> None:
+        """Wait until a call has ended. If the waiting task is cancelled, the call is too."""
         if call.done:
             return
         call.waiter = asyncio.get_running_loop().create_future()

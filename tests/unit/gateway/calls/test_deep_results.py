@@ -284,8 +284,8 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
             await run_until_settled()
         for call, exchange in calls:
             assert call.done
-            assert is_answer(exchange.body), (depth - top, exchange.body[-300:])
-            bodies.append(exchange.body)
+            assert is_answer(exchange.result), (depth - top, exchange.result[-300:])
+            bodies.append(exchange.result)
     assert TOO_DEEP.encode() not in bodies[0]
     assert TOO_DEEP.encode() in bodies[-1]
 
@@ -301,8 +301,8 @@ async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
         await from_the_loop(lambda: server.ask(nested('"message":"?"', depth - 1)))  # noqa: B023  # awaited
         await run_until_settled()
         assert call.done
-        assert is_answer(exchange.body), (depth - top, exchange.body[-300:])
-        refused.add(TOO_DEEP.encode() in exchange.body)
+        assert is_answer(exchange.result), (depth - top, exchange.result[-300:])
+        refused.add(TOO_DEEP.encode() in exchange.result)
     assert False in refused
 
 
