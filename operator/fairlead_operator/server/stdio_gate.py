@@ -60,13 +60,12 @@ that was read.
 
 GATE: Final = """\
 (
-  B=$1 D=$2 MOST=$3 N=
+  B=$1 D=$2 MOST=$3 N= C=
   refuse() { echo "fairlead-gate: $1"; $B timeout 2 $B cat >/dev/null; exit 1; }
   IFS= read -r -t 5 -n 256 line || exit 1
   [ "`printf %s "$line" | $B sha256sum`" = "$D  -" ] || exit 1
-  for S in `$B grep -ls "^PPid:.$PPID$" /proc/[0-9]*/status`; do
-    [ ${S%status}exe -ef $B ] || N=x$N
-  done
+  for S in `$B grep -ls "^PPid:.$PPID$" /proc/[0-9]*/status`; do C="$C ${S%status}cmdline"; done
+  for S in `[ -z "$C" ] || $B grep -Ls fairlead-gate: $C`; do N=x$N; done
   [ ${#N} -lt $MOST ] || refuse "full $MOST"
   case $6 in
     */*) [ -f "$6" ] && [ -x "$6" ] ;;
@@ -90,10 +89,11 @@ key: it goes to no other program, such as that of a changed image whose catalog 
 empty, the variable stays as the pod has it. The script uses backquotes because Kubernetes expands `$(NAME)` in
 commands, and a subshell so that its variables do not overwrite the server's environment.
 
-The limit counts children of the listener that already run the server, not those that still run the gate, so that
-clients without the token cannot use the limit up. Connections within the same milliseconds do not see each other, so
-they may exceed the limit. The gate reads a refused connection for a moment, because unread data would make the kernel
-reset the connection, and the peer could lose the reason for the refusal (`fairlead_mcp.tcp` reads it).
+The limit counts children of the listener that already run the server, not those that have the gate as their command
+line (a server that is a shell script may be run by busybox as well), so that clients without the token cannot use the
+limit up. Connections within the same milliseconds do not see each other, so they may exceed the limit. The gate reads a
+refused connection for a moment, because unread data would make the kernel reset the connection, and the peer could lose
+the reason for the refusal (`fairlead_mcp.tcp` reads it).
 """
 
 

@@ -1,4 +1,4 @@
-"""Processes of a stdio server whose connection has ended: a program that does not read its input is stopped too."""
+"""Processes of a stdio server behind its gate: their end with their connection, and their number."""
 
 from __future__ import annotations
 
@@ -64,3 +64,15 @@ async def test_a_program_that_does_not_read_its_input_is_stopped_with_its_childr
             assert server.process.returncode is None
             other.close()
             await eventually(lambda: alive(pids) == [])
+
+
+async def test_a_program_that_a_shell_runs_counts_against_the_limit_of_processes() -> None:
+    async with gated("sh", "-c", "echo started; cat; true", most=1) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"{TOKEN}\n".encode())
+        assert await reader.readline() == b"started\n"
+        second, other = await asyncio.open_connection("127.0.0.1", server.port)
+        other.write(f"{TOKEN}\n".encode())
+        assert await second.readline() == b"fairlead-gate: full 1\n"
+        writer.close()
+        other.close()
