@@ -10,7 +10,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from fuzzed_gateway import BODY_BYTES
-from fuzzinbound import FRAMING, VERBS, Conversation, chunked, garbage, good_requests, head
+from fuzzinbound import FRAMING, VERBS, Conversation, chunk_body, garbage, good_requests, head
 from gatewayworld import LEGACY
 
 TARGETS: Final = (b"/v1/tool-calls", b"/v1/tool-calls", b"/v1/tool-calls?x=1", b"/v1/tool%2Dcalls", b"/v1/tool-calls/")
@@ -30,7 +30,7 @@ def good_calls(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 3)):
         return head(LEGACY, "ping", [SHORT], target) + CALLS
     sizes = draw(st.lists(st.integers(1, 200), max_size=4))
-    return head(LEGACY, "ping", [b"transfer-encoding: chunked"], target) + chunked(CALLS, sizes, b"", b"")
+    return head(LEGACY, "ping", [b"transfer-encoding: chunked"], target) + chunk_body(CALLS, sizes, b"", b"")
 
 
 @st.composite

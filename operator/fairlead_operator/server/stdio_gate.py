@@ -73,19 +73,21 @@ memory rather than the container, nothing else would say so.
 """
 
 GATE: Final = """\
+path() {
+  case $1 in
+    */*) [ -f "$1" ] && [ -x "$1" ] && echo "$1" ;;
+    *) (IFS=:; for D in $PATH; do [ -f "$D/$1" ] && [ -x "$D/$1" ] && echo "$D/$1" && exit; done; exit 1) ;;
+  esac
+}
 (
-  B=$1 D=$2 MOST=$3 N=
+  B=$1 D=$2 MOST=$3 N= C=
   refuse() { echo "fairlead-gate: $1"; $B timeout 2 $B cat >/dev/null; exit 1; }
   IFS= read -r -t 5 -n 256 line || exit 1
   [ "`printf %s "$line" | $B sha256sum`" = "$D  -" ] || exit 1
-  for S in `$B grep -ls "^PPid:.$PPID$" /proc/[0-9]*/status`; do
-    [ ${S%status}exe -ef $B ] || N=x$N
-  done
+  for S in `$B grep -ls "^PPid:.$PPID$" /proc/[0-9]*/status`; do C="$C ${S%status}cmdline"; done
+  for S in `[ -z "$C" ] || $B grep -Ls fairlead-gate: $C`; do N=x$N; done
   [ ${#N} -lt $MOST ] || refuse "full $MOST"
-  case $6 in
-    */*) [ -f "$6" ] && [ -x "$6" ] ;;
-    *) command -v "$6" >/dev/null ;;
-  esac || refuse "missing $6"
+  path "$6" >/dev/null || refuse "missing $6"
 ) || exit 1
 [ -z "$4" ] || {
   IFS=' ' read -r -t 5 -n 1200 FAIRLEAD_PROGRAM FAIRLEAD_KEY || exit 1
@@ -94,20 +96,25 @@ GATE: Final = """\
     export "$4=$FAIRLEAD_KEY"
   }
 }
-unset FAIRLEAD_KEY FAIRLEAD_PROGRAM
 shift 5
+FAIRLEAD_PROGRAM=`path "$1"`
+shift
+set -- "$FAIRLEAD_PROGRAM" "$@"
+unset FAIRLEAD_KEY FAIRLEAD_PROGRAM
 exec "$@"
 """
 """Script of the gate. `read` reads single bytes, so that data after the token in the same segment is left for the
 server. With the name of a variable, a second line has the digest of the program that the person's key is for, and the
 key: it goes to no other program, such as that of a changed image whose catalog is not published yet. If the line is
-empty, the variable stays as the pod has it. The script uses backquotes because Kubernetes expands `$(NAME)` in
-commands, and a subshell so that its variables do not overwrite the server's environment.
+empty, the variable stays as the pod has it. A name is looked up in `PATH` here, because busybox would take its own
+program of that name, such as `sh`, in place of the image's. The script uses backquotes because Kubernetes expands
+`$(NAME)` in commands, and a subshell so that its variables do not overwrite the server's environment.
 
-The limit counts children of the listener that already run the server, not those that still run the gate, so that
-clients without the token cannot use the limit up. Connections within the same milliseconds do not see each other, so
-they may exceed the limit. The gate reads a refused connection for a moment, because unread data would make the kernel
-reset the connection, and the peer could lose the reason for the refusal (`fairlead_mcp.tcp` reads it).
+The limit counts children of the listener that already run the server, not those that have the gate as their command
+line (a server that is a shell script may be run by busybox as well), so that clients without the token cannot use the
+limit up. Connections within the same milliseconds do not see each other, so they may exceed the limit. The gate reads a
+refused connection for a moment, because unread data would make the kernel reset the connection, and the peer could lose
+the reason for the refusal (`fairlead_mcp.tcp` reads it).
 """
 
 

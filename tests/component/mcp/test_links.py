@@ -155,6 +155,33 @@ async def test_a_program_that_never_reads_is_ended_after_its_client_has_gone(unr
         assert len(other.servers) == 1
 
 
+async def first_line(server: Gated) -> bytes:
+    """What a new process of a server writes first."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(f"{TOKEN}\n".encode())
+    try:
+        return await asyncio.wait_for(reader.readline(), 20)
+    finally:
+        writer.close()
+
+
+async def test_a_program_that_a_shell_runs_counts_against_the_limit_of_processes() -> None:
+    async with gated("sh", "-c", "echo started; sleep 60; true", most=1) as server:
+        assert await first_line(server) == b"started\n"
+        assert await first_line(server) == b"fairlead-gate: full 1\n"
+
+
+async def test_a_program_of_the_image_runs_where_busybox_has_one_of_the_same_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "cat"
+    own.write_text("#!/bin/sh\necho own $0 $1\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    async with gated("cat", "a b") as server:
+        assert await first_line(server) == f"own {own} a b\n".encode()
+
+
 async def test_no_listener_is_a_refused_connection() -> None:
     link = StreamClient("nobody", TcpOpener("127.0.0.1", free_port(), TOKEN))
     with pytest.raises(ConnectFailed) as refused:
