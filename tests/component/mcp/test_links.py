@@ -156,7 +156,7 @@ async def test_a_program_that_never_reads_is_ended_after_its_client_has_gone(unr
 
 
 async def first_line(server: Gated) -> bytes:
-    """What a new process of a server writes first."""
+    """The first line that a new process of a server writes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(f"{TOKEN}\n".encode())
     try:
