@@ -38,8 +38,9 @@ class Gated:
     def servers(self) -> list[int]:
         """Process ids of the servers that it has started and that live (the listener itself is not a server)."""
         pids = []
-        for listener in children(self.process.pid):
-            pids += children(listener)
+        for child in children(self.process.pid):  # also what looks for processes without a connection
+            if command_of(child)[1:2] == [b"nc"]:
+                pids += children(child)
         return pids
 
 
@@ -47,6 +48,14 @@ def write_token(folder: Path, token: str = TOKEN) -> None:
     """Give a gateway that runs in a folder the token of CREDENTIAL."""
     (folder / "credentials").mkdir()
     (folder / "credentials" / "s.json").write_text(json.dumps({"token": token}))
+
+
+def command_of(pid: int) -> list[bytes]:
+    """Words of a process's command line; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def children(pid: int) -> list[int]:

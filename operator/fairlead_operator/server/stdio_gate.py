@@ -21,11 +21,9 @@ LOOK_S: Final = 10
 """Seconds between two looks for processes whose connection has ended."""
 
 LISTEN: Final = """\
-EVERY=$1 B=$2 ENDED=' ' STOPPED=' '
-shift
-"$@" &
-N=$!
 trap 'kill -9 $N 2>/dev/null; exit 0' TERM INT
+(shift; exec "$@") &
+N=$! EVERY=$1 B=$2 ENDED=' ' STOPPED=' '
 while kill -0 $N 2>/dev/null; do
   $B sleep $EVERY &
   wait $!
@@ -50,7 +48,7 @@ while kill -0 $N 2>/dev/null; do
 done
 """
 """Script of PID 1 in the container. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends all
-other processes of the container.
+other processes of the container. Its variables are set once `nc` runs, as servers have the environment of `nc`.
 
 A program that does not read its input would outlive its connection. Each look finds the children of the listener, and
 processes that these started, whose standard input is a socket that is no longer established. The second look ends them
