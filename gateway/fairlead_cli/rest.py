@@ -162,11 +162,7 @@ class ManagementClient:
             advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
             if "WRONG_VERSION_NUMBER" in reason:
                 reason, advice = "the server does not use TLS", "Try http:// instead of https://."
-            if "mismatch" in reason:
-                advice = (
-                    "Use a host name that the certificate is for, in --url, and let it lead there, as in /etc/hosts."
-                )
-            elif "CERTIFICATE" in reason:
+            if "CERTIFICATE" in reason:
                 advice = "Set SSL_CERT_FILE to the certificate authority of the gateway."
                 if "mismatch" in reason:  # OpenSSL: "Hostname mismatch", "IP address mismatch"
                     advice = "Use a host in --url that the certificate is for, such as a name of it in /etc/hosts."

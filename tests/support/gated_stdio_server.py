@@ -46,14 +46,6 @@ def write_token(folder: Path, token: str = TOKEN) -> None:
     (folder / "credentials" / "s.json").write_text(json.dumps({"token": token}))
 
 
-def command_of(pid: int) -> list[bytes]:
-    """Words of a process's command line; empty if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
 def children(pid: int) -> list[int]:
     """Process ids of direct children, without zombies."""
     pids = []

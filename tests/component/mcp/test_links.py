@@ -243,7 +243,7 @@ async def test_connections_without_the_token_of_a_gate_take_no_room() -> None:
 
 
 async def test_listener_and_gate_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("B", "C", "D", "ENDED", "EVERY", "L", "MOST", "N", "NOW", "OWN", "P", "S", "STOPPED", "line")
+    names = ("B", "C", "D", "ENDED", "KILLED", "MOST", "N", "NC", "NEXT", "NOW", "P", "S", "SEEN", "STOPPED", "line")
     for name in names:
         monkeypatch.setenv(name, f"{name}-of-the-pod")
     async with gated("/usr/bin/env") as server:
