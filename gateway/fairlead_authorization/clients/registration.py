@@ -148,7 +148,5 @@ def _read(body: bytes) -> _Request:
     for member, wanted in (("grant_types", "authorization_code"), ("response_types", "code")):
         listed = getattr(request, member)
         if isinstance(listed, list) and listed and wanted not in listed:
-            raise RegistrationRefused(
-                INVALID_CLIENT_METADATA, f"{member} has to include {wanted}, the only value that this server supports"
-            )
+            raise RegistrationRefused(INVALID_CLIENT_METADATA, f"{member} has to include {wanted}")
     return request

@@ -82,12 +82,12 @@ def test_redirect_uris_at_other_hosts_are_left_out_and_the_answer_says_so() -> N
         (
             b'{"redirect_uris": ["http://localhost/"], "grant_types": ["client_credentials"]}',
             INVALID_CLIENT_METADATA,
-            "grant_types lacks authorization_code",
+            "grant_types has to include authorization_code",
         ),
         (
             b'{"redirect_uris": ["http://localhost/"], "response_types": ["token"]}',
             INVALID_CLIENT_METADATA,
-            "response_types lacks code",
+            "response_types has to include code",
         ),
         (b'{"x": "' + b"a" * (16 << 10) + b'"}', INVALID_CLIENT_METADATA, "has more than 16384 bytes"),
         (

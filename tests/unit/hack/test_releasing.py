@@ -85,9 +85,9 @@ def test_the_newest_release_is_so_by_number_and_no_candidate() -> None:
 
 
 def test_an_image_has_a_bound_a_user_and_no_shell() -> None:
-    check_image(image(60_000_000, "65532:65532", "opt/fairlead/bin/python", "usr/share/sh"))
+    check_image(image(63_000_000, "65532:65532", "opt/fairlead/bin/python", "usr/share/sh"))
     for wrong, reason in {
-        image(60_000_001): "over its bound",
+        image(63_000_001): "over its bound",
         image(1, ""): "runs as root",
         image(1, "65532:65532", "bin/sh"): "has a shell: bin/sh",
         image(1, "65532:65532", "usr/bin/busybox"): "has a shell: usr/bin/busybox",
