@@ -12,6 +12,8 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairlead_api.client_files.known_clients import BRIDGE
+from fairlead_api.client_files.own_program import own_program
 from fairlead_console import consent, pages
 from fairlead_console import sign_in as sign_in_routes
 from fairlead_console.admission import SIGN_IN, Access, ConsoleRequest
@@ -58,6 +60,7 @@ class Console:
         trace's id. `counts` counts page views.
         """
         self._counts = counts
+        program = own_program() if token else (BRIDGE,)
         if not rest.guard.identities.answers_anybody:
             token = ""
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
@@ -66,7 +69,7 @@ class Console:
             for module_info in pkgutil.iter_modules(pages.__path__)
         ]
         entries = sorted((module.ENTRY for module in modules), key=lambda entry: entry.position)
-        self._context = ConsoleContext(rest, api, entries, trace_url)
+        self._context = ConsoleContext(rest, api, entries, trace_url, program)
         self._pages = frozenset(page_of(path) for path in (*(entry.path for entry in entries), SIGN_IN))
         app = FastAPI(title="Fairlead console", openapi_url=None, docs_url=None, redoc_url=None)
         for module in modules:

@@ -12,6 +12,7 @@ import msgspec
 from fastapi import Request, Response
 from starlette.types import ASGIApp
 
+from fairlead_api.client_files.known_clients import BRIDGE
 from fairlead_console.first_views import FirstViews
 from fairlead_console.html import Templates, page_answer
 from fairlead_console.rest_client import RestClient
@@ -51,9 +52,12 @@ class ConsoleContext:
         api: ASGIApp,
         navigation: Sequence[NavigationEntry],
         trace_url: str = "",
+        program: Sequence[str] = (BRIDGE,),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`api` is the REST API behind its guard."""
+        self.program = program
+        """Command line of `fairlead` on the visitor's machine, for clients that start programs."""
         self.trace_url = trace_url
         """URL of a trace with a placeholder for the trace id; empty if no trace viewer is configured."""
         self.rest = rest

@@ -25,6 +25,7 @@ from fairlead_api.client_files.edits import (
     with_entry,
 )
 from fairlead_api.client_files.known_clients import CLIENTS, KnownClient, Scope
+from fairlead_api.client_files.own_program import own_program
 from fairlead_cli.clients.options import SetupOptions
 from fairlead_cli.clients.undo_state import UndoState, replace_file
 from fairlead_cli.connecting import check_url, no_path_failure
@@ -173,12 +174,6 @@ def _client(name: str) -> KnownClient:
 def _entry(client: KnownClient, options: SetupOptions) -> dict[str, Any]:
     key_file = None if options.key_file is None else str(options.key_file.expanduser().absolute())
     return client.entry_for(options.url, options.key_env, key_file, own_program())
-
-
-def own_program() -> tuple[str, ...]:
-    """The command line of this `fairlead` with an absolute path: a client's PATH may differ from a terminal's."""
-    script = Path(sys.executable).with_name("fairlead")
-    return (str(script),) if script.exists() else (sys.executable, "-m", "fairlead_cli")
 
 
 def _has_content(text: str, form: Form) -> bool:

@@ -13,6 +13,7 @@ from playwright.async_api import Browser
 from consoleworld import (
     beside_the_browser,
     complaints,
+    cookie_of,
     csrf_of,
     emptied,
     opened,
@@ -24,6 +25,7 @@ from consoleworld import (
     visited,
 )
 from fairlead_api.client_files.known_clients import CLIENTS
+from fairlead_api.client_files.own_program import own_program
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
@@ -242,6 +244,20 @@ async def test_every_known_client_gets_a_text_that_it_can_read(tmp_path: Path, k
         if client.form == "json":
             assert "fairlead" in json.loads(texts[name])[client.member]
     assert ("export FAIRLEAD_TOKEN" in text) is keyed
+
+
+@pytest.mark.parametrize("laptop", [True, False])
+async def test_programs_that_clients_start_are_named_with_their_path_on_a_laptop(tmp_path: Path, laptop: bool) -> None:
+    """An application of the desktop does not have the PATH of the terminal in which Fairlead was installed."""
+    async with running(tmp_path, SHOP, console_token="s3cret" if laptop else "") as gateway:
+        entered = await visited(gateway, "/console/?token=s3cret")
+        page = await visited(gateway, "/console/connect", **({"cookie": cookie_of(entered)} if laptop else {}))
+    shown = re.search(r'<pre id="text-claude-desktop"[^>]*>(.*?)</pre>', page.body.decode(), re.S)
+
+    assert shown is not None
+    entry = json.loads(unescape(shown[1]))["mcpServers"]["fairlead"]
+    program = own_program() if laptop else ("fairlead",)
+    assert (entry["command"], *entry["args"]) == (*program, "bridge", f"http://127.0.0.1:{gateway.port}/mcp")
 
 
 async def test_names_of_tools_and_categories_are_text_on_every_page(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import yaml
 
 from fairlead_api.client_files.edits import UnreadableFile, edit_of, entry_of, with_entry
 from fairlead_api.client_files.known_clients import CLIENTS
+from fairlead_api.client_files.own_program import own_program
 from fairlead_cli.clients.options import ConfigScope, SetupOptions
-from fairlead_cli.clients.setup import own_program, print_clients, run_setup
+from fairlead_cli.clients.setup import print_clients, run_setup
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -82,7 +83,7 @@ def router(console: ConsoleContext) -> APIRouter:
             keyed=keyed,
             variable=KEY_VARIABLE,
             key_file=KEY_FILE,
-            clients=client_snippets(base + chosen, keyed=keyed),
+            clients=client_snippets(base + chosen, keyed=keyed, program=console.program),
         )
 
     @routes.get(PATH)
@@ -124,12 +125,12 @@ def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
     ]
 
 
-def client_snippets(url: str, *, keyed: bool) -> list[ClientSnippet]:
-    """Make a snippet for each known client, in the order of the table."""
-    return [_snippet(name, client, url, keyed=keyed) for name, client in CLIENTS.items()]
+def client_snippets(url: str, *, keyed: bool, program: Sequence[str]) -> list[ClientSnippet]:
+    """Make a snippet for each known client, in the order of the table. `program` is the command line of `fairlead`."""
+    return [_snippet(name, client, url, program, keyed=keyed) for name, client in CLIENTS.items()]
 
 
-def _snippet(name: str, client: KnownClient, url: str, *, keyed: bool) -> ClientSnippet:
+def _snippet(name: str, client: KnownClient, url: str, program: Sequence[str], *, keyed: bool) -> ClientSnippet:
     variable = KEY_VARIABLE if keyed and client.reads_variables else None
     file = KEY_FILE if keyed and not client.reads_variables else None
     option = f" --key-env {variable}" if variable else f" --key-file {file}" if file else ""
@@ -138,7 +139,7 @@ def _snippet(name: str, client: KnownClient, url: str, *, keyed: bool) -> Client
         name,
         client.title,
         tuple((scope, path) for scope, path in places if path is not None),
-        with_entry("", client.member, NAME, client.entry_for(url, variable, file), client.form),
+        with_entry("", client.member, NAME, client.entry_for(url, variable, file, program), client.form),
         f"fairlead client setup {name} --url {url}{option}",
         client.restart,
     )
