@@ -88,6 +88,9 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
     import typer
     from typer.exceptions import TyperException
 
+    if (empty := command.empty_word(words)) is not None and command.verb_of(words) != "fairlead search":
+        message = f"{empty} is empty, as a shell leaves it where a variable is not set: give a value or leave it out"
+        raise Failure(message, code=USAGE_ERROR)
     try:
         with command.group.make_context("fairlead", list(words)) as context:
             command.group.invoke(context)

@@ -46,6 +46,30 @@ class Command:
         ]
         return commands if len(commands) <= MAX_FLAGS else []
 
+    def empty_word(self, words: Sequence[str]) -> str | None:
+        """The option whose value is empty on a command line, or `an argument`; None if no word is empty. Words after
+        `--` belong to another program.
+        """
+        before = ""
+        for word in words:
+            if word == "--":
+                return None
+            if not word:
+                return before if self._takes_value(before) else "an argument"
+            option, sign, value = word.partition("=")
+            if sign and not value and self._takes_value(option):
+                return option
+            before = word
+        return None
+
+    def _takes_value(self, name: str) -> bool:
+        """Whether any verb has an option of this name that is not a flag."""
+        return any(
+            isinstance(param, TyperOption) and not param.is_flag and name in param.opts
+            for _, verb in self.verbs()
+            for param in verb.params
+        )
+
     def verbs(self) -> Iterator[tuple[str, TyperCommand]]:
         """Every executable command by its words, such as `keys create`."""
         yield from _verbs(self.group, "")

@@ -104,11 +104,8 @@ def approve(
 
         fairlead approve tools/search --namespace fairlead-system --yes
     """
-    from fairlead_cli.failure import USAGE_ERROR, Failure
     from fairlead_cli.pinning.approving import run_approve
 
-    if exactly is not None and not exactly.strip():
-        raise Failure("--hash is empty: give the hash of what you have looked at", code=USAGE_ERROR)
     location = where.location()
     if isinstance(location, str):
         from fairlead_cli.pinning.asking import approve_held

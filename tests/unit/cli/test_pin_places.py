@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from commands import fairlead
 from fairlead_cli.failure import Failure
 from fairlead_cli.pinning.holding import Cluster, location_of
 from fairlead_cli.up.folders import folders, store_url
@@ -51,11 +50,3 @@ def test_several_runs_are_named_by_their_urls(machine: Path) -> None:
         with pytest.raises(Failure, match="several `fairlead up` are running: choose one with ") as failed:
             location_of(None, "", None, None)
     assert all(f"--url {url}" in str(failed.value) for url in urls)
-
-
-async def test_an_empty_hash_approves_nothing() -> None:
-    """As a shell writes it whose variable is not set."""
-    for more in ((), ("--url", "http://127.0.0.1:9/mcp"), ("--yes", "--url", "http://127.0.0.1:9/mcp")):
-        code, out, err = await fairlead("approve", "calc", "--hash", "", *more)
-        assert (code, out) == (2, "")
-        assert "--hash is empty" in err

@@ -1,0 +1,32 @@
+"""Empty words on a command line, as a shell writes them where a variable is not set."""
+
+from __future__ import annotations
+
+import pytest
+
+from commands import fairlead
+
+EMPTY = {
+    "--state-dir is empty": ("up", "--state-dir", "", "mcp.json"),
+    "--tier is empty": ("tools", "--tier="),
+    "--token is empty": ("tools", "--url", "http://127.0.0.1:9/mcp", "--token", ""),
+    "--hash is empty": ("approve", "calc", "--yes", "--hash", "", "--url", "http://127.0.0.1:9/mcp"),
+    "an argument is empty": ("can", "", "call", "shop__look"),
+}
+
+
+@pytest.mark.parametrize("sentence", EMPTY)
+async def test_a_command_refuses_an_empty_word_and_names_its_option(sentence: str) -> None:
+    code, out, err = await fairlead(*EMPTY[sentence])
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+async def test_a_command_refuses_an_empty_argument_after_a_flag() -> None:
+    assert "an argument is empty" in (await fairlead("keys", "revoke", "--json", ""))[2]
+
+
+async def test_a_command_takes_an_empty_value_for_an_argument_of_a_tool() -> None:
+    code, _, err = await fairlead("call", "shop__look", "text=", "--url", "http://127.0.0.1:9/mcp")
+    assert code == 1
+    assert "refused the connection" in err
