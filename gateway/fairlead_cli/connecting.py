@@ -160,6 +160,8 @@ def _token(given: str) -> str:
     """The credential, read from the file that `@FILE` names. Raises Failure, which does not quote the credential."""
     if not given.startswith("@"):
         token = given
+        if _is_file(given):
+            raise Failure(f"--token: {given} is a file: write --token @{given}", code=USAGE_ERROR)
     else:
         try:
             token = Path(given[1:]).expanduser().read_text(encoding="ascii")
@@ -169,6 +171,13 @@ def _token(given: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise Failure("--token: the value is not a valid API key or token", code=USAGE_ERROR)
     return token
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # longer than names of files, as access tokens are
+        return False
 
 
 def _header(text: str) -> tuple[str, str]:

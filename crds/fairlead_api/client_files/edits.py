@@ -218,7 +218,9 @@ def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
         return _addition(text, servers.value, name, _dump(entry, unit), unit * 2)
     old = _of(inside, name)
     if entry is not None:
-        dumped = entry if isinstance(entry, str) else _dump(entry, unit).replace("\n", "\n" + unit * 2)
+        line = blank[blank.rfind("\n", 0, old.start) + 1 : old.start]
+        own = line if line and not line.strip() else unit * 2  # the file's first indent may be that of an entry
+        dumped = entry if isinstance(entry, str) else _dump(entry, own[: len(own) // 2]).replace("\n", "\n" + own)
         return Edit(old.value, old.end, dumped)
     if len(inside) > 1:
         return _removal(blank, inside, old)

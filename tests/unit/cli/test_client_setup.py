@@ -440,3 +440,12 @@ def test_a_file_that_cannot_be_used_is_wrong_use(home: Path) -> None:
     with pytest.raises(Failure) as caught:
         run_setup("cursor", wishes(), Output.table)
     assert caught.value.code == USAGE_ERROR
+
+
+def test_entries_written_again_are_indented_as_before() -> None:
+    """In a file of one line, the entry's own lines are the first that are indented."""
+    client = CLIENTS["claude-desktop"]
+    one_line = '{"mcpServers": {"a": {"command": "b"}}}'
+    first = with_entry(one_line, client.member, "fairlead", client.entry_for(URL), "json")
+    again = with_entry(first, client.member, "fairlead", client.entry_for(URL + "/fast"), "json")
+    assert again == first.replace(URL, URL + "/fast")

@@ -1,6 +1,8 @@
-"""Empty words on a command line, as a shell writes them where a variable is not set."""
+"""Values on a command line that cannot be meant: empty words, as a shell leaves them, and files in place of tokens."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +32,12 @@ async def test_a_command_takes_an_empty_value_for_an_argument_of_a_tool() -> Non
     code, _, err = await fairlead("call", "shop__look", "text=", "--url", "http://127.0.0.1:9/mcp")
     assert code == 1
     assert "refused the connection" in err
+
+
+async def test_a_file_in_place_of_a_token_is_told_from_a_wrong_token(tmp_path: Path) -> None:
+    file = tmp_path / "me.key"
+    file.write_text("a-key")
+    code, _, err = await fairlead("tools", "--url", "http://127.0.0.1:9/mcp", "--token", str(file))
+    assert (code, f"{file} is a file: write --token @{file}" in err) == (2, True)
+    code, _, err = await fairlead("tools", "--url", "http://127.0.0.1:9/mcp", "--token", "k" * 8000)
+    assert (code, "refused the connection" in err) == (1, True)
