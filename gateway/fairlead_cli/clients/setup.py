@@ -129,10 +129,19 @@ class _Setup:
         reversal = None if earlier.reversal is None else earlier.reversal.extend(self.before, change.edit)
         return replace(earlier, reversal=reversal)
 
+    def _has_entry(self) -> bool:
+        try:
+            return entry_of(self.before, self._client.member, self._options.name, self._client.form) is not None
+        except UnreadableFile:
+            return False
+
     def _refuse(self, error: UnreadableFile) -> Failure:
         name = self._options.name
+        path = f"{self._client.member}.{name}"
         action = "remove this by hand" if self._entry is None else "add this by hand"
-        shown = f"{self._client.member}.{name}" if self._entry is None else _entry_text(self._client, name, self._entry)
+        if self._entry is not None and self._has_entry():
+            action = f"replace {path} by this by hand"  # a name twice would make the whole file unreadable
+        shown = path if self._entry is None else _entry_text(self._client, name, self._entry)
         return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USAGE_ERROR)
 
 

@@ -122,6 +122,14 @@ def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str
     assert file.read_text() == text
 
 
+def test_an_entry_that_cannot_be_edited_is_to_be_replaced_by_hand_and_not_added_twice(home: Path) -> None:
+    file = home / ".codex/config.toml"
+    file.parent.mkdir()
+    file.write_text('[mcp_servers]\nfairlead = {command = "x"}\n')
+    with pytest.raises(Failure, match=r"replace mcp_servers\.fairlead by this by hand: \[mcp_servers\.fairlead\]"):
+        run_setup("codex", wishes(), Output.table)
+
+
 def test_an_inline_table_of_toml_is_not_touched() -> None:
     with pytest.raises(UnreadableFile, match="does not define mcp_servers"):
         with_entry('mcp_servers = {fairlead = {url = "x"}}', "mcp_servers", "fairlead", {"url": URL}, "toml")
