@@ -90,7 +90,8 @@ def template(requests: socket.socket, arguments: list[str]) -> None:
             return Imported.from_parent(parent, path=module_path)
 
     files = [argument.partition("::")[0] for argument in arguments]  # there are no tests to choose from
-    pytest.main([*files, "-n", "0", "--collect-only"], plugins=[Importing()])
+    # Modules that keep `sys.stderr` as they are imported, as MCP's SDK does, may not keep a file of the capture's.
+    pytest.main([*files, "-n", "0", "--collect-only", "--capture=no"], plugins=[Importing()])
     gc.collect()
     gc.freeze()
     forkserver.serve(requests)

@@ -56,6 +56,17 @@ def test_all_workers_share_one_import_of_a_module_with_its_rewritten_assertions(
     assert imports(tree, "test_sums") == 1
 
 
+def test_a_stream_that_a_module_keeps_as_it_is_imported_is_open_in_workers(tree: Path) -> None:
+    """As the stdio client of MCP's SDK keeps `sys.stderr` for its servers."""
+    (tree / "test_sums.py").write_text(
+        f"{IMPORTED}import subprocess, sys\nSTREAM = sys.stderr\n"
+        "def test_stream(): subprocess.run(['true'], check=True, stderr=STREAM)\n"
+    )
+    code, out = run(tree)
+    assert code == 0, out
+    assert imports(tree, "test_sums") == 1
+
+
 def test_a_module_that_cannot_be_imported_is_reported_by_the_workers(tree: Path) -> None:
     (tree / "test_broken.py").write_text(f"{IMPORTED}\ndef test_lost(): pass\nraise RuntimeError('torn')\n")
     (tree / "test_needy.py").write_text("import pytest\ndef test_lost(): pass\npytest.importorskip('no_such_module')\n")
