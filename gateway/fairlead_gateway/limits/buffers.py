@@ -80,8 +80,14 @@ class ArrivingAnswer:
         self.size += size
         self._buffers.count_growth(self, size)
 
+    def hand_over(self) -> None:
+        """Count the bytes so far no longer: the response is complete, and whoever holds it counts it."""
+        size, self.size = self.size, 0
+        self._buffers.release(self.agent, size)
+
     def close(self) -> None:
         self._buffers.end_arrival(self)
+        self.size = 0
         if self.paused:
             self._source.resume_reading()
 

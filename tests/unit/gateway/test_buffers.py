@@ -117,3 +117,16 @@ def test_without_a_budget_nothing_is_paused_or_refused() -> None:
     buffers.arrival("ada", source).grow(1 << 40)
     assert source.reading
     assert not buffers.pressed
+
+
+def test_a_complete_answer_counts_for_its_holder_alone_and_once() -> None:
+    buffers = AnswerBuffers(100)
+    arrival = buffers.arrival("ada", Source())
+    arrival.grow(60)
+    arrival.hand_over()
+    with buffers.holding("ada") as holding:
+        assert holding.keep(60), "the bytes of the arriving answer are the same"
+        arrival.close()
+        arrival.hand_over()
+        assert buffers.whole.arriving == 60
+    assert (buffers.whole.arriving, buffers.whole.readers, buffers.agents) == (0, 0, 0)

@@ -21,7 +21,7 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, READ_RESULT
 from fairlead_gateway.core.request import Exchange, Headers, McpRequest, agent_name, agent_of
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
+from fairlead_gateway.limits.buffers import AnswerBuffers, ArrivingAnswer, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Carrier
@@ -64,7 +64,7 @@ class Origin:
 class _CapturingExchange(Exchange):
     """Exchange that stores the result, and drops progress and all other messages to the client."""
 
-    __slots__ = ("_address", "_buffers", "_holding", "answered_at", "result")
+    __slots__ = ("_address", "_arrival", "_buffers", "_holding", "answered_at", "result")
 
     def __init__(
         self, origin: Origin, tier: str | None, buffers: AnswerBuffers, holding: Holding | None = None
@@ -73,6 +73,8 @@ class _CapturingExchange(Exchange):
         self._buffers = buffers
         self._address = origin.address
         self._holding = holding
+        self._arrival: ArrivingAnswer | None = None
+        """The server's response that arrived last; None for small responses."""
         self.result = b""
         """Raw result, which may be a refusal; empty until the call is answered."""
         self.answered_at = 0.0
@@ -101,7 +103,8 @@ class _CapturingExchange(Exchange):
         """No-op, as there is no stream to pause."""
 
     def arrival(self, source: Carrier) -> Arrival:
-        return self._buffers.arrival(agent_of(self), source)
+        self._arrival = arrival = self._buffers.arrival(agent_of(self), source)
+        return arrival
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
         self.answered_at = time.monotonic()
@@ -109,6 +112,8 @@ class _CapturingExchange(Exchange):
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         self.answered_at = time.monotonic()
+        if self._arrival is not None:  # it is read to its end only after this, and would count twice
+            self._arrival.hand_over()
         self.result = _held(result, self._holding)
 
 
