@@ -81,7 +81,7 @@ class ArrivingAnswer:
         self._buffers.count_growth(self, size)
 
     def hand_over(self) -> None:
-        """Count the bytes so far no longer: the response is complete, and whoever holds it counts it."""
+        """End counting the bytes so far: the response is complete, and the buffer that holds it counts them."""
         size, self.size = self.size, 0
         self._buffers.release(self.agent, size)
 
