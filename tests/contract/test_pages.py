@@ -130,6 +130,7 @@ NOT_RUN = {
     "docs/performance/gateway.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
     "docs/performance/sign-ins.md": "benchmarks of minutes; tests/unit/hack/test_bench_sign_ins.py runs their parts",
     "docs/performance/doors.md": "a benchmark of minutes; tests/unit/hack/test_bench_doors.py runs its parts",
+    "docs/performance/starts.md": "a benchmark; tests/component/hack/test_bench_starts.py runs a part of it",
     "docs/performance/operator.md": "benchmarks of minutes; tests/unit/hack/test_bench_operator.py runs their parts",
     "docs/contribute/compiled-code.md": "a compilation of minutes; CI runs `hack/test --compiled`",
     "docs/connect/python.md": "one `pip install`",
