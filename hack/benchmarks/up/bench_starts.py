@@ -20,8 +20,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.gateways import SERVERS, VERSIONS, catalog, contents, gateway_over, start_upstream, world, write_documents
+from gateway.gateways import SERVERS, catalog, contents, gateway_over, start_upstream, world, write_documents
 from gateway.heaps import footprint_of
+from gatewayworld import Ask, calling, modern
 from ports import free_port
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, in_rounds
 from rig.processes import Stage, cpu_time, memory
@@ -92,8 +93,8 @@ def of_a_laptop(stage: Stage, *, commands: bool) -> dict[str, float]:
     ]
     begun = time.perf_counter()
     up = stage.start("up", words, core=None, env=environment)
-    figures = {"up, first tool listed": until(begun, lambda: TOOL in named(ask(port, "tools/list", {})))}
-    answer = ask(port, "tools/call", {"name": TOOL, "arguments": {}})
+    figures = {"up, first tool listed": until(begun, lambda: TOOL in named(result_of(port, modern("tools/list"))))}
+    answer = result_of(port, calling(TOOL))
     if "content" not in answer:
         raise Unmeasurable(f"the call was refused: {answer}")
     figures["up, first call answered"] = time.perf_counter() - begun
@@ -128,7 +129,7 @@ def of_memory(stage: Stage, connections: int) -> dict[str, float]:
     gateway = gateway_over(stage, documents, None, name="few", FAIRLEAD_CLIENT_CONNECTIONS=str(2 * IDLE_CONNECTIONS))
     figures = {f"MCP process with {FEW_SERVERS} servers": footprint_of(gateway).serving / 1e6}
     with ExitStack() as stack:
-        request = message("tools/call", {"name": "s0__echo", "arguments": {"text": "a"}})
+        request = calling("s0__echo", {"text": "a"}).data("127.0.0.1")
         opened = [stack.enter_context(called(gateway.port, request)) for _ in range(connections // 10)]
         before = memory(gateway.pid).now  # a tenth are open: what the first calls load is not a connection's
         opened += [stack.enter_context(called(gateway.port, request)) for _ in range(connections)]
@@ -145,39 +146,11 @@ def called(port: int, request: bytes) -> socket.socket:
     return connection
 
 
-def message(method: str, params: dict[str, Any]) -> bytes:
-    """A request of a client of the modern era, with its head."""
-    head, body = modern(method, params)
-    lines = [f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in head.items()]
-    return "\r\n".join((*lines, "\r\n")).encode() + body
-
-
-def modern(method: str, params: dict[str, Any]) -> tuple[dict[str, str], bytes]:
-    """Header and body of a request."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": VERSIONS["modern"],
-        "io.modelcontextprotocol/clientInfo": {"name": "starts", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    head = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": VERSIONS["modern"],
-        "Mcp-Method": method,
-    }
-    if "name" in params:
-        head["Mcp-Name"] = params["name"]
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    return head, json.dumps(body).encode()
-
-
-def ask(port: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+def result_of(port: int, request: Ask) -> dict[str, Any]:
     """The result of a request; empty while nobody listens, or if it was refused."""
-    head, body = modern(method, params)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
     try:
-        connection.request("POST", "/mcp", body, head)
+        connection.request("POST", "/mcp", json.dumps(request.message), dict(request.headers))
         text = connection.getresponse().read()
     except OSError:
         return {}

@@ -184,7 +184,10 @@ class DirectoryDocuments:
         for name, document in assembler.documents.items():
             with self._unwritten.writing(self._file(name)):
                 write = partial(write_private, self._file(name), document)
-                self._reserve.use(write) if name == SERVERS_NAME else write()
+                if name == SERVERS_NAME:
+                    self._reserve.use(write)
+                else:
+                    write()
             if self._unwritten.is_empty:
                 self._reserve.grow()
             self._labels[name] = blobs[-1].labels

@@ -11,7 +11,7 @@ from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import ConditionVerdict, PodCount
 from fairlead_operator.server.kube_manifests import selector_labels
-from fairlead_operator.server.symptoms import Symptom
+from fairlead_operator.server.symptoms import Symptom, condition_of
 
 NOTHING_TO_RUN: Final = ConditionVerdict(True, Cause.PROGRAMMED, "nothing is started here: the server has a URL")
 NOT_STARTED: Final = ConditionVerdict(
@@ -96,21 +96,16 @@ def missing_pods(
 
 def _refusal(status: Mapping[str, Any]) -> str:
     """Why pods of the Deployment are refused; empty if they are not."""
-    failed = _condition(status, "ReplicaFailure")
+    failed = condition_of(status, "ReplicaFailure")
     return f"pods cannot be created: {failed.get('message', '')}" if failed.get("status") == "True" else ""
 
 
 def _standstill(generation: int, status: Mapping[str, Any]) -> str:
     """How the Deployment missed its deadline for progress; empty if it did not."""
-    progress = _condition(status, "Progressing")
+    progress = condition_of(status, "Progressing")
     if int(status.get("observedGeneration") or 0) < generation or progress.get("reason") != "ProgressDeadlineExceeded":
         return ""
     return f"no pod became available in time: {str(progress.get('message', '')).rstrip('.')}"
-
-
-def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Condition of a Deployment; empty if it has none of that type."""
-    return next((each for each in status.get("conditions") or () if each.get("type") == kind), {})
 
 
 def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:

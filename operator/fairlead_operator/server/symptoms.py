@@ -99,7 +99,9 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
 def is_unready(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is not ready although it is not being deleted."""
     status = pod.get("status") or {}
-    return not pod.get("metadata", {}).get("deletionTimestamp") and _condition(status, "Ready").get("status") != "True"
+    return (
+        not pod.get("metadata", {}).get("deletionTimestamp") and condition_of(status, "Ready").get("status") != "True"
+    )
 
 
 def started_at(pod: Mapping[str, Any]) -> datetime | None:
@@ -114,7 +116,7 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     status = pod.get("status") or {}
     if not is_unready(pod):
         return None
-    scheduled = _condition(status, "PodScheduled")
+    scheduled = condition_of(status, "PodScheduled")
     if scheduled.get("reason") == "Unschedulable":
         return _scheduling_symptom(str(scheduled.get("message", "")))
     for container in _containers(status):
@@ -228,7 +230,8 @@ def _server_container(containers: Iterable[Mapping[str, Any]] | None) -> Mapping
     return next((container for container in containers or () if container.get("name") == CONTAINER), {})
 
 
-def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+def condition_of(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Condition of a pod or a Deployment; empty if it has none of that type."""
     return next((c for c in status.get("conditions") or () if c.get("type") == kind), {})
 
 

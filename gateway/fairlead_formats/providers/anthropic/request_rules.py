@@ -14,8 +14,6 @@ _THINKING: Final = f"{_DOCS}/build-with-claude/extended-thinking"
 _CACHING: Final = f"{_DOCS}/build-with-claude/prompt-caching"
 _GITHUB: Final = "https://github.com"
 _AT_TOOL: Final = "tools.{index}.custom"
-
-
 _THREADS: Final = f"{_DOCS}/build-with-claude/message-threads"
 
 
