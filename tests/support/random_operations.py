@@ -269,7 +269,7 @@ class Chaos:
 
     # Expected documents
 
-    async def expected(self) -> Picture:
+    async def expected_documents(self) -> Picture:
         """Documents that a new operator writes into an empty namespace."""
         fresh = replace_release(self, self.plane.create_namespace(f"{self.world.release}-fresh"))
         await fresh.start()
@@ -283,7 +283,7 @@ class Chaos:
     async def steady(self) -> Picture:
         """Picture of the documents after they contain all declared objects and have not changed for a while."""
         # computed each time: an operator may complete the first tiers, which another one began to create
-        picture = await self._held_steady(lambda picture: complete(picture, self.declared()), COMPLETE)
+        picture = await self._held_steady(lambda picture: complete(picture, self.declared_names()), COMPLETE)
         declared = await asyncio.to_thread(self.declared)
         names = {
             "catalogs": [*picture["catalogs"]],
@@ -311,7 +311,7 @@ class Chaos:
             await asyncio.sleep(0.05)
         return last
 
-    def declared(self) -> dict[str, set[str]]:
+    def declared_names(self) -> dict[str, set[str]]:
         """Names of declared objects, and of servers that must have a catalog."""
         names: dict[str, set[str]] = {}
         servers: dict[str, Json] = {}
@@ -374,5 +374,5 @@ async def compare(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture,
     """Run the operations. Returns the resulting documents, and those of a fresh operator."""
     await run.operations(operations, kills)
     await run.declare_in_peace(IN_PEACE)
-    wanted = await run.expected()
+    wanted = await run.expected_documents()
     return await run.becomes(wanted), wanted

@@ -44,7 +44,7 @@ async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_ma
         code, sentence = complaint_of(await world.call(gateway, await world.token("alice")))
     assert code == "CREDENTIAL_UNAVAILABLE"
     assert "not allowed" in sentence
-    assert world.provider.granted() == []
+    assert world.provider.token_events() == []
 
 
 async def test_a_server_gets_the_tokens_that_are_for_it_alone(shared_provider: TokenProvider, tmp_path: Path) -> None:

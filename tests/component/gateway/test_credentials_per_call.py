@@ -17,7 +17,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_client import AsyncToolRegistry, ExecutionError, Server
 from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 from fairlead_kube.client import Kube
-from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scrape, wait_for_snapshots
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import WHOAMI, protected_server
 from restworld import post
@@ -100,7 +100,7 @@ async def test_a_call_with_a_cached_token_needs_no_more_tasks_than_one_with_a_fi
 ) -> None:
     created: list[str] = []
 
-    def counted(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
+    def record_task(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **named)
         created.append(task.get_name())
         return task
@@ -114,7 +114,7 @@ async def test_a_call_with_a_cached_token_needs_no_more_tasks_than_one_with_a_fi
         ref = CredentialRef(secret="fixed", key="k", hash="1")
         robot = catalog("robot", server.url, [WHOAMI], version=era, credential=ref)
         async with exchanging(tmp_path, provider, box, robot) as gateway:
-            asyncio.get_running_loop().set_task_factory(counted)
+            asyncio.get_running_loop().set_task_factory(record_task)
             try:
                 counts = {name: [await counts_of(gateway, provider, name, created) for _ in range(6)] for name in TOOLS}
             finally:
@@ -211,7 +211,7 @@ async def test_tokens_outlive_a_change_of_limits_but_not_of_the_secret(tmp_path:
                 replaced = gateway.registry.upstream(changed.key)
                 swaps = gateway.snapshots.swaps
                 publish(tmp_path / "documents", changed)
-                await served(gateway, swaps + 1)
+                await wait_for_snapshots(gateway, swaps + 1)
                 assert gateway.registry.upstream(changed.key) is not replaced
                 assert text_of(await ask(gateway, request)) == "alice"
                 granted.append(provider.granted["alice"])
@@ -322,7 +322,7 @@ async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_with
         async with exchanging(tmp_path, provider, box, audit="all", audit_file=log) as gateway:
             for person in ("alice", "carol"):
                 await ask(gateway, of(provider, person, calling("box__whoami")))
-            metrics = await scraped(gateway)
+            metrics = await scrape(gateway)
     grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
     assert [(entry["server"], entry["decision"], entry["outcome"]) for entry in grants] == [
         ("default/box", "allowed", "ok"),
@@ -350,7 +350,7 @@ async def test_calls_without_a_token_are_counted_and_audited_also_where_nothing_
             protected.refuse_all = False
             protected.demands.add("unheard")
             await ask(gateway, of(provider, "bob", calling("box__whoami")))
-            metrics = await scraped(gateway)
+            metrics = await scrape(gateway)
     grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
     expected = {"no_subject_token": 1, "access_denied": 3, "token_refused": 1, "invalid_scope": 1, "ok": 3}
     assert Counter(entry["outcome"] for entry in grants) == expected

@@ -140,7 +140,7 @@ async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tm
             authorization = bearer(provider)
             session = await session_of(gateway, ELICITATION, authorization=authorization)
 
-            async def thinking() -> None:
+            async def think() -> None:
                 identity = gateway.endpoint.identities.recall(authorization.encode())
                 credentials = gateway.registry.credentials(box.key)
                 assert identity is not None
@@ -150,7 +150,7 @@ async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tm
                 strict.refused.update(grant.token for grant in provider.grants)
 
             _, message = await conversation(
-                gateway, session, {"result": PICKED}, thinking, CALL, authorization=authorization
+                gateway, session, {"result": PICKED}, think, CALL, authorization=authorization
             )
             assert "this" in message["result"]["content"][0]["text"]
             assert strict.refusals == ([] if expired else ["POST"])

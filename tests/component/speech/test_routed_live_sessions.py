@@ -36,12 +36,12 @@ class SlowHearing:
         turns = world.routed._turns
         transcribe = turns._transcribe
 
-        async def transcribed(turn: UserTurn) -> str:
+        async def transcribe_later(turn: UserTurn) -> str:
             self.requests.set()
             await self.go_on.wait()
             return await transcribe(turn)
 
-        monkeypatch.setattr(turns, "_transcribe", transcribed)
+        monkeypatch.setattr(turns, "_transcribe", transcribe_later)
 
 
 async def mark(client: LiveClient, name: str) -> None:
@@ -115,7 +115,7 @@ async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
         assert client.transcript() == "Long ago."
         assert world.messages == [("user", words) for words in heard]
         assert world.session.received_audio == []
-        await world.told(*(("user", words) for words in heard), ("model", "Long ago."))
+        await world.wait_for_contents(*(("user", words) for words in heard), ("model", "Long ago."))
         assert world.routed._turns._size == 0
 
 
@@ -149,10 +149,10 @@ async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(t
         for number in range(2):
             await speak(client)
             await client.turns(number + 1)
-        await world.told(("user", "the legend"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "Long ago."))
         await world.session.go_away(50)
         await eventually(lambda: len(world.provider.sessions) == 2)
-        await world.told(("user", "the legend"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "Long ago."))
         assert world.session.setup["realtimeInputConfig"]["automaticActivityDetection"] == {"disabled": True}
         await speak(client)
         await client.turns(3)
@@ -309,7 +309,7 @@ async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine
         await speak(client)
         await eventually(lambda: client.transcript().endswith("Hello. "))
         assert world.metrics.routed == {"cancelled": 1}
-        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "It is a very long story."))
 
 
 async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_
         assert story.held is not None
         story.held.set()
         await client.turns(2)
-        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "It is a very long story."))
         await speak(client)
         await client.turns(3)
         assert client.transcript() == "Hello. It is a very long story.You are welcome. "

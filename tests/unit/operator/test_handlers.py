@@ -136,7 +136,7 @@ async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() 
 def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> None:
     closed: list[bool] = []
 
-    async def closing() -> None:
+    async def close_slowly() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -145,8 +145,8 @@ def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> N
             closed.append(True)
 
     async def work() -> None:
-        ending = asyncio.create_task(closing())
-        running = asyncio.create_task(closing())
+        ending = asyncio.create_task(close_slowly())
+        running = asyncio.create_task(close_slowly())
         await asyncio.sleep(0)
         ending.cancel()
         await asyncio.sleep(0)

@@ -441,10 +441,10 @@ async def test_endpoint_that_moved_is_discovered_within_a_minute(status: str) ->
         tools.later(RETRY_SECONDS)
         tools.provider.metadata = {"token_endpoint": other.token_url}
 
-        def gone(answer: TokenAnswer) -> None:
+        def answer_gone(answer: TokenAnswer) -> None:
             answer.raw = f"HTTP/1.1 {status}\r\ncontent-length: 4\r\n\r\ngone".encode()
 
-        tools.provider.answer = gone
+        tools.provider.answer = answer_gone
         with pytest.raises(GrantFailed) as failed:
             await source.obtain(tools.person("bob"))
         assert failed.value.cause == BAD_ANSWER
