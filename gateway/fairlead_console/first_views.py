@@ -1,5 +1,5 @@
-"""Prepares the data that take long to compute when a page is viewed for the first time: compiled templates, and the
-lists of tools and scores that a principal sees.
+"""Computes in advance what makes the first view of a page slow: compiled templates, and the lists of tools and scores
+that a principal sees.
 
 Preparation starts when somebody visits a page, so that an unused console takes no resources. Each template and list is
 a separate job of the worker thread, so that a page waits for at most one of these jobs.

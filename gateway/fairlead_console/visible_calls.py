@@ -50,7 +50,7 @@ class VisibleCalls:
         self.index = index
         self._counts = counts
         self._rates = rates
-        self._timed = spans_time
+        self._spans_time = spans_time
         self._called: dict[str, list[tuple[CallCount, CallRate]]] = {}
         for labels, count in counts.by_tool.items():
             if labels in index.visible:  # a visible server may have hidden tools
@@ -82,8 +82,8 @@ class VisibleCalls:
         return CallSums(
             calls=sum(count.calls for count, _ in counted) if is_counted else None,
             errors=sum(count.errors for count, _ in counted) if is_counted else None,
-            per_minute=sum(rate.calls for _, rate in counted) if is_counted and self._timed else None,
-            errors_per_minute=sum(rate.errors for _, rate in counted) if is_counted and self._timed else None,
+            per_minute=sum(rate.calls for _, rate in counted) if is_counted and self._spans_time else None,
+            errors_per_minute=sum(rate.errors for _, rate in counted) if is_counted and self._spans_time else None,
             p50_ms=None if slowest is None else _median(slowest),
             p95_ms=None if slowest is None else slowest.p95_ms,
         )

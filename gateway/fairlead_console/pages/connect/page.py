@@ -50,7 +50,7 @@ class OfferedEndpoint(msgspec.Struct, frozen=True):
     """MCP endpoint of the gateway, with a description."""
 
     path: str
-    words: str
+    description: str
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -134,11 +134,11 @@ def _snippet(name: str, client: KnownClient, url: str, program: Sequence[str], *
     variable = KEY_VARIABLE if keyed and client.reads_variables else None
     file = KEY_FILE if keyed and not client.reads_variables else None
     option = f" --key-env {variable}" if variable else f" --key-file {file}" if file else ""
-    places = (("project", client.project), ("user", f"~/{client.user}"))
+    files = (("project", client.project), ("user", f"~/{client.user}"))
     return ClientSnippet(
         name,
         client.title,
-        tuple((scope, path) for scope, path in places if path is not None),
+        tuple((scope, path) for scope, path in files if path is not None),
         with_entry("", client.member, NAME, client.entry_for(url, variable, file, program), client.form),
         f"fairlead client setup {name} --url {url}{option}",
         client.restart,

@@ -64,8 +64,8 @@ def router(console: ConsoleContext) -> APIRouter:
         return await visit.page(
             "servers/list.html",
             part=part,
-            explained=[row for row in part.items if row.needs_words],
-            others=[row for row in part.items if not row.needs_words],
+            explained=[row for row in part.items if row.needs_explanation],
+            others=[row for row in part.items if not row.needs_explanation],
             troubled=sum(row.state not in (READY, STOPPED) for row in rows),
             stopped=sum(row.state == STOPPED for row in rows),
             total=total,
@@ -122,12 +122,12 @@ def router(console: ConsoleContext) -> APIRouter:
     async def sign_in(request: Request, server: str) -> Response:
         visit = console.visit(request)
         await visit.form()
-        opened = await visit.api.post(f"/v1/servers/{server}/sign-in", None, SignInDocument)
-        if opened.sign_in_url is None:
-            return redirect(f"{PATH}/{opened.server}")
+        document = await visit.api.post(f"/v1/servers/{server}/sign-in", None, SignInDocument)
+        if document.sign_in_url is None:
+            return redirect(f"{PATH}/{document.server}")
         # through a page: browsers follow the redirect of a form only within this origin
         return onward_page(
-            f"Sign in at {opened.server}", "The next page says where you are sent.", opened.sign_in_url, "Continue"
+            f"Sign in at {document.server}", "The next page says where you are sent.", document.sign_in_url, "Continue"
         )
 
     return routes
