@@ -47,7 +47,8 @@ def hidden_lines(hidden: Any) -> Iterator[str]:
 
 
 def why_hidden(hidden: Any, name: str) -> str | None:
-    """Why a tool is hidden, and which tier shows it, in the words of a refusal; None for an unknown tool."""
+    """Sentence about why a tool is hidden and which tier shows it, as in the refusal of a call; None for an unknown
+    tool."""
     tool = next((tool for tool in _tools(hidden) if tool.get("name") == name), None)
     if tool is None:
         return None

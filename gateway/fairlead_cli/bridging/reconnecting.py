@@ -283,7 +283,7 @@ def _reason(error: httpx2.HTTPError) -> str:
 
 
 def _is_refused(error: BaseException | None) -> bool:
-    """Whether an error comes from a refused connection, of which "All connection attempts failed" says nothing."""
+    """Whether an error was caused by a refused connection. Its own message is "All connection attempts failed"."""
     while error is not None and not isinstance(error, ConnectionRefusedError):
         causes = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
         error = causes[0] if causes else error.__cause__ or error.__context__

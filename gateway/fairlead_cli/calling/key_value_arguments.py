@@ -17,7 +17,7 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _MAX_SUBSCHEMAS: Final = 1000
 """Maximum number of subschemas of one value that are examined."""
-_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+_ADDITIONAL: Final = ("additionalProperties", "unevaluatedProperties")
 _SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
 
 
@@ -72,7 +72,7 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     """
     subschemas = [*_subschemas(schema, schema)]
     named = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}
-    others = [subschema[word] for subschema in subschemas for word in _OTHERS if word in subschema]
+    others = [subschema[word] for subschema in subschemas for word in _ADDITIONAL if word in subschema]
     closed = any(allowed is False for allowed in others)
     is_open = any(allowed is not False for allowed in others)
     if not closed and (is_open or not strictly or not named):

@@ -113,9 +113,9 @@ class Board:
         """Servers at which the terminal's user has to sign in; None while that is unknown."""
         self._no_person = ""
         """Condition under which users could sign in; empty if the terminal's user can."""
-        self._own: ServerKey | None = None
+        self._custom_key: ServerKey | None = None
         """Key of the server of the gateway's custom tools; None without such tools."""
-        self._own_problems: tuple[ManifestProblem, ...] = ()
+        self._custom_problems: tuple[ManifestProblem, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -125,7 +125,7 @@ class Board:
     @property
     def problems(self) -> tuple[ManifestProblem, ...]:
         """Faults of the custom tools, which are loaded once, and current faults of the files."""
-        return (*self._own_problems, *self._problems)
+        return (*self._custom_problems, *self._problems)
 
     @property
     def tier_changes(self) -> tuple[TierChange, ...]:
@@ -139,7 +139,7 @@ class Board:
 
     @property
     def sign_ins(self) -> list[ServerKey]:
-        """Servers at which the terminal's user has to sign in, and can, sorted."""
+        """Servers at which the terminal's user has to sign in and is able to, sorted."""
         return [] if self._no_person else [row.key for row in self.rows if row.state == "sign-in"]
 
     def seconds(self, key: ServerKey) -> float:
@@ -157,9 +157,9 @@ class Board:
 
     def add_custom_tools(self, key: ServerKey, custom: LoadedTools) -> None:
         """Add the gateway's custom tools, which the operator does not report."""
-        self._own_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
+        self._custom_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
         if len(custom.tools):
-            self._own = key
+            self._custom_key = key
             self._put(Row(key, "ready", tools=tuple(sorted(item.name for item in custom.tools))))
 
     def declare(self, key: ServerKey) -> None:
@@ -172,8 +172,8 @@ class Board:
         self._put(Row(skipped.key, "skipped", message=skipped.why))
 
     def set_sign_ins(self, wanted: Collection[ServerKey], no_person: str = "") -> None:
-        """Replace the servers at which the terminal's user has to sign in. `no_person` says what is needed if the user
-        cannot sign in at any.
+        """Replace the servers at which the terminal's user has to sign in. `no_person` is the condition under which the
+        user could sign in; empty if the user can.
         """
         if (self._wanted, self._no_person) == (frozenset(wanted), no_person):
             return
@@ -192,12 +192,12 @@ class Board:
 
     def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
-        if server.key == self._own:
+        if server.key == self._custom_key:
             taken = ManifestProblem(
                 str(server.key), 0, "", "the name is taken by the gateway's custom tools: rename the server"
             )
-            if taken not in self._own_problems:
-                self._own_problems += (taken,)
+            if taken not in self._custom_problems:
+                self._custom_problems += (taken,)
                 self._on_change()
             return
         row = row_for(server.key, status, self._tools_of(server.key))
@@ -215,7 +215,7 @@ class Board:
 
     def on_removal(self, key: ServerKey) -> None:
         """Implements Audience."""
-        if key != self._own and self._rows.pop(key, None) is not None:
+        if key != self._custom_key and self._rows.pop(key, None) is not None:
             self._since.pop(key, None)
             self._on_change()
 
@@ -246,7 +246,7 @@ def plain_name(key: ServerKey) -> str:
 
 
 def login_command(key: ServerKey) -> str:
-    """The command by which its user signs in at a server."""
+    """Command by which a user signs in at a server."""
     return f"fairlead login {plain_name(key)}"
 
 

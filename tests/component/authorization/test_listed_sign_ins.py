@@ -176,7 +176,7 @@ async def test_the_commands_show_and_end_sign_ins(tmp_path: Path) -> None:
     assert row.split()[1:5] == ["Desk", "desk.example", CLIENT_ID, world.base]
     assert len(json.loads(everybody[1])) == 4
     assert unknown[0] == 2
-    assert "there is no sign-in of nothing: signed in are Desk" in unknown[2]
+    assert "there is no sign-in of nothing; clients that are signed in: Desk" in unknown[2]
     assert (both[0], several[0]) == (2, 2)
     assert "has signed in more than once: give the id" in several[2]
     assert desk[:2] == (0, "Desk: signed out\n")
