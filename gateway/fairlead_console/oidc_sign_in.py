@@ -176,9 +176,9 @@ class OidcSignIn:
 
     def _remedy(self) -> str:
         client = self._client
-        wanted = " or ".join(client.issuer.audiences) or client.resource
+        audiences = " or ".join(client.issuer.audiences) or client.resource
         return (
-            f"An administrator can configure the provider to write {wanted} into the `aud` of access tokens of "
+            f"An administrator can configure the provider to write {audiences} into the `aud` of access tokens of "
             f"{client.client_id}, or add {client.client_id} to the `audiences` of this issuer in FAIRLEAD_IDENTITY."
         )
 

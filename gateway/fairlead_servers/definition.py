@@ -63,11 +63,11 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], option
         raise SettingError(sentence(f"the settings of {server}", error)) from error
 
 
-def prepare_folder(server: str, name: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
+def prepare_folder(server: str, name: str, folder: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
     """Data folder of a server, which is created if it is missing: `given`, else `FAIRLEAD_DATA`, else the folder `name`
     in the user's data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
     """
-    folder = given or _default(name, environ)
+    folder = folder or _default(name, environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -99,12 +99,12 @@ async def _report_progress(context: Context[Any, Any], activity: str) -> AsyncIt
     """
 
     async def report() -> None:
-        passed = SILENT_S
+        elapsed = SILENT_S
         await asyncio.sleep(SILENT_S)
         while True:
-            await context.report_progress(passed, None, f"{activity}: {passed:.0f} s")
+            await context.report_progress(elapsed, None, f"{activity}: {elapsed:.0f} s")
             await asyncio.sleep(EVERY_S)
-            passed += EVERY_S
+            elapsed += EVERY_S
 
     reporting = asyncio.create_task(report())
     try:

@@ -33,15 +33,15 @@ def run_logout(destination: Destination, server: str | None, output: Output) -> 
     accounts = _accounts(client)
     names = [account["server"] for account in accounts]
     chosen = names if server is None else _find_server(server, names)
-    ended = []
+    disconnected = []
     for full_name in chosen:
         namespace, _, name = full_name.partition("/")
-        ended.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(name, safe='')}"))
+        disconnected.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(name, safe='')}"))
         if output is not Output.json:
-            print(sentence(ended[-1]))
+            print(sentence(disconnected[-1]))
     if output is Output.json:
-        print_json(ended)
-    elif not ended:
+        print_json(disconnected)
+    elif not disconnected:
         print("you have not signed in at a server")
 
 
@@ -81,12 +81,12 @@ def _end_of(account: Any) -> str:
     return f"{unused_until} if unused" if unused_until else "no end"
 
 
-def sentence(ended: Any) -> str:
-    """Sentence about an account that has ended."""
-    account = ended["account"]
+def sentence(disconnected: Any) -> str:
+    """Sentence about a disconnected account."""
+    account = disconnected["account"]
     if account["kind"] == "key":
         return f"{account['server']}: your key is deleted here, and stays valid until you revoke it where you got it"
     provider = printable(account["issuer"] or "the provider")
-    if ended["revoked"]:
+    if disconnected["revoked"]:
         return f"{account['server']}: signed out, and {provider} has revoked the grant"
     return f"{account['server']}: signed out; {provider} did not revoke the grant: end it in your settings there too"

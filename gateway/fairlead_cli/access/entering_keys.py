@@ -59,10 +59,10 @@ def enter_key(client: ManagementClient, path: str, key: str) -> dict[str, Any]:
 
 
 def _question(state: dict[str, Any]) -> str:
-    wanted = state["key"]
+    key = state["key"]
     words = [f"Key for {printable(state['server'])}"]
-    if wanted["description"]:
-        words.append(f" ({printable(wanted['description'])})")
-    if wanted["helpUrl"]:
-        words.append(f", from {printable(wanted['helpUrl'])}")
+    if key["description"]:
+        words.append(f" ({printable(key['description'])})")
+    if key["helpUrl"]:
+        words.append(f", from {printable(key['helpUrl'])}")
     return f"{''.join(words)}: "

@@ -44,9 +44,11 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     file = None if _is_from_environment(options.file, "FAIRLEAD_API_KEYS") else options.file
     url = None if _is_from_environment(options.url, "FAIRLEAD_URL") else options.url
     locations = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
-    named = [option for option, value in locations.items() if value is not None]
-    if len(named) > 1:
-        raise Failure(f"{' and '.join(named)} name different locations of keys: give only one", code=USAGE_ERROR)
+    given_options = [option for option, value in locations.items() if value is not None]
+    if len(given_options) > 1:
+        raise Failure(
+            f"{' and '.join(given_options)} name different locations of keys: give only one", code=USAGE_ERROR
+        )
     if options.secret is not None:
         return _secret(options.secret, options)
     if options.state_dir is not None:

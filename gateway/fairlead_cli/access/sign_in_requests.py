@@ -45,22 +45,22 @@ def run_sign_out(
     client = ManagementClient.of(destination)
     query = {} if person is None else {"person": person}
     if chosen is None:
-        ended = client.delete(_target(PATH, {**query, "accounts": "true"} if accounts else query))
+        result = client.delete(_target(PATH, {**query, "accounts": "true"} if accounts else query))
     elif accounts:
         raise Failure("--accounts ends all sign-ins with the accounts at servers: omit CLIENT", code=USAGE_ERROR)
     else:
         listed = _sign_ins(client, everybody=person is not None)
         of_person = [sign_in for sign_in in listed if person in (None, sign_in["person"])]
         path = f"{PATH}/{quote(_find_sign_in(chosen, of_person)['id'], safe='')}"
-        ended = {"signIns": [client.delete(_target(path, query))], "accounts": []}
+        result = {"signIns": [client.delete(_target(path, query))], "accounts": []}
     if output is Output.json:
-        print_json(ended)
+        print_json(result)
         return
-    for sign_in in ended["signIns"]:
+    for sign_in in result["signIns"]:
         print(f"{_name_of(sign_in)}: signed out")
-    for account in ended["accounts"]:
+    for account in result["accounts"]:
         print(sentence(account))
-    if not ended["signIns"] and not ended["accounts"]:
+    if not result["signIns"] and not result["accounts"]:
         print("no client is signed in" if person is None else _nobody_signed_in(person))
 
 

@@ -60,9 +60,9 @@ def print_operations(server: dict[str, Any]) -> None:
 
 def operations_sentence(api: dict[str, Any]) -> str:
     """Sentence about how many operations are tools."""
-    made = api["operations"] - api["leftOut"]
+    tool_count = api["operations"] - api["leftOut"]
     return (
-        f"{made:,} of {api['operations']:,} operations are tools, {api['withLoss']:,} of them with losses; "
+        f"{tool_count:,} of {api['operations']:,} operations are tools, {api['withLoss']:,} of them with losses; "
         f"{api['leftOut']:,} are left out"
     )
 

@@ -62,8 +62,8 @@ class Row:
     def text(self) -> str:
         """State and message in words."""
         if self.state == "ready":
-            counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
-            return f"{counted}: {self.short_message}" if self.message else counted
+            ready = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
+            return f"{ready}: {self.short_message}" if self.message else ready
         if self.state == "sign-in":
             return f"wants you to sign in: {self.message}"
         return f"{self.state}: {self.short_message}" if self.message else self.state
@@ -109,7 +109,7 @@ class Board:
         self._problems: tuple[ManifestProblem, ...] = ()
         self._numbers = count()
         self._tier_changes: deque[TierChange] = deque(maxlen=MAX_TIER_CHANGES)
-        self._wanted: frozenset[ServerKey] | None = None
+        self._sign_ins: frozenset[ServerKey] | None = None
         """Servers at which the terminal's user has to sign in; None while that is unknown."""
         self._no_person = ""
         """Condition under which users could sign in; empty if the terminal's user can."""
@@ -171,16 +171,16 @@ class Board:
         """Add a server that is shown but not run."""
         self._put(Row(skipped.key, "skipped", message=skipped.why))
 
-    def set_sign_ins(self, wanted: Collection[ServerKey], no_person: str = "") -> None:
+    def set_sign_ins(self, servers: Collection[ServerKey], no_person: str = "") -> None:
         """Replace the servers at which the terminal's user has to sign in. `no_person` is the condition under which the
         user could sign in; empty if the user can.
         """
-        if (self._wanted, self._no_person) == (frozenset(wanted), no_person):
+        if (self._sign_ins, self._no_person) == (frozenset(servers), no_person):
             return
-        for key in frozenset(wanted) ^ (self._wanted or frozenset()):
+        for key in frozenset(servers) ^ (self._sign_ins or frozenset()):
             if key in self._rows:
                 self._since[key] = self._clock()
-        self._wanted = frozenset(wanted)
+        self._sign_ins = frozenset(servers)
         self._no_person = no_person
         self._on_change()
 
@@ -223,12 +223,12 @@ class Board:
         """A row as the terminal's user sees it: the operator knows nothing about grants of users."""
         if row.state == "sign-in" and self._no_person:
             return replace(row, message=self._no_person)
-        if self._wanted is None or self._no_person:
+        if self._sign_ins is None or self._no_person:
             return row
-        if row.state == "ready" and row.key in self._wanted:
+        if row.state == "ready" and row.key in self._sign_ins:
             reason, cause = str(Reason.SIGN_IN_REQUIRED), str(Cause.SIGN_IN_REQUIRED)
             return replace(row, state="sign-in", reason=reason, cause=cause, message=login_command(row.key))
-        if row.state == "sign-in" and row.key not in self._wanted and self.seconds(row.key) < READING_SECONDS:
+        if row.state == "sign-in" and row.key not in self._sign_ins and self.seconds(row.key) < READING_SECONDS:
             return Row(row.key, "starting", tools=row.tools)
         return row
 

@@ -290,9 +290,9 @@ def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
     return "--host must be an address of this machine"
 
 
-def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
-    if named is not None and named not in tiers:
-        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(tiers)}", code=USAGE_ERROR)
+def _check_tier(tier: str | None, tiers: tuple[str, ...]) -> None:
+    if tier is not None and tier not in tiers:
+        raise Failure(f"--tier: there is no latency tier {tier!r}; tiers: {', '.join(tiers)}", code=USAGE_ERROR)
 
 
 class _LocalServers(NamedTuple):

@@ -20,8 +20,8 @@ SchemaLoss = tuple[str, str, Action, str]
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
 _REVERSED: Final = frozenset({"not", "if"})
-"""Keywords with which the whole schema accepts fewer values if a subschema accepts more. So it is with `oneOf` if its
-branches overlap.
+"""Keywords with which the whole schema accepts fewer values if a subschema accepts more. `oneOf` is also such a keyword
+if its branches overlap.
 """
 _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
 

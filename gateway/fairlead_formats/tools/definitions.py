@@ -312,8 +312,8 @@ class ToolFormat:
 
     def place_tools(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
         """The request's array of tools with `tools` and `originals`, and its location as a JSON Pointer."""
-        named = [original.definition for original in originals if original.name or not self.envelope.grouped]
-        member, array = array_of(self.envelope.request([*tools, *named]))
+        tools_with_name = [original.definition for original in originals if original.name or not self.envelope.grouped]
+        member, array = array_of(self.envelope.request([*tools, *tools_with_name]))
         others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
         return member, array + others
 

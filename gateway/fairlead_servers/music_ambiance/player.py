@@ -21,17 +21,17 @@ class PlayerFailed(Exception):
     """Failure to start the player. The message is a sentence without its full stop."""
 
 
-def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
+def find_player(player: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
     """Name and path of the player; None for `none`, or if `auto` finds no installed player. Raises PlayerFailed."""
-    if wanted == "none":
+    if player == "none":
         return None
-    names: tuple[Program, ...] = ("mpv", "ffplay") if wanted == "auto" else (wanted,)
+    names: tuple[Program, ...] = ("mpv", "ffplay") if player == "auto" else (player,)
     for name in names:
         path = shutil.which(name)
         if path is not None:
             return name, path
-    if wanted != "auto":
-        raise PlayerFailed(f"{wanted} is not installed; install it, or set player to none")
+    if player != "auto":
+        raise PlayerFailed(f"{player} is not installed; install it, or set player to none")
     return None
 
 

@@ -58,10 +58,10 @@ class CallFilters(msgspec.Struct, frozen=True):
     @property
     def query(self) -> dict[str, str]:
         """Query parameters for the REST API; an invalid duration is left out."""
-        given = {name: getattr(self, name) for name in _FILTERS}
+        values = {name: getattr(self, name) for name in _FILTERS}
         if not _is_duration(self.slow):
-            del given["slow"]
-        return {name: value for name, value in given.items() if value}
+            del values["slow"]
+        return {name: value for name, value in values.items() if value}
 
 
 def router(console: ConsoleContext) -> APIRouter:

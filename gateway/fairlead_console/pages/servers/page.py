@@ -83,9 +83,9 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.post(PATH + "/{server:path}/approve")
     async def approve(request: Request, server: str) -> Response:
         visit = console.visit(request)
-        wanted = ApproveRequest((await visit.form()).get("hash", ""))
+        approval = ApproveRequest((await visit.form()).get("hash", ""))
         try:
-            accepted = await visit.api.post(f"/v1/servers/{server}/approve", wanted, ApprovalAsked)
+            accepted = await visit.api.post(f"/v1/servers/{server}/approve", approval, ApprovalAsked)
         except RestProblem as problem:
             if problem.document.code != NOT_HELD:
                 raise
@@ -151,8 +151,8 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
     pages = max(1, -(-document.total // HELD_PER_PAGE))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
     values["whole"] = pages == 1 and all(definition.whole for definition in shown)
-    given = {name: request.query_params.get(name, "") for name in ("done", "asked")}
-    return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **given)
+    notices = {name: request.query_params.get(name, "") for name in ("done", "asked")}
+    return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **notices)
 
 
 async def _approval_applied(visit: Visit, accepted: ApprovalAsked) -> bool:

@@ -206,14 +206,14 @@ def _block_faults(at: str, content: Sequence[Block], mcp: bool) -> Iterator[Brok
             yield MESSAGES_RULES.broken("messages-block", at=f"{at}.content.{number}", kind=kind)
 
 
-def _call_faults(at: str, content: Sequence[Block], behind: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
+def _call_faults(at: str, content: Sequence[Block], next_contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
     called = {str(block["id"]) for block in content if block.get("type") == "tool_use"}
     first: set[str] = set()
-    for block in behind[0] if behind else ():
+    for block in next_contents[0] if next_contents else ():
         if block.get("type") != "tool_result":
             break
         first.add(str(block.get("tool_use_id")))
-    if behind and called - first:
+    if next_contents and called - first:
         yield MESSAGES_RULES.broken("messages-missing-result", at=at, ids=", ".join(sorted(called - first)))
 
 
@@ -263,14 +263,14 @@ def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequ
     """Fault of the last turn if its first message calls a tool but does not begin with thinking. Earlier turns may lack
     their thinking.
     """
-    begun: int | None = None
+    turn_start: int | None = None
     for index, (message, content) in enumerate(zip(messages, contents, strict=True)):
         if message.get("role") != "assistant":
-            begun = begun if all(block.get("type") == "tool_result" for block in content) else None
-        elif begun is None:
-            begun = index
-    if begun is None or not any(block.get("type") == "tool_use" for block in contents[begun]):
+            turn_start = turn_start if all(block.get("type") == "tool_result" for block in content) else None
+        elif turn_start is None:
+            turn_start = index
+    if turn_start is None or not any(block.get("type") == "tool_use" for block in contents[turn_start]):
         return
-    kind = contents[begun][0].get("type")
+    kind = contents[turn_start][0].get("type")
     if kind not in _THINKING:
-        yield MESSAGES_RULES.broken("messages-thinking-first", at=f"messages.{begun}", kind=kind)
+        yield MESSAGES_RULES.broken("messages-thinking-first", at=f"messages.{turn_start}", kind=kind)

@@ -91,8 +91,8 @@ def _tool_faults(config: Mapping[str, Any] | None, check_schema: SchemaCheck) ->
     choice = config.get("toolChoice")
     if choice is not None:
         (kind,) = choice if len(choice) == 1 else ("",)
-        named = (choice.get("tool") or {}).get("name")
-        if kind not in ("auto", "any", "tool") or (kind == "tool" and named not in names):
+        chosen_name = (choice.get("tool") or {}).get("name")
+        if kind not in ("auto", "any", "tool") or (kind == "tool" and chosen_name not in names):
             yield CONVERSE_RULES.broken("converse-tool-choice", choice=choice)
 
 

@@ -154,7 +154,7 @@ class ChatStream:
         """Lists of this round, by member of the deltas, such as details of reasoning."""
         self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
-        self._named: list[StreamedCall] = []
+        self._named_in_chunk: list[StreamedCall] = []
         """Calls that were named in the current chunk: a second name in one chunk begins another call."""
         self._size = 0
         self.done = False
@@ -204,7 +204,7 @@ class ChatStream:
             if calls
             else []
         )
-        self._named = []
+        self._named_in_chunk = []
         self._remember(delta)
         if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
             return _event(data)
@@ -260,7 +260,7 @@ class ChatStream:
             )
         if function is not None:
             if function.name:
-                self._named.append(call)
+                self._named_in_chunk.append(call)
             if function.name and function.name != call.name:
                 call.name += function.name
                 if len(call.name) > MAX_NAME:
@@ -301,7 +301,7 @@ class ChatStream:
         arguments = function.input if delta.custom is not None else function.arguments
         if delta.id and function.name == call.name and arguments == call.text:
             return False  # the server repeats the call
-        return call in self._named or begins_new_call(call, arguments)
+        return call in self._named_in_chunk or begins_new_call(call, arguments)
 
     def _show(self, call: StreamedCall, *, complete: bool = False) -> bytes:
         """The part of a call that the client has not received; empty for a call that the gateway runs."""

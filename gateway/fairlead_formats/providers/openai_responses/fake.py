@@ -56,8 +56,8 @@ class ResponsesApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(_COUNTING):
             return None
-        counted = {name: request[name] for name in ("input", "instructions", "tools") if name in request}
-        tokens = len(json.dumps(counted)) // _BYTES_PER_TOKEN
+        counted_members = {name: request[name] for name in ("input", "instructions", "tools") if name in request}
+        tokens = len(json.dumps(counted_members)) // _BYTES_PER_TOKEN
         return json.dumps({"object": "response.input_tokens", "input_tokens": tokens}).encode()
 
     @property

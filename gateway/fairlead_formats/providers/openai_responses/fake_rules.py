@@ -114,22 +114,22 @@ def _call_faults(items: Sequence[Item], *, conversation: bool) -> Iterator[Broke
     """Faults of calls and their outputs. An id may be used again after its call has an output, because some providers
     number the calls of each answer from the beginning.
     """
-    waiting: set[str] = set()
-    answered: set[str] = set()
+    open_ids: set[str] = set()
+    ids_with_output: set[str] = set()
     for item in items:
         ident = str(item.get("call_id"))
         if item.get("type") == "function_call":
-            if ident in waiting:
+            if ident in open_ids:
                 yield RESPONSES_RULES.broken("responses-call-ids-unique", id=ident)
-            waiting.add(ident)
+            open_ids.add(ident)
         elif item.get("type") == "function_call_output":
-            if ident not in waiting and ident in answered:
+            if ident not in open_ids and ident in ids_with_output:
                 yield RESPONSES_RULES.broken("responses-call-ids-unique", id=ident)
-            elif ident not in waiting and not conversation:
+            elif ident not in open_ids and not conversation:
                 yield RESPONSES_RULES.broken("responses-output-without-call", id=ident)
-            waiting.discard(ident)
-            answered.add(ident)
-    for ident in sorted(waiting):
+            open_ids.discard(ident)
+            ids_with_output.add(ident)
+    for ident in sorted(open_ids):
         yield RESPONSES_RULES.broken("responses-missing-output", id=ident)
 
 

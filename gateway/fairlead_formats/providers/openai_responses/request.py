@@ -139,14 +139,14 @@ class ResponsesRequest(FamilyRequest):
         self._tools = client_tools
         self._names = frozenset(names)
 
-    def _read_items(self, waiting: Sequence[bytes]) -> None:
+    def _read_items(self, pending_approvals: Sequence[bytes]) -> None:
         client_items = self._client_items()
         items = [
             item
             for item in client_items
             if _FOREIGN_REASONING not in bytes(item) or not head_of(item).is_foreign_reasoning
         ]
-        approvals = Approvals(items, waiting)
+        approvals = Approvals(items, pending_approvals)
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
@@ -164,11 +164,13 @@ class ResponsesRequest(FamilyRequest):
         self._round += 1
         return f"{nonce_of(self.response_id)}-{self._round}"
 
-    def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
-        """Continue the response that the client knows as `previous`. `waiting`: approval requests of that response."""
+    def resume(self, previous: str | None, pending_approvals: Sequence[bytes]) -> None:
+        """Continue the response that the client knows as `previous`. `pending_approvals`: approval requests of that
+        response.
+        """
         self.previous = previous
-        if waiting:
-            self._read_items(waiting)
+        if pending_approvals:
+            self._read_items(pending_approvals)
 
     def fill(self, results: Sequence[bytes]) -> None:
         """Insert the results of approved calls, in the order of `approved`."""
