@@ -72,7 +72,7 @@ class RoutedWorld(SpeechWorld):
     backends: ScriptedCascade
 
     @property
-    def routed(self) -> RoutedSession:
+    def routed_session(self) -> RoutedSession:
         """The open session."""
         session = self.bridge._session
         assert isinstance(session, RoutedSession)

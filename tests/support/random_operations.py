@@ -262,7 +262,7 @@ class Chaos:
         """Make `count` changes of declared objects while the operator watches them: no new watch lists them."""
         assert self.replica is not None
         async with asyncio.timeout(PATIENCE):
-            while self.replica.proxy.watched < WATCHED:  # noqa: ASYNC110  # of another thread and process
+            while self.replica.proxy.watch_count < WATCHED:  # noqa: ASYNC110  # of another thread and process
                 await asyncio.sleep(0.05)
         for _ in range(count):
             await self.declare()
@@ -283,7 +283,7 @@ class Chaos:
     async def steady(self) -> Picture:
         """Picture of the documents after they contain all declared objects and have not changed for a while."""
         # computed each time: an operator may complete the first tiers, which another one began to create
-        picture = await self._held_steady(lambda picture: complete(picture, self.declared_names()), COMPLETE)
+        picture = await self._wait_until_steady(lambda picture: complete(picture, self.declared_names()), COMPLETE)
         declared = await asyncio.to_thread(self.declared)
         names = {
             "catalogs": [*picture["catalogs"]],
@@ -294,9 +294,9 @@ class Chaos:
 
     async def becomes(self, wanted: Picture) -> Picture:
         """The picture after it has been `wanted` for a while, or else when the time is up."""
-        return await self._held_steady(lambda picture: picture == wanted)
+        return await self._wait_until_steady(lambda picture: picture == wanted)
 
-    async def _held_steady(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
+    async def _wait_until_steady(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
         loop = asyncio.get_running_loop()
         last: Picture = {}
         end = loop.time() + PATIENCE

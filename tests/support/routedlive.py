@@ -38,7 +38,7 @@ class RoutedLiveWorld(LiveWorld):
     backends: ScriptedCascade
 
     @property
-    def routed(self) -> RoutedLive:
+    def routed_session(self) -> RoutedLive:
         """The open session."""
         session = self.bridge._session
         assert isinstance(session, RoutedLive)

@@ -78,7 +78,7 @@ async def test_a_callers_token_for_another_application_is_exchanged_for_nothing(
         box = oauth_catalog(provider, "box", server.url)
         async with exchanging(tmp_path, provider, box) as gateway:
             answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
-    assert provider.granted == {}
+    assert provider.tokens_by_person == {}
     assert answer.status == 401
 
 

@@ -383,7 +383,7 @@ async def test_each_caller_reaches_the_api_as_itself_and_a_401_is_answered_with_
     assert [request.path for request in server.seen[2:4]] == ["/v1/pets/again"] * 2
     assert tokens[2] == tokens[0] != tokens[3]
     assert lost.refusal == "CREDENTIAL_UNAVAILABLE"
-    assert provider.granted["alice"] == 2
+    assert provider.tokens_by_person["alice"] == 2
 
 
 async def test_calls_are_spread_over_the_pods_of_an_api_and_leave_one_that_is_gone(tmp_path: Path) -> None:

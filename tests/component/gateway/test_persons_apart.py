@@ -92,7 +92,7 @@ async def test_no_person_uses_a_session_of_another_at_the_sdks_server(
     assert all(len(users) == 1 for users in server.users.values())
     assert "credential does not match" not in caplog.text
     assert "Rejecting" not in caplog.text
-    assert provider.granted == dict.fromkeys(PERSONS, 1)
+    assert provider.tokens_by_person == dict.fromkeys(PERSONS, 1)
 
 
 @pytest.mark.parametrize("server_era", [LEGACY, MODERN])
@@ -347,7 +347,7 @@ async def test_both_attempts_of_a_hedged_call_go_as_its_person(tmp_path: Path, e
             assert gateway.registry.guard(box.key).hedges == len(PERSONS)
     assert pod_one.crossed == pod_two.crossed == []
     assert pod_one.executed + pod_two.executed == dict.fromkeys(PERSONS, 2)
-    assert provider.granted == dict.fromkeys(PERSONS, 1)
+    assert provider.tokens_by_person == dict.fromkeys(PERSONS, 1)
 
 
 async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: P
                 for call in (calling("box__whoami", era=LEGACY, session=session), calling("box__whoami")):
                     assert text_of(await ask(gateway, of(provider, person, call))) == person
     assert protected.crossed == []
-    assert provider.granted == dict.fromkeys(PERSONS, 1)
+    assert provider.tokens_by_person == dict.fromkeys(PERSONS, 1)
 
 
 async def test_callers_tokens_are_kept_only_while_a_server_needs_them(tmp_path: Path) -> None:

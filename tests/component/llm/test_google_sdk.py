@@ -50,7 +50,7 @@ class Told:
         return [part for each in candidates for part in (each.get("content") or {}).get("parts") or []]
 
     @property
-    def joined(self) -> dict[str, Any]:
+    def joined_message(self) -> dict[str, Any]:
         """The message in the chunks: joined texts, and all other parts in order."""
         texts = dict.fromkeys((False, True), "")
         for part in self.parts:
@@ -228,7 +228,8 @@ async def test_keep_alive_comments_are_not_chunks(client: str) -> None:
 
     async with serve_asgi(silent) as port:
         told = await CLIENTS[client](f"http://127.0.0.1:{port}")
-    assert (told.joined["text"], told.joined["ends"], len(told.chunks), told.error) == ("Wait.", ["STOP"], 3, "")
+    message = told.joined_message
+    assert (message["text"], message["ends"], len(told.chunks), told.error) == ("Wait.", ["STOP"], 3, "")
 
 
 ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
@@ -261,8 +262,8 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
             told.append(await ask(url, stream=stream, config={**TOOLS, **BY_HAND}))
         assert len(world.called) == sum(made is ADD for each in ROUNDS[name] for made in each.calls)
     streamed, whole = told
-    assert with_provider_ids(streamed.joined) == with_provider_ids(whole.joined)
-    assert len(whole.joined["ends"]) == 1
+    assert with_provider_ids(streamed.joined_message) == with_provider_ids(whole.joined_message)
+    assert len(whole.joined_message["ends"]) == 1
     assert not streamed.error
 
 
@@ -284,7 +285,7 @@ async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(t
     async with gemini_world(tmp_path, *turns) as world:
         told = await over_httpx(f"http://127.0.0.1:{world.gateway.port}", stream=stream, config={"tools": [theirs]})
     assert told.error == ""
-    assert told.joined["text"].endswith("All done.")
+    assert told.joined_message["text"].endswith("All done.")
     assert queries == ["ä"] * 3
     assert len(world.called) == 2
     contents = world.model.requests[-1]["contents"]

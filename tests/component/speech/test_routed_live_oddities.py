@@ -39,14 +39,14 @@ def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple
     """Hold transcripts back. Returns an event that is set when one is requested, and an event that releases them."""
     requested = asyncio.Event()
     go_on = asyncio.Event()
-    transcribe = world.routed._turns._transcribe
+    transcribe = world.routed_session._turns._transcribe
 
     async def transcribe_later(turn: UserTurn) -> str:
         requested.set()
         await go_on.wait()
         return await transcribe(turn)
 
-    monkeypatch.setattr(world.routed._turns, "_transcribe", transcribe_later)
+    monkeypatch.setattr(world.routed_session._turns, "_transcribe", transcribe_later)
     return requested, go_on
 
 
@@ -63,7 +63,7 @@ async def written_behind_speech(
         await speak(client)
         await requested.wait()
         await client.ask(words)
-        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        await eventually(lambda: len(world.routed_session._turns._waiting) == 1)
         go_on.set()
         yield world, client
 
@@ -105,7 +105,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
     ):
         await client.ask("the legend")
         await eventually(lambda: bool(client.content("modelTurn")))
-        turns = world.routed._turns
+        turns = world.routed_session._turns
         for _ in range(3 * most):
             await mark(client, "activityStart")
             await mark(client, "activityEnd")
@@ -172,7 +172,7 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
         routed_live_world(tmp_path, spoken=[held_reply(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
         world.client() as client,
     ):
-        turns: Any = world.routed._session
+        turns: Any = world.routed_session._session
         await speak(client)
         await eventually(lambda: bool(client.content("modelTurn")))
         await world.session.go_away(50)
@@ -203,7 +203,7 @@ async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_pat
         await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_0"}]})
         await client.until("toolCall", 2)
         await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_1"}]})
-        await eventually(lambda: len(world.session.results()) == 2 and world.routed._turns.provider_waits)
+        await eventually(lambda: len(world.session.results()) == 2 and world.routed_session._turns.provider_waits)
         assert len(client.content("turnComplete")) == 1
         assert story.held is not None
         story.held.set()
@@ -236,7 +236,7 @@ async def test_late_parts_of_an_interrupted_answer_are_not_shown(
         await eventually(lambda: client.transcript().endswith("It is a very long story."))
         assert len(client.content("interrupted")) == 1
         stop.set()
-        await eventually(lambda: not world.routed._session.answering)
+        await eventually(lambda: not world.routed_session._session.answering)
         assert story.held is not None
         story.held.set()
         await client.turns(2)
@@ -255,13 +255,13 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
         world.client() as client,
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(world.routed._setup, "for_engine", raise_error)
+            patched.setattr(world.routed_session._setup, "for_engine", raise_error)
             await speak(client)
             await client.turns(1)
         await speak(client)
         await client.turns(2)
         assert client.transcript() == "Hello. Long ago."
-        assert world.routed._turns._size == 0
+        assert world.routed_session._turns._size == 0
 
 
 async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:

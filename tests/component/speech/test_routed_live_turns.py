@@ -128,7 +128,7 @@ async def test_the_engine_goes_on_once_the_client_and_the_gateway_have_answered(
         await looking.wait()
         response = {"id": "call_theirs", "name": "theirs", "response": {"found": 1}}
         await client.send(toolResponse={"functionResponses": [response]})
-        await eventually(lambda: not world.routed._engine_messages.open_calls)
+        await eventually(lambda: not world.routed_session._engine_messages.open_calls)
         go_on.set()
         await client.turns(1)
         assert client.transcript() == "Done."
@@ -182,7 +182,7 @@ async def test_audio_that_the_client_still_plays_is_interrupted(
         routed_live_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=heard, **DEEP) as world,
         world.client() as client,
     ):
-        monkeypatch.setattr(world.routed._engine_messages, "_clock", lambda: 0.0)
+        monkeypatch.setattr(world.routed_session._engine_messages, "_clock", lambda: 0.0)
         await speak(client)
         await client.turns(1)
         assert client.content("interrupted") == []

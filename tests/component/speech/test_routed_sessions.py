@@ -149,11 +149,11 @@ async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second
             hearing.set()
             await go_on.wait()
 
-        monkeypatch.setattr(world.routed._session, "wait_for_texts", hear_late)
+        monkeypatch.setattr(world.routed_session._session, "wait_for_texts", hear_late)
         await client.speak()
         await hearing.wait()
         await client.send("response.create", response={"metadata": {"turn": "1"}})
-        await eventually(lambda: bool(world.routed._pending_request))
+        await eventually(lambda: bool(world.routed_session._pending_request))
         go_on.set()
         (done,) = await client.until("response.done")
         assert done["response"]["metadata"] == {"turn": "1"}

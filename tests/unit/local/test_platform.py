@@ -273,7 +273,7 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world(tmp_path) as bench:
-        bench.launcher.answer = ending_others(bench.launcher)
+        bench.launcher.answer = answer_after_ending_others(bench.launcher)
         bench.declare({"command": [sys.executable]})
         endpoint = (await bench.ensure_running()).endpoint
         assert endpoint is not None
@@ -291,7 +291,7 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
         assert any("Fairlead started a second process" in line.text for line in child.program.printed.after())
 
 
-def ending_others(launcher: FakeLauncher) -> Answer:
+def answer_after_ending_others(launcher: FakeLauncher) -> Answer:
     """A legacy server that ends its own earlier processes before its handshake."""
 
     def answer(process: FakeProcess, message: dict[str, Any]) -> None:

@@ -169,13 +169,13 @@ def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> N
     configuration.api_key["BearerToken"] = "bearer stale"
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
 
-    async def cut_short() -> None:
+    async def run_cut_short() -> None:
         task = asyncio.create_task(KopfThread(configuration, handlers, Listener()).run())
         assert await asyncio.to_thread(ended.wait, 30)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(cut_short())
+    asyncio.run(run_cut_short())
     (kopf,) = (thread for thread in threading.enumerate() if thread.name == "kopf")
     go_on.set()
     kopf.join(30)

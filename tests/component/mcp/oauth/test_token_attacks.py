@@ -154,7 +154,7 @@ async def test_challenge_is_compared_with_the_issuer_though_a_discovery_without_
             token, error = await asyncio.gather(source.obtain(alice), failure(source, bob, challenge=challenge))
         assert provider.verify(token.value)["sub"] == "alice"
         assert error.cause == ISSUER_MISMATCH
-        assert provider.granted == {"alice": 1}
+        assert provider.tokens_by_person == {"alice": 1}
 
 
 async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> None:
@@ -189,7 +189,7 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
                 provider.metadata = {"token_endpoint": other.token_url}
                 clock.now += DISCOVERY_SECONDS
                 token = await source.obtain(GATEWAY, refused=token)
-                assert other.granted == {"": 1}
+                assert other.tokens_by_person == {"": 1}
             assert "closed" in repr(first.http._pool)
 
 
