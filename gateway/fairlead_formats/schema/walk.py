@@ -88,10 +88,10 @@ class Walk:
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
         """Exclusive bounds as numbers. Until draft 6 they were booleans about the inclusive bounds."""
-        for keyword, kin in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            if schema.get(keyword) is True and shapes.SHAPES[kin](schema.get(kin)):
-                schema = {**schema, keyword: schema[kin]}
-                del schema[kin]
+        for keyword, inclusive in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if schema.get(keyword) is True and shapes.SHAPES[inclusive](schema.get(inclusive)):
+                schema = {**schema, keyword: schema[inclusive]}
+                del schema[inclusive]
                 self.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
         return schema
 

@@ -122,9 +122,9 @@ class StreamedCall:
 
     def as_message_call(self) -> dict[str, Any]:
         """The call in the form that it has in `tool_calls` of a message."""
-        text = "input" if self.kind == "custom" else "arguments"
+        text_member = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
-        function = {"name": self.name, text: arguments}
+        function = {"name": self.name, text_member: arguments}
         return {"id": self.id, "type": self.kind, self.kind: function, **self.added_members}
 
 
@@ -307,19 +307,19 @@ class ChatStream:
         """The part of a call that the client has not received; empty for a call that the gateway runs."""
         if self._client_tools is not None and call.name not in self._client_tools:
             return b""
-        text = "input" if call.kind == "custom" else "arguments"
-        new = "".join(call.pieces[call.sent :])
+        text_member = "input" if call.kind == "custom" else "arguments"
+        unsent = "".join(call.pieces[call.sent :])
         if complete and not call.pieces and call.kind == "function" and not truncates(self.finish_reason):
-            new = "{}"
+            unsent = "{}"
         call.sent = len(call.pieces)
         if call.client_index is None:
             call.id = call.id or new_id()
             call.client_index, self._shown_count = self._shown_count, self._shown_count + 1
-            function = {"name": call.name, text: new}
+            function = {"name": call.name, text_member: unsent}
             head = {"index": call.client_index, "id": call.id, "type": call.kind}
             entry = {**head, call.kind: function, **call.added_members}
-        elif new:
-            entry = {"index": call.client_index, call.kind: {text: new}}
+        elif unsent:
+            entry = {"index": call.client_index, call.kind: {text_member: unsent}}
         else:
             return b""
         return self._chunk({TOOL_CALLS: [entry]})

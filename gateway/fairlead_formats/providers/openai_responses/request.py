@@ -39,7 +39,7 @@ from fairlead_formats.wire.raw_json import array, decode_object
 _FOREIGN_REASONING: Final = FOREIGN_REASONING.encode()
 _REFERENCE: Final = REFERENCE.encode()
 _NONE: Final = Raw(b'"none"')
-_LOADS: Final = ("tool_search_output", "additional_tools")
+_TOOL_LOADING_TYPES: Final = ("tool_search_output", "additional_tools")
 """Types of items that add tools to the request, in addition to the member `tools`."""
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
@@ -147,7 +147,12 @@ class ResponsesRequest(FamilyRequest):
             if _FOREIGN_REASONING not in bytes(item) or not head_of(item).is_foreign_reasoning
         ]
         approvals = Approvals(items, pending_approvals)
-        loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
+        loaded = [
+            name
+            for item in items
+            if head_of(item).kind in _TOOL_LOADING_TYPES
+            for name in names_within(decode_object(item))
+        ]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of the gateway's tools that this request approves."""
