@@ -87,8 +87,8 @@ STARTING_STATES: Final[tuple[State, ...]] = ("waiting", "starting")
 class Board:
     """The rows of all servers, updated by the operator's reports. `on_change` is called after each update.
 
-    `starts_of` returns the number of starts of a server's process. `refused` returns the number of servers that do not
-    run because of problems in their files. `clock` returns seconds.
+    `starts_of` returns the number of starts of a server's process. `refused_count` returns the number of servers that
+    do not run because of problems in their files. `clock` returns seconds.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Board:
         tools_of: ToolsOf,
         on_change: Callable[[], None],
         starts_of: Callable[[ServerKey], int] = lambda key: 0,
-        refused: Callable[[], int] = lambda: 0,
+        refused_count: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tools_of = tools_of
         self._on_change = on_change
         self._starts_of = starts_of
-        self._refused = refused
+        self._refused = refused_count
         self._clock = clock
         self._rows: dict[ServerKey, Row] = {}
         self._since: dict[ServerKey, float] = {}
@@ -133,7 +133,7 @@ class Board:
         return tuple(self._tier_changes)
 
     @property
-    def refused(self) -> int:
+    def refused_count(self) -> int:
         """Number of servers that do not run because of problems in their files, and have no row."""
         return self._refused()
 

@@ -109,9 +109,9 @@ def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
 
 
 def test_servers_that_files_keep_from_running_are_counted_as_failed_ones() -> None:
-    view = replace(FOURTEEN, refused=2)
+    view = replace(FOURTEEN, refused_count=2)
     assert "16 servers: 4 failed, 1 offline, 1 starting, 10 ready" in " ".join(draw(view, 200, 49).split())
-    alone = ScreenView(mcp="http://127.0.0.1:8080/mcp", problems=("mcp.json:3: mail: no key",), refused=1)
+    alone = ScreenView(mcp="http://127.0.0.1:8080/mcp", problems=("mcp.json:3: mail: no key",), refused_count=1)
     assert "1 server: 1 failed; 0 tools" in draw(alone, 80, 23)
 
 
