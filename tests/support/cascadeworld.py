@@ -81,7 +81,7 @@ class RoutedWorld(SpeechWorld):
     @property
     def answerer(self) -> TurnAnswerer:
         """The cascaded engine of the session."""
-        return self.routed._answerer
+        return self.routed_session._answerer
 
 
 @contextlib.asynccontextmanager

@@ -284,7 +284,7 @@ class Chaos:
         """Picture of the documents after they contain all declared objects and have not changed for a while."""
         # computed each time: an operator may complete the first tiers, which another one began to create
         picture = await self._wait_until_steady(lambda picture: complete(picture, self.declared_names()), COMPLETE)
-        declared = await asyncio.to_thread(self.declared)
+        declared = await asyncio.to_thread(self.declared_names)
         names = {
             "catalogs": [*picture["catalogs"]],
             **{kind: picture.get(kind) for kind in ("policies", "tiers", "servers")},

@@ -70,4 +70,4 @@ async def test_a_client_that_is_killed_has_its_call_cancelled_by_the_setting_or_
             assert not await watcher.has_cancelled()
             caller.kill()
             await caller.wait()
-            await until_async("the server to be told", watcher.cancelled)
+            await until_async("the server to be told", watcher.has_cancelled)
