@@ -135,7 +135,7 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
     return loops
 
 
-def _missing(error: NoControlPlane) -> None:
+def _skip_without_plane(error: NoControlPlane) -> None:
     """Skip a test because there is no API server, with advice how to get one. In CI, the test fails instead."""
     if os.environ.get("CI"):
         pytest.fail(f"in CI a missing API server is a failure: {error}")
@@ -147,7 +147,7 @@ def _assets() -> Path:
     try:
         return find_assets()
     except NoControlPlane as error:
-        _missing(error)
+        _skip_without_plane(error)
         raise
 
 
@@ -183,7 +183,7 @@ def _making_planes(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             try:
                 plane = planes.enter_context(ControlPlane(folder, assets, controllers=controllers, audit=audit))
             except NoControlPlane as error:
-                _missing(error)
+                _skip_without_plane(error)
                 raise
             if crds:
                 plane.install_crds()

@@ -95,8 +95,8 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
         with command.group.make_context("fairlead", list(words)) as context:
             command.group.invoke(context)
         return 0
-    except typer.Exit as ended:
-        return ended.exit_code
+    except typer.Exit as exit_:
+        return exit_.exit_code
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     except TyperException as error:
@@ -111,8 +111,8 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
         if command.verb_of(words) == "fairlead call" and option.startswith("--"):
             advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE. {advice}"
         raise Failure(with_advice(f"{text[:1].lower()}{text[1:]}", advice), code=USAGE_ERROR) from error
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else FAILED
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else FAILED
 
 
 if __name__ == "__main__":

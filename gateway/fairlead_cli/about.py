@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairlead_cli.output import Output, print_json
 
-_PARTS = {"operator": "kopf", "gateway": "uvicorn", "up": "uv"}
+_EXTRA_MODULES = {"operator": "kopf", "gateway": "uvicorn", "up": "uv"}
 """For each extra, a module that the extra installs: if the module can be found, the extra is installed."""
 
 
@@ -23,7 +23,7 @@ def run_version(output: Output) -> None:
     except PackageNotFoundError:
         fairlead = "unknown"
     if output is Output.json:
-        extras = [extra for extra, module in _PARTS.items() if find_spec(module) is not None]
+        extras = [extra for extra, module in _EXTRA_MODULES.items() if find_spec(module) is not None]
         facts = {
             "fairlead": fairlead,
             "python": platform.python_version(),

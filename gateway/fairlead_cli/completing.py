@@ -31,11 +31,11 @@ def _fetch(ctx: typer.Context, path: str) -> Any:
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import ManagementClient
 
-    given = ctx.params
+    params = ctx.params
     try:
         client = ManagementClient.of(
             Destination.parse(
-                given.get("url") or DEFAULT_URL, given.get("header") or [], None, TIMEOUT_SECONDS, given.get("token")
+                params.get("url") or DEFAULT_URL, params.get("header") or [], None, TIMEOUT_SECONDS, params.get("token")
             )
         )
         return client.get(path)

@@ -47,11 +47,11 @@ class Destination:
         namespace. Raises Failure for invalid options.
         """
         check_url(url)
-        given = dict(_header(text) for text in headers)
-        if token and "authorization" not in {name.lower() for name in given}:
-            given["Authorization"] = f"Bearer {_token(token)}"
+        header_values = dict(_header(text) for text in headers)
+        if token and "authorization" not in {name.lower() for name in header_values}:
+            header_values["Authorization"] = f"Bearer {_token(token)}"
         NAMED_URL.set("" if url in (DEFAULT_URL, environ.get("FAIRLEAD_URL")) else url)
-        destination = cls(url, given, timeout)
+        destination = cls(url, header_values, timeout)
         return destination if server is None else destination.at_server(server)
 
     def at_server(self, server: str) -> Destination:
@@ -130,7 +130,7 @@ class Destination:
 def check_url(url: str, option: str = "--url", before: str | None = None) -> None:
     """Raises Failure with code USAGE_ERROR for a text that is not an MCP endpoint, and suggests a correction.
 
-    `before`: words that stand before the corrected URL in the suggestion, if they are not those of `option`.
+    `before`: words before the corrected URL in the suggestion; by default `option`.
     """
     try:
         Target.from_url(url)
@@ -139,16 +139,16 @@ def check_url(url: str, option: str = "--url", before: str | None = None) -> Non
             raise Failure(f"{option}: {error}, such as {DEFAULT_URL}", code=USAGE_ERROR) from error
         host, _, path = url.partition("/")
         scheme = "http" if is_this_machine(_host_of(host)) else "https"
-        meant = f"{scheme}://{host}/{path or 'mcp'}"
-        message = f"{option}: {url!r} must start with http:// or https://: {before or option} {meant}"
+        corrected = f"{scheme}://{host}/{path or 'mcp'}"
+        message = f"{option}: {url!r} must start with http:// or https://: {before or option} {corrected}"
         raise Failure(message, code=USAGE_ERROR) from error
 
 
 def no_path_failure(url: str) -> Failure:
     """The failure of a URL without a path."""
     parts = urlsplit(url)
-    meant = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
-    message = f"--url or FAIRLEAD_URL: {url} has no path, but an MCP endpoint usually ends in /mcp: {meant}"
+    corrected = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
+    message = f"--url or FAIRLEAD_URL: {url} has no path, but an MCP endpoint usually ends in /mcp: {corrected}"
     return Failure(message, code=USAGE_ERROR)
 
 
@@ -156,17 +156,17 @@ def _host_of(netloc: str) -> str:
     return urlsplit(f"//{netloc}").hostname or ""
 
 
-def _token(given: str) -> str:
+def _token(value: str) -> str:
     """The credential, read from the file that `@FILE` names. Raises Failure, which does not quote the credential."""
-    if not given.startswith("@"):
-        token = given
-        if _is_file(given):
-            raise Failure(f"--token: {given} is a file: write --token @{given}", code=USAGE_ERROR)
+    if not value.startswith("@"):
+        token = value
+        if _is_file(value):
+            raise Failure(f"--token: {value} is a file: write --token @{value}", code=USAGE_ERROR)
     else:
         try:
-            token = Path(given[1:]).expanduser().read_text(encoding="ascii")
+            token = Path(value[1:]).expanduser().read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USAGE_ERROR) from error
+            raise Failure(f"--token: {value[1:]} cannot be read: {error}", code=USAGE_ERROR) from error
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise Failure("--token: the value is not a valid API key or token", code=USAGE_ERROR)
@@ -176,7 +176,7 @@ def _token(given: str) -> str:
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
-    except OSError:  # longer than names of files, as access tokens are
+    except OSError:  # too long for the name of a file, as access tokens are
         return False
 
 

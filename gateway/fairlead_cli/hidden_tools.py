@@ -38,16 +38,17 @@ def hidden_lines(hidden: Any) -> Iterator[str]:
     unnamed = max(0, count - len(tools)) if isinstance(count, int) else 0
     for tier, some in by_tier.items():
         extra = unnamed if len(by_tier) == 1 else 0
-        named = [_tool_label(tool) for tool in some[:MAX_NAMED]]
-        rest = len(some) + extra - len(named)
-        words = ", ".join([*named, f"and {rest} more"] if rest else named)
+        labels = [_tool_label(tool) for tool in some[:MAX_NAMED]]
+        rest = len(some) + extra - len(labels)
+        words = ", ".join([*labels, f"and {rest} more"] if rest else labels)
         yield f"{len(some) + extra} hidden in tier {printable(tier)}: {words}"
     if unnamed and len(by_tier) > 1:
         yield f"{unnamed} more hidden"
 
 
 def why_hidden(hidden: Any, name: str) -> str | None:
-    """Why a tool is hidden, and which tier shows it, in the words of a refusal; None for an unknown tool."""
+    """Sentence about why a tool is hidden and which tier shows it, as in the refusal of a call; None for an unknown
+    tool."""
     tool = next((tool for tool in _tools(hidden) if tool.get("name") == name), None)
     if tool is None:
         return None

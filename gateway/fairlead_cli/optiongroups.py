@@ -27,10 +27,10 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
             options.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
 
     @wraps(verb)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-        verb(**given)
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        verb(**values)
 
     run.__annotations__ = {option.name: option.annotation for option in options} | {"return": None}
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # `inspect.signature` returns it

@@ -58,14 +58,14 @@ class ManagementClient:
     def of(cls, destination: Destination) -> ManagementClient:
         """The REST API of the gateway at a destination."""
         parts = urlsplit(destination.url)
-        words = [unquote(word) for word in parts.path.strip("/").split("/")]
+        segments = [unquote(segment) for segment in parts.path.strip("/").split("/")]
         scope = {}
-        if len(words) == 2 and words[0] == "mcp":
-            scope = {"tier": words[1]}
-        elif len(words) == 4 and words[0] == "servers":
-            scope = {"servers": f"{words[1]}/{words[2]}"}
-        elif len(words) == 5 and words[0] == "servers":
-            scope = {"servers": f"{words[1]}/{words[2]}", "tier": words[4]}
+        if len(segments) == 2 and segments[0] == "mcp":
+            scope = {"tier": segments[1]}
+        elif len(segments) == 4 and segments[0] == "servers":
+            scope = {"servers": f"{segments[1]}/{segments[2]}"}
+        elif len(segments) == 5 and segments[0] == "servers":
+            scope = {"servers": f"{segments[1]}/{segments[2]}", "tier": segments[4]}
         base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         return cls(base, destination.headers, destination.timeout, scope)
 
@@ -78,7 +78,7 @@ class ManagementClient:
         return self._request("POST", path, json.dumps(body).encode())
 
     def put(self, path: str, body: Any) -> Any:
-        """The response to a POST. Raises Failure."""
+        """The response to a PUT. Raises Failure."""
         return self._request("PUT", path, json.dumps(body).encode())
 
     def delete(self, path: str) -> Any:

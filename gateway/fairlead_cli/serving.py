@@ -77,11 +77,11 @@ def serve(
         from fairlead_servers.serving import serve_http, serve_stdio
         from fairlead_servers.telemetry import export
 
-    given = _pairs(settings or [])
+    values = _pairs(settings or [])
     try:
         with needs("servers"):
             definition = row.definition()
-        server = definition.make(prepare_folder(name, row.folder, data), name, os.environ, given)
+        server = definition.make(prepare_folder(name, row.folder, data), name, os.environ, values)
     except SettingError as error:
         raise Failure(str(error), code=USAGE_ERROR) from error
     at_end = export(os.environ, name)

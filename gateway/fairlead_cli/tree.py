@@ -161,9 +161,9 @@ def _flag() -> TyperOption:
     """The option `--json`, which all commands share. typer has no public function that creates an option, so the option
     is taken from a command that is made for this purpose.
     """
-    made = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False)
 
-    @made.command()
+    @app.command()
     def verb(json: Annotated[bool, typer.Option("--json", help=HELP)] = False) -> None: ...
 
-    return next(param for param in get_command(made).params if isinstance(param, TyperOption) and param.name == "json")
+    return next(param for param in get_command(app).params if isinstance(param, TyperOption) and param.name == "json")

@@ -86,8 +86,8 @@ class ConsoleRequest:
     """
 
     own_pages = True
+    """POST requests come from pages of the gateway itself, so the guard allows the gateway's own origin."""
     any_origin = False
-    """Whether POST requests come from pages of the gateway itself, so that the guard allows this origin."""
 
     def __init__(self, access: Access, pages: ConsolePages, scope: Scope) -> None:
         path = scope["path"]

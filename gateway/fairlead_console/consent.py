@@ -39,9 +39,10 @@ def router(sign_ins: SignIns, guard: RequestGuard) -> APIRouter:
 
 
 def _other_person(identity: Identity, holder: str) -> str:
-    """Names both users: the visitor, and the other one only by who vouches for that one."""
-    issuer, space, _ = holder.partition(" ")
-    other = f"another person of {issuer}" if space else "the owner of an API key"
+    """Message that names the visitor, and describes the owner of the link only by the issuer or as an owner of an API
+    key."""
+    issuer, separator, _ = holder.partition(" ")
+    other = f"another person of {issuer}" if separator else "the owner of an API key"
     visitor = holder_of(identity)
     return (
         f"this link belongs to {other}, who called the server, but this browser is signed in as {visitor}: the "

@@ -70,7 +70,7 @@ class ConsoleContext:
         self.first_views = FirstViews(rest.services.work.worker, self.templates)
         """Prepares pages before their first view."""
         self.first_views.add(self.call_statistics.scores.of)
-        self.first_views.add(lambda seen: rest.services.catalogs.visible(seen, None))
+        self.first_views.add(lambda catalog: rest.services.catalogs.visible(catalog, None))
 
     def visit(self, request: Request) -> Visit:
         """Make the Visit of a request."""
@@ -130,8 +130,8 @@ class Visit:
 
     async def with_call_statistics(self, compute: Callable[[VisibleCalls], Result]) -> Result:
         """Call `compute` in the worker with the statistics of the calls that the visitor may see; return its result."""
-        seen = self._console.rest.catalog(self._request)
-        return await self._console.rest.services.work.do(lambda: compute(self._console.call_statistics.read(seen)))
+        catalog = self._console.rest.catalog(self._request)
+        return await self._console.rest.services.work.do(lambda: compute(self._console.call_statistics.read(catalog)))
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Make the response from `template`, which is `FOLDER/NAME.html` in `pages`."""

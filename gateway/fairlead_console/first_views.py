@@ -1,5 +1,5 @@
-"""Prepares the data that take long to compute when a page is viewed for the first time: compiled templates, and the
-lists of tools and scores that a principal sees.
+"""Computes in advance what makes the first view of a page slow: compiled templates, and the lists of tools and scores
+that a principal sees.
 
 Preparation starts when somebody visits a page, so that an unused console takes no resources. Each template and list is
 a separate job of the worker thread, so that a page waits for at most one of these jobs.
@@ -35,22 +35,22 @@ class FirstViews:
         """Add a function that prepares data for a principal's catalog. It is called in the worker thread."""
         self._preparations.append(preparation)
 
-    def prepare(self, seen: SubjectCatalog) -> None:
+    def prepare(self, catalog: SubjectCatalog) -> None:
         """Start preparing all pages for a principal's catalog, unless the last preparation was for the same catalog or
         is still running.
         """
-        key = (id(seen.snapshot), id(seen.views))
+        key = (id(catalog.snapshot), id(catalog.views))
         if key == self._prepared or self._preparing is not None:
             return
-        self._preparing = asyncio.create_task(self._prepare(seen, compiled=self._prepared is not None))
+        self._preparing = asyncio.create_task(self._prepare(catalog, compiled=self._prepared is not None))
         self._preparing.add_done_callback(self._after_task)
         self._prepared = key
 
-    async def _prepare(self, seen: SubjectCatalog, *, compiled: bool) -> None:
+    async def _prepare(self, catalog: SubjectCatalog, *, compiled: bool) -> None:
         for name in () if compiled else self._templates.names:
             await self._worker.do(partial(self._templates.compile, name))
         for preparation in self._preparations:
-            await self._worker.do(partial(preparation, seen))
+            await self._worker.do(partial(preparation, catalog))
 
     def _after_task(self, task: asyncio.Task[None]) -> None:
         self._preparing = None

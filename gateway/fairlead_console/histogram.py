@@ -33,7 +33,7 @@ class HistogramMark(msgspec.Struct, frozen=True):
     """Vertical line with a label, such as the p95."""
 
     x: float
-    words: str
+    label: str
     anchor: str
     """SVG `text-anchor` of the label: `start`, `middle` or `end`."""
 
@@ -70,15 +70,19 @@ def histogram(
                 (index - first) * width + _GAP / 2, _FLOOR - height, width - _GAP, height, label, buckets[index]
             )
         )
-    drawn = []
-    for (words, value), index in zip(marks, mark_buckets, strict=True):
+    drawn_marks = []
+    for (mark_label, value), index in zip(marks, mark_buckets, strict=True):
         low = bounds_ms[index - 1] if index else 0
         high = bounds_ms[index] if index < len(bounds_ms) else low * 2
         x = (index - first + min(1.0, (value - low) / max(1, high - low))) * width
-        drawn.append(HistogramMark(x, f"{words} {milliseconds(value)}", "end" if x > WIDTH * 0.75 else "start"))
+        drawn_marks.append(
+            HistogramMark(x, f"{mark_label} {milliseconds(value)}", "end" if x > WIDTH * 0.75 else "start")
+        )
     summary = "; ".join(f"{bar.count} {bar.label}" for bar in bars if bar.count)
-    lines = "; ".join(mark.words for mark in drawn)
-    return HistogramPicture(tuple(bars), tuple(drawn), f"Calls by duration: {summary}{f'. {lines}' if lines else ''}")
+    lines = "; ".join(mark.label for mark in drawn_marks)
+    return HistogramPicture(
+        tuple(bars), tuple(drawn_marks), f"Calls by duration: {summary}{f'. {lines}' if lines else ''}"
+    )
 
 
 def _bucket_of(bounds_ms: Sequence[int], value: float) -> int:

@@ -97,7 +97,7 @@ class OidcProvider:
             self._metadata = None
             try:
                 self._metadata = await self._discover()
-            except (GrantFailed, ValueError) as error:  # of an endpoint that is not a URL
+            except (GrantFailed, ValueError) as error:  # ValueError: an endpoint is not a URL
                 log.warning("Signing in to the console with %s is not possible: %s", self.client.issuer.issuer, error)
                 raise self._unavailable() from error
             finally:

@@ -84,10 +84,11 @@ class OidcSignIn:
         cookies.append(self._transactions.cookie(transaction, secure=self._secure))
         return with_cookies(redirect(address), cookies)
 
-    async def answer_sign_out(self, request: Request, ended: str, credential: str) -> Response:
+    async def answer_sign_out(self, request: Request, end_cookie: str, credential: str) -> Response:
         """Answer a sign-out, with a page that leads to the provider's logout if the provider has one.
 
-        `ended` is the `Set-Cookie` that ends the console's session; `credential` is the credential of that session.
+        `end_cookie` is the `Set-Cookie` that ends the console's session; `credential` is the credential of that
+        session.
         """
         hint = credential if serves_as_hint(credential, self._client.client_id) else ""
         try:
@@ -95,9 +96,9 @@ class OidcSignIn:
         except SignInFault:
             address = ""
         if not address:
-            return redirect(SIGN_IN, ended)
+            return redirect(SIGN_IN, end_cookie)
         values = {"address": address, "provider": self._client.provider}
-        return with_cookies(await self._console.answer(request, _SIGNED_OUT, values), [ended])
+        return with_cookies(await self._console.answer(request, _SIGNED_OUT, values), [end_cookie])
 
     async def _answer_callback(self, request: Request) -> Response:
         pairs = request.query_params.multi_items()
@@ -175,9 +176,9 @@ class OidcSignIn:
 
     def _remedy(self) -> str:
         client = self._client
-        wanted = " or ".join(client.issuer.audiences) or client.resource
+        audiences = " or ".join(client.issuer.audiences) or client.resource
         return (
-            f"An administrator can configure the provider to write {wanted} into the `aud` of access tokens of "
+            f"An administrator can configure the provider to write {audiences} into the `aud` of access tokens of "
             f"{client.client_id}, or add {client.client_id} to the `audiences` of this issuer in FAIRLEAD_IDENTITY."
         )
 

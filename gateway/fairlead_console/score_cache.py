@@ -26,17 +26,17 @@ NO_COUNTS: Final = CallCountReading({}, whole=False)
 class ScoreIndex:
     """Scores of all tools that a principal sees, without call counters. Principals that see the same tools share it."""
 
-    def __init__(self, seen: SubjectCatalog) -> None:
-        self.views: Mapping[bytes, View] = seen.views
+    def __init__(self, catalog: SubjectCatalog) -> None:
+        self.views: Mapping[bytes, View] = catalog.views
         """Views from which the scores were made. Their `id` is the key of the cache, and no other object can get this
         `id` while the reference exists.
         """
-        self.tools: list[Score] = score_tools(seen, NO_COUNTS)
+        self.tools: list[Score] = score_tools(catalog, NO_COUNTS)
         by_server: dict[str, list[Score]] = {}
         for score in self.tools:
             by_server.setdefault(score.server, []).append(score)
         self.by_server: Mapping[str, list[Score]] = by_server
-        merged = seen.snapshot.merged
+        merged = catalog.snapshot.merged
         self.labels: Mapping[str, ToolLabels] = {
             score.name: (merged[score.name][1].name, score.server) for score in self.tools
         }
@@ -64,17 +64,17 @@ class ScoreCache:
         self._snapshot: Snapshot | None = None
         self._indexes: OrderedDict[int, ScoreIndex] = OrderedDict()
 
-    def of(self, seen: SubjectCatalog) -> ScoreIndex:
+    def of(self, catalog: SubjectCatalog) -> ScoreIndex:
         """Return the index for a principal's catalog."""
-        if self._snapshot is not seen.snapshot:
-            self._snapshot = seen.snapshot
+        if self._snapshot is not catalog.snapshot:
+            self._snapshot = catalog.snapshot
             self._indexes = OrderedDict()
-        index = self._indexes.get(id(seen.views))
+        index = self._indexes.get(id(catalog.views))
         if index is None:
-            index = self._indexes[id(seen.views)] = ScoreIndex(seen)
+            index = self._indexes[id(catalog.views)] = ScoreIndex(catalog)
             if len(self._indexes) > self._most:
                 self._indexes.popitem(last=False)
-        self._indexes.move_to_end(id(seen.views))
+        self._indexes.move_to_end(id(catalog.views))
         return index
 
 

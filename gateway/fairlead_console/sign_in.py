@@ -56,10 +56,10 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     async def sign_out(request: Request) -> Response:
         session = request.scope[SESSION] or access.renewable_session(request.scope)
         await read_own_form(request, session)
-        ended = access.sealer.end_cookie(secure=is_secure(request.scope))
+        end_cookie = access.sealer.end_cookie(secure=is_secure(request.scope))
         if provider is not None and session is not None and session.subject:
-            return await provider.answer_sign_out(request, ended, session.credential)
-        return redirect(SIGN_IN, ended)
+            return await provider.answer_sign_out(request, end_cookie, session.credential)
+        return redirect(SIGN_IN, end_cookie)
 
     if provider is not None:
         routes.routes.extend(provider.router().routes)

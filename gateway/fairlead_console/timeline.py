@@ -24,7 +24,7 @@ class TimelineBar(msgspec.Struct, frozen=True):
     """Bar of one phase, with its position in the picture."""
 
     kind: str
-    words: str
+    label: str
     duration: str
     x: float
     y: int
@@ -56,7 +56,7 @@ class TimelinePhase(msgspec.Struct, frozen=True):
 
     kind: str
     """Name of the phase in the REST API, such as `attempt`, which selects the color."""
-    words: str
+    label: str
     """Label of the row."""
     start: float
     """Start of the phase, relative to the start of the call."""
@@ -71,9 +71,9 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
     for row, phase in enumerate(phases):
         x = _LEFT + max(0.0, phase.start) * scale
         width = max(_MIN_WIDTH, min(phase.duration * scale, WIDTH - x))
-        x, words = min(x, WIDTH - width), phase.words
+        x = min(x, WIDTH - width)
         bars.append(
-            TimelineBar(phase.kind, words, milliseconds(phase.duration), x, _TOP + row * ROW, width, phase.failed)
+            TimelineBar(phase.kind, phase.label, milliseconds(phase.duration), x, _TOP + row * ROW, width, phase.failed)
         )
     ticks = tuple(
         TimelineTick(
@@ -83,5 +83,5 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
         )
         for step in range(0, _TICKS + 1, 2)
     )
-    summary = "; ".join(f"{bar.words} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
+    summary = "; ".join(f"{bar.label} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
     return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in total: {summary}")

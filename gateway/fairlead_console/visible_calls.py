@@ -50,7 +50,7 @@ class VisibleCalls:
         self.index = index
         self._counts = counts
         self._rates = rates
-        self._timed = spans_time
+        self._spans_time = spans_time
         self._called: dict[str, list[tuple[CallCount, CallRate]]] = {}
         for labels, count in counts.by_tool.items():
             if labels in index.visible:  # a visible server may have hidden tools
@@ -72,18 +72,16 @@ class VisibleCalls:
 
     def of_all(self) -> CallSums:
         """Return the statistics of all visible servers together."""
-        counted = [score for called in self._called.values() for score in called]
-        return self._sums(
-            counted, max(self.index.slowest.values(), key=lambda score: score.p95_ms or 0.0, default=None)
-        )
+        scores = [score for called in self._called.values() for score in called]
+        return self._sums(scores, max(self.index.slowest.values(), key=lambda score: score.p95_ms or 0.0, default=None))
 
-    def _sums(self, counted: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
-        is_counted = bool(counted) or self._counts.whole
+    def _sums(self, scores: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
+        is_counted = bool(scores) or self._counts.whole
         return CallSums(
-            calls=sum(count.calls for count, _ in counted) if is_counted else None,
-            errors=sum(count.errors for count, _ in counted) if is_counted else None,
-            per_minute=sum(rate.calls for _, rate in counted) if is_counted and self._timed else None,
-            errors_per_minute=sum(rate.errors for _, rate in counted) if is_counted and self._timed else None,
+            calls=sum(count.calls for count, _ in scores) if is_counted else None,
+            errors=sum(count.errors for count, _ in scores) if is_counted else None,
+            per_minute=sum(rate.calls for _, rate in scores) if is_counted and self._spans_time else None,
+            errors_per_minute=sum(rate.errors for _, rate in scores) if is_counted and self._spans_time else None,
             p50_ms=None if slowest is None else _median(slowest),
             p95_ms=None if slowest is None else slowest.p95_ms,
         )
@@ -98,9 +96,9 @@ class VisibleCallReader:
         self._clock = clock
         self._rates = CallRates(absent=NEVER_CALLED)
 
-    def read(self, seen: SubjectCatalog) -> VisibleCalls:
+    def read(self, catalog: SubjectCatalog) -> VisibleCalls:
         """Return the current statistics of the tools that a principal sees."""
-        index, counts = self.scores.of(seen), self._calls.read()
+        index, counts = self.scores.of(catalog), self._calls.read()
         tools = [_CountedTool(_name(labels), count) for labels, count in counts.by_tool.items()]
         reading: CountReading = _CalledTools(self._clock(), self._calls.origin, tools)
         rates = self._rates.take(reading)

@@ -358,22 +358,22 @@ class Kube:
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
         """Send a write. Raises NotLeading if this process does not hold the lease, or loses it meanwhile."""
         what = f"{verb} {kind.display_name(*target)}"
-        left = self._seconds_left(what)
+        seconds = self._seconds_left(what)
         self.on_write(verb, kind)
-        request = request._replace(query=[*request.query, ("timeout", f"{left:.3f}s")])
+        request = request._replace(query=[*request.query, ("timeout", f"{seconds:.3f}s")])
         with fence(self.allowance):
             try:
-                data = await self._call(what, request, left)
+                data = await self._call(what, request, seconds)
             except Unavailable:
                 self._seconds_left(what)
                 raise
         return _decode_object(msgspec.Raw(data), Json, what)
 
     def _seconds_left(self, what: str) -> float:
-        left = min(WRITE_TIMEOUT, self.allowance())
-        if left <= 0:
+        seconds = min(WRITE_TIMEOUT, self.allowance())
+        if seconds <= 0:
             raise NotLeading(f"cannot {what}: the write was not sent, because this operator is not the leader")
-        return left
+        return seconds
 
     async def _call(self, what: str, request: ApiRequest, timeout: float = WRITE_TIMEOUT) -> bytes:
         """Send a request and return the body of its response."""
@@ -420,8 +420,8 @@ def _connection_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (TimeoutError, OSError, aiohttp.ClientError, ConfigException, ValueError) as error:
-        words = "no response in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        raise Unavailable(f"cannot {what}: {words}") from error
+        cause = "no response in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        raise Unavailable(f"cannot {what}: {cause}") from error
 
 
 def _with_proxy(configuration: Configuration) -> Configuration:

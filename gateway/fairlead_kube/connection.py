@@ -41,6 +41,6 @@ async def load_configuration(
             )
     except (ConfigException, OSError, YAMLError, TypeError, ValueError) as error:
         where = path or "the pod's ServiceAccount"
-        words = " ".join(str(error).split())
-        raise NoCluster(f"{where} cannot be used to connect to a cluster: {words}") from error
+        details = " ".join(str(error).split())
+        raise NoCluster(f"{where} cannot be used to connect to a cluster: {details}") from error
     return configuration

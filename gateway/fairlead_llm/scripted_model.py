@@ -101,7 +101,7 @@ class ScriptedModel:
         self.headers.append(dict(request.headers))
         other = next(api for part, api in self._apis.items() if part in path)
         if path.endswith("/responses/compact"):
-            api: ScriptedApi = CompactionApi(self._responses.stored, draft_error)
+            api: ScriptedApi = CompactionApi(self._responses.stored_items, draft_error)
         else:
             api = self._responses if "/responses" in path else other
         response = self._answer(api, path, decoded, dict(request.headers))

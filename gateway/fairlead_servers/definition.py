@@ -34,13 +34,13 @@ class ToolServer(Generic[S]):
     settings: type[S]
     open: Callable[[Path, S], MCPServer[Any]]
 
-    def make(self, folder: Path, name: str, environ: Mapping[str, str], given: Mapping[str, str]) -> MCPServer[Any]:
-        """Open the server with settings from the environment and from the command line (`given`), which takes
+    def make(self, folder: Path, name: str, environ: Mapping[str, str], options: Mapping[str, str]) -> MCPServer[Any]:
+        """Open the server with settings from the environment and from the command line (`options`), which takes
         precedence.
 
         Raises SettingError.
         """
-        return self.open(folder, read_settings(self.settings, name, environ, given))
+        return self.open(folder, read_settings(self.settings, name, environ, options))
 
 
 def variable(server: str, field: str) -> str:
@@ -48,26 +48,26 @@ def variable(server: str, field: str) -> str:
     return f"FAIRLEAD_{server}_{field}".replace("-", "_").upper()
 
 
-def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given: Mapping[str, str]) -> S:
-    """Read the settings of a server from the environment and from `given`, which takes precedence. Empty variables are
+def read_settings(kind: type[S], server: str, environ: Mapping[str, str], options: Mapping[str, str]) -> S:
+    """Read the settings of a server from the environment and from `options`, which take precedence. Empty variables are
     ignored. Raises SettingError."""
     fields = kind.model_fields
-    for name in given:
+    for name in options:
         if name not in fields:
             members = f"its settings are {', '.join(sorted(fields))}" if fields else "the server has no settings"
             raise SettingError(f"{server} has no setting {name!r}; {members}")
     values = {name: environ[variable(server, name)] for name in fields if environ.get(variable(server, name))}
     try:
-        return kind.model_validate(values | dict(given))
+        return kind.model_validate(values | dict(options))
     except ValidationError as error:
         raise SettingError(sentence(f"the settings of {server}", error)) from error
 
 
-def prepare_folder(server: str, name: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
+def prepare_folder(server: str, name: str, folder: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
     """Data folder of a server, which is created if it is missing: `given`, else `FAIRLEAD_DATA`, else the folder `name`
     in the user's data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
     """
-    folder = given or _default(name, environ)
+    folder = folder or _default(name, environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -168,11 +168,11 @@ def host_of(url: str) -> str | None:
 
 def _redirect_target(url: str, location: bytes) -> str:
     """URL that a redirect leads to. Raises FetchFailed."""
-    named = location.decode("utf-8", "replace")
+    target = location.decode("utf-8", "replace")
     try:
-        return urljoin(url, named)
+        return urljoin(url, target)
     except ValueError as error:
-        raise FetchFailed(f"{_short_url(url)} redirects to {_short_url(named)!r}, which is not a URL") from error
+        raise FetchFailed(f"{_short_url(url)} redirects to {_short_url(target)!r}, which is not a URL") from error
 
 
 def _target(url: str) -> httpx2.URL:

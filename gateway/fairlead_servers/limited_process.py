@@ -32,13 +32,13 @@ class SlotsTaken(Exception):
 class ProcessSlot:
     """Permission to run one child process at a time. A call holds it while it processes its input."""
 
-    async def run(self, module: str, given: Sequence[bytes], seconds: float) -> bytes:
+    async def run(self, module: str, parts: Sequence[bytes], seconds: float) -> bytes:
         """Run `work` of a module in a new process on the joined bytes, and return its output. Raises WorkFailed.
 
         The process is limited to `MAX_MEMORY`, where the system supports that, and to `seconds`. It is killed on
         cancellation.
         """
-        return await run_limited(module, given, ProcessLimits(MAX_MEMORY, seconds, MAX_ANSWER))
+        return await run_limited(module, parts, ProcessLimits(MAX_MEMORY, seconds, MAX_ANSWER))
 
 
 class ProcessSlots:

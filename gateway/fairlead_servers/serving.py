@@ -63,14 +63,14 @@ def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[]
 def listening_socket(host: str, port: int) -> socket.socket:
     """Listening socket without Nagle's algorithm; at `::` it accepts IPv4 clients too. Raises OSError."""
     if host == EVERY_ADDRESS:
-        made = every_address_socket(port)
-        made.listen()
+        listening = every_address_socket(port)
+        listening.listen()
     else:
-        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     # asyncio sets TCP_NODELAY only on sockets that it creates. Without the option, head and body of a response are two
     # packets, and the second packet waits for the client's delayed acknowledgement: 40 ms per call.
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 async def _http(server: MCPServer[Any], host: str, listening: socket.socket) -> None:

@@ -62,9 +62,9 @@ class LegacySubscriptions:
         """Register the handlers of `resources/subscribe` and `resources/unsubscribe`; the server then declares
         `subscribe`.
         """
-        low = server._lowlevel_server  # noqa: SLF001  # MCPServer has no public API for request handlers
-        low.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
-        low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+        lowlevel = server._lowlevel_server  # noqa: SLF001  # MCPServer has no public API for request handlers
+        lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def _subscribe(self, context: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
         uri = str(params.uri)
@@ -91,14 +91,14 @@ class LegacySubscriptions:
             raise MCPError(INVALID_PARAMS, f"the limit of {self._most} subscribed clients is reached")
         subscriber = _Subscriber(connection)
         self._subscribers[connection] = subscriber
-        telling = asyncio.get_running_loop().create_task(subscriber.notify(), name="subscription")
-        connection.exit_stack.callback(self._end, connection, telling, self._bus.subscribe(subscriber.note_event))
+        notifier = asyncio.get_running_loop().create_task(subscriber.notify(), name="subscription")
+        connection.exit_stack.callback(self._end, connection, notifier, self._bus.subscribe(subscriber.note_event))
         return subscriber
 
-    def _end(self, connection: Connection, telling: asyncio.Task[None], unsubscribe: Callable[[], None]) -> None:
+    def _end(self, connection: Connection, notifier: asyncio.Task[None], unsubscribe: Callable[[], None]) -> None:
         self._subscribers.pop(connection, None)
         unsubscribe()
-        telling.cancel()
+        notifier.cancel()
 
 
 def _connection(context: ServerRequestContext[Any, Any]) -> Connection:

@@ -17,7 +17,7 @@ def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
     """
     pipelines = open_pipelines(environ, f"fairlead-{name}")
     if pipelines is None:
-        return _nothing
+        return _do_nothing
     if pipelines.tracer_provider is not None:
         from opentelemetry.trace import set_tracer_provider
 
@@ -26,5 +26,5 @@ def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
     return pipelines.close
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing, because nothing is exported."""

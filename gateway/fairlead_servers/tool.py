@@ -76,10 +76,10 @@ def tool(
         "fairlead.dev/max_duration_ms": declared.max_ms,
         "fairlead.dev/min_tier": declared.min_tier,
     }
-    made = StrictTool.from_function(function, annotations=annotations, title=title, meta=meta)
-    made.parameters = {**made.parameters, "additionalProperties": False}
-    assert isinstance(made, StrictTool)
-    return made
+    strict_tool = StrictTool.from_function(function, annotations=annotations, title=title, meta=meta)
+    strict_tool.parameters = {**strict_tool.parameters, "additionalProperties": False}
+    assert isinstance(strict_tool, StrictTool)
+    return strict_tool
 
 
 def writing_annotations(
@@ -92,20 +92,19 @@ def writing_annotations(
 
 
 @asynccontextmanager
-async def _report_progress(context: Context[Any, Any], doing: str) -> AsyncIterator[None]:
-    """Send progress notifications within the context, with the elapsed seconds and with `doing`, the description of the
-    work.
+async def _report_progress(context: Context[Any, Any], activity: str) -> AsyncIterator[None]:
+    """Send progress notifications within the context, with the elapsed seconds and the description `activity`.
 
     Clients without a progress token receive none.
     """
 
     async def report() -> None:
-        passed = SILENT_S
+        elapsed = SILENT_S
         await asyncio.sleep(SILENT_S)
         while True:
-            await context.report_progress(passed, None, f"{doing}: {passed:.0f} s")
+            await context.report_progress(elapsed, None, f"{activity}: {elapsed:.0f} s")
             await asyncio.sleep(EVERY_S)
-            passed += EVERY_S
+            elapsed += EVERY_S
 
     reporting = asyncio.create_task(report())
     try:

@@ -21,7 +21,7 @@ def helm(tmp_path: Path) -> Helm:
 
 
 @pytest.fixture(scope="module")
-def knowing(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane_with_kinds(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """API server with every kind that the chart can render, and with the namespaces that the chart's values files
     name."""
     folder = tmp_path_factory.mktemp("plane")

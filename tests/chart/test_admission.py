@@ -12,7 +12,7 @@ import yaml
 from controlplane import ControlPlane
 from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
 from helmworld import Helm, manifests, of_kind
-from podtemplates import ALLOWED, mounted, pod, secured
+from podtemplates import ALLOWED, pod, template_with_security, template_with_volume
 from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -48,46 +48,46 @@ def in_force(plane: ControlPlane) -> bool:
 
 
 @pytest.fixture
-def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
+def plane_with_policies(plane_with_kinds: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
     """API server with the policies. The namespace `exempt` may set any field."""
     made = helm.template("--set", "servers.anyPodTemplatesIn={exempt}")
     text = manifests([item for kind in KINDS for item in of_kind(made, kind)])
-    knowing.kubectl("create", "namespace", "exempt", check=False)
-    knowing.kubectl("apply", "-f", "-", stdin=text)
+    plane_with_kinds.kubectl("create", "namespace", "exempt", check=False)
+    plane_with_kinds.kubectl("apply", "-f", "-", stdin=text)
     # An API server applies each policy and each binding after a delay.
-    until("both in force", lambda: in_force(knowing), seconds=30)
-    yield knowing
-    knowing.kubectl("delete", "-f", "-", stdin=text)
-    until("both out of force", lambda: answers(knowing) == ("", ""), seconds=30)
+    until("both in force", lambda: in_force(plane_with_kinds), seconds=30)
+    yield plane_with_kinds
+    plane_with_kinds.kubectl("delete", "-f", "-", stdin=text)
+    until("both out of force", lambda: answers(plane_with_kinds) == ("", ""), seconds=30)
 
 
 def test_the_admission_policy_refuses_unrestricted_templates_in_the_words_of_the_operator(
-    guarded: ControlPlane,
+    plane_with_policies: ControlPlane,
 ) -> None:
     for template in (pod(hostPID=True), pod(nodeSelector={"disk": "ssd"}), {}):
-        assert NOT_ALLOWED in admission_error(guarded, mcp_server("demo", template))
+        assert NOT_ALLOWED in admission_error(plane_with_policies, mcp_server("demo", template))
     for allowed in ALLOWED.values():
-        assert admission_error(guarded, mcp_server("demo", podTemplate=allowed)) == ""
-    assert admission_error(guarded, mcp_server("demo", pod(hostPID=True)), namespace="exempt") == ""
+        assert admission_error(plane_with_policies, mcp_server("demo", podTemplate=allowed)) == ""
+    assert admission_error(plane_with_policies, mcp_server("demo", pod(hostPID=True)), namespace="exempt") == ""
 
 
-def test_a_server_from_before_may_change_but_for_its_template(knowing: ControlPlane, request: Any) -> None:
-    knowing.kubectl("create", "-n", "team", "-f", "-", stdin=mcp_server("before", pod(hostPID=True)))
-    guarded: ControlPlane = request.getfixturevalue("guarded")
+def test_a_server_from_before_may_change_but_for_its_template(plane_with_kinds: ControlPlane, request: Any) -> None:
+    plane_with_kinds.kubectl("create", "-n", "team", "-f", "-", stdin=mcp_server("before", pod(hostPID=True)))
+    plane_with_policies: ControlPlane = request.getfixturevalue("plane_with_policies")
     patch = ("patch", "mcps", "before", "-n", "team", "--type=merge", "-p")
-    guarded.kubectl(*patch, '{"spec": {"image": {"port": 9000}}}')
-    worse = guarded.kubectl(
+    plane_with_policies.kubectl(*patch, '{"spec": {"image": {"port": 9000}}}')
+    worse = plane_with_policies.kubectl(
         *patch, '{"spec": {"unrestrictedPodTemplate": {"spec": {"hostIPC": true}}}}', check=False
     ).stderr
     assert NOT_ALLOWED in worse
-    guarded.kubectl(*patch, '{"spec": {"unrestrictedPodTemplate": null}}')
-    guarded.kubectl("delete", "mcps", "before", "-n", "team")
+    plane_with_policies.kubectl(*patch, '{"spec": {"unrestrictedPodTemplate": null}}')
+    plane_with_policies.kubectl("delete", "mcps", "before", "-n", "team")
 
 
-def test_an_approval_bears_the_name_of_who_gives_it_or_none(guarded: ControlPlane) -> None:
-    user = guarded.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}").stdout
+def test_an_approval_bears_the_name_of_who_gives_it_or_none(plane_with_policies: ControlPlane) -> None:
+    user = plane_with_policies.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}").stdout
     for by, refused in (({"by": user}, False), ({}, False), ({"by": "somebody-else"}, True)):
-        answer = admission_error(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
+        answer = admission_error(plane_with_policies, mcp_server("demo", approval={"hash": "sha256:1", **by}))
         assert (f"spec.approval.by must be who makes the request, {user}" in answer) is refused, answer
 
 
@@ -160,34 +160,34 @@ def _accepted_tries(plane: ControlPlane, tries: list[Try], member: str, allowed:
 
 
 @pytest.fixture
-def servers_from_before(knowing: ControlPlane) -> Iterator[dict[str, Any]]:
+def servers_from_before(plane_with_kinds: ControlPlane) -> Iterator[dict[str, Any]]:
     """A server without and a server with the forbidden member, by name."""
     template = json.loads(mcp_server("before", pod(hostPID=True), prefix="p"))
     plain = json.loads(mcp_server("plain", prefix="p", podTemplate=pod(nodeSelector={"disk": "ssd"})))
-    made = {each["metadata"]["name"]: knowing.request("POST", SERVERS, each)[1] for each in (template, plain)}
+    made = {each["metadata"]["name"]: plane_with_kinds.request("POST", SERVERS, each)[1] for each in (template, plain)}
     yield made
     for name in made:
-        knowing.request("DELETE", f"{SERVERS}/{name}")
+        plane_with_kinds.request("DELETE", f"{SERVERS}/{name}")
 
 
 def test_no_version_update_subresource_null_or_repeated_member_brings_an_unrestricted_template(
     servers_from_before: dict[str, Any], request: Any
 ) -> None:
-    guarded: ControlPlane = request.getfixturevalue("guarded")
+    plane_with_policies: ControlPlane = request.getfixturevalue("plane_with_policies")
     member, tried = "unrestrictedPodTemplate", 0
     for template in (
         pod(hostPID=True, hostNetwork=True),
-        secured(privileged=True),
-        mounted(hostPath={"path": "/"}),
+        template_with_security(privileged=True),
+        template_with_volume(hostPath={"path": "/"}),
         {},
     ):
         spec = {"image": {"name": "registry.example/demo:1"}, member: template}
         tries = [*_creations(spec, member)]
-        assert _accepted_tries(guarded, tries, member, None) == []
+        assert _accepted_tries(plane_with_policies, tries, member, None) == []
         tried += len(tries)
         for name, before in servers_from_before.items():
             tries = [*_updates(name, member, template, before)]
-            assert _accepted_tries(guarded, tries, member, before["spec"].get(member)) == []
+            assert _accepted_tries(plane_with_policies, tries, member, before["spec"].get(member)) == []
             tried += len(tries)
     assert tried >= TRIES
 
@@ -195,16 +195,16 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_unrestr
 def test_no_version_update_subresource_null_or_repeated_member_brings_an_approval_in_the_name_of_another(
     servers_from_before: dict[str, Any], request: Any
 ) -> None:
-    guarded: ControlPlane = request.getfixturevalue("guarded")
+    plane_with_policies: ControlPlane = request.getfixturevalue("plane_with_policies")
     member, tried = "approval", 0
     for by in ("somebody-else", "Admin", "admin ", "system:admin", "\u0430dmin"):
         approval = {"hash": "sha256:1", "by": by}
         tries = [*_creations({"image": {"name": "registry.example/demo:1"}, member: approval}, member)]
-        assert _accepted_tries(guarded, tries, member, None) == []
+        assert _accepted_tries(plane_with_policies, tries, member, None) == []
         tried += len(tries)
         for name, before in servers_from_before.items():
             tries = [*_updates(name, member, approval, before)]
-            assert _accepted_tries(guarded, tries, member, None) == []
+            assert _accepted_tries(plane_with_policies, tries, member, None) == []
             tried += len(tries)
     assert tried >= TRIES
 

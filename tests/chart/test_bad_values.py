@@ -96,7 +96,7 @@ def places(bad: BadSettingValue) -> list[str]:
     return own + ([f"{bad.component}.settings.{name}"] if name in settings(bad.component) else [])
 
 
-def nested(given: list[tuple[str, Any]]) -> dict[str, Any]:
+def nest_values(given: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for path, value in given:
         *folders, last = path.split(".")
@@ -121,7 +121,7 @@ def test_every_setting_of_the_chart_is_refused_with_a_value_that_it_does_not_tak
     assert {"gateway.settings.callTimeout", "servers.deniedNetworks", "redis.url", "operator.settings.workers"} <= (
         given.keys()
     )
-    message = refusal(helm, tmp_path, nested(list(given.items())))
+    message = refusal(helm, tmp_path, nest_values(list(given.items())))
     taken = [path for path in given if f"at '/{path.replace('.', '/')}" not in message]
     assert not taken, message
     assert [line for line in message.splitlines() if len(line) > LONGEST_LINE] == []
@@ -140,7 +140,7 @@ def test_every_setting_of_the_chart_is_refused_with_a_value_that_it_does_not_tak
 def test_a_text_of_another_form_is_refused_in_words_instead_of_its_pattern(
     helm: Helm, tmp_path: Path, path: str, expected: str
 ) -> None:
-    message = refusal(helm, tmp_path, nested([(path, ["http://tools.example.com"])]))
+    message = refusal(helm, tmp_path, nest_values([(path, ["http://tools.example.com"])]))
     assert f"at '/{path.replace('.', '/')}/0': value must be '{expected}'" in message
     assert "pattern" not in message
 
@@ -155,7 +155,7 @@ def test_an_image_with_its_tag_is_refused_with_the_value_that_takes_the_tag(helm
 def test_a_value_that_no_object_of_the_chart_can_have_is_refused(
     helm: Helm, tmp_path: Path, path: str, value: Any
 ) -> None:
-    assert f"at '/{path.replace('.', '/')}" in refusal(helm, tmp_path, nested([(path, value)]))
+    assert f"at '/{path.replace('.', '/')}" in refusal(helm, tmp_path, nest_values([(path, value)]))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_values_that_the_schema_cannot_refuse_are_refused_with_a_sentence(
 def test_bytes_with_which_no_pod_runs_are_refused_with_a_sentence(
     helm: Helm, tmp_path: Path, path: str, amount: Any
 ) -> None:
-    message = refusal(helm, tmp_path, nested([(path, amount)]))
+    message = refusal(helm, tmp_path, nest_values([(path, amount)]))
     assert f": {path} is " in message
     assert ": it must be at least 1Mi, such as 64Mi; a number without a unit means bytes" in message
 
@@ -219,7 +219,7 @@ def test_bytes_with_which_no_pod_runs_are_refused_with_a_sentence(
 @pytest.mark.parametrize("amount", ["64Mi", "10001", "1e5"])
 def test_more_cores_than_a_node_has_are_refused_with_a_sentence(helm: Helm, tmp_path: Path, amount: Any) -> None:
     path = "gateway.resources.limits.cpu"
-    message = refusal(helm, tmp_path, nested([(path, amount)]))
+    message = refusal(helm, tmp_path, nest_values([(path, amount)]))
     assert f": {path} is " in message
     assert ": it must be at most 10000, such as 2 or 250m; the unit is cores, not bytes" in message
 

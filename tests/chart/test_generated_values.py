@@ -100,7 +100,7 @@ ABSENT: Final = re.compile(
 LEAVES: Final = dict(leaves(SCHEMA))
 
 
-def nested(given: Mapping[str, Any]) -> dict[str, Any]:
+def nest_values(given: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for path, value in given.items():
         *folders, last = path.split(".")
@@ -114,11 +114,11 @@ def nested(given: Mapping[str, Any]) -> dict[str, Any]:
 def drawn_values() -> st.SearchStrategy[dict[str, Any]]:
     """A few values at a time, because many values would contradict each other."""
     few = st.lists(st.sampled_from(sorted(LEAVES)), min_size=1, max_size=8, unique=True)
-    return few.flatmap(lambda paths: st.fixed_dictionaries({path: LEAVES[path] for path in paths})).map(nested)
+    return few.flatmap(lambda paths: st.fixed_dictionaries({path: LEAVES[path] for path in paths})).map(nest_values)
 
 
 def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
-    knowing: ControlPlane, helm: Helm, tmp_path: Path
+    plane_with_kinds: ControlPlane, helm: Helm, tmp_path: Path
 ) -> None:
     file = tmp_path / "values.yaml"
     rendered = 0
@@ -142,8 +142,8 @@ def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
             if item["kind"] == "CustomResourceDefinition":
                 continue  # these only differ in labels
             namespace = item["metadata"].get("namespace", NAMESPACE)
-            knowing.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-            status, answer = dry_run(knowing, namespace, item)
+            plane_with_kinds.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            status, answer = dry_run(plane_with_kinds, namespace, item)
             absent = status in (403, 422) and ABSENT.search(str(answer))
             assert absent or status in (200, 201), f"{item['kind']}: {answer}"
         rendered += 1

@@ -59,13 +59,13 @@ def test_an_upgrade_and_another_installation_leave_the_grants_as_they_are(
     patch = json.dumps({"data": {"record": value}})
     plane.kubectl("patch", "secret", NAMES[3], "-n", NAMESPACE, "--type=merge", "-p", patch)
 
-    def stored() -> object:
+    def read_secret() -> object:
         (secret,) = [item for item in get(plane, "secrets", "-n", NAMESPACE) if item["metadata"]["name"] == NAMES[3]]
         return secret["data"]
 
     helm.upgrade(*SECRETS, "--set", "gateway.replicas=3")
-    assert stored() == {"record": value}
+    assert read_secret() == {"record": value}
     helm.uninstall()
-    assert stored() == {"record": value}
+    assert read_secret() == {"record": value}
     helm.install(*SECRETS)
-    assert stored() == {"record": value}
+    assert read_secret() == {"record": value}

@@ -217,7 +217,7 @@ def _needs(reason: str | None) -> None:
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
-def _built(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
+def _build_once(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
     """Images that are built once for all parallel test processes."""
     _needs(buildable())
     own = tmp_path_factory.getbasetemp()
@@ -231,13 +231,13 @@ def _built(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The image with operator, gateway and command line."""
-    return _built("fairlead", tmp_path_factory)
+    return _build_once("fairlead", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def listener(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The image with the listener for pods of stdio servers."""
-    return _built("fairlead-listener", tmp_path_factory)
+    return _build_once("fairlead-listener", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

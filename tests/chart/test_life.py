@@ -44,7 +44,7 @@ def helm(plane: ControlPlane, tmp_path: Path) -> Helm:
     return Helm(tmp_path, plane)
 
 
-def left_in(plane: ControlPlane, namespace: str) -> list[str]:
+def objects_in(plane: ControlPlane, namespace: str) -> list[str]:
     """Objects of a namespace, without those that the cluster creates in every namespace."""
     left = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
     return sorted(set(left) - {"ConfigMap kube-root-ca.crt"})
@@ -76,7 +76,7 @@ def test_a_release_leaves_the_definitions_alone_and_can_be_installed_again(plane
     plane.apply(mcp_server("kept"))
 
     helm.uninstall()
-    until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
+    until("nothing left", lambda: objects_in(plane, NAMESPACE) == [], seconds=60)
     assert get(plane, CLUSTER_WIDE, *OURS) == []
     assert crds(plane) == 3
     assert len(get(plane, "mcpservers", "-n", "default")) == 1
@@ -92,7 +92,7 @@ def test_without_keep_the_definitions_go_as_well(plane: ControlPlane, helm: Helm
     until("all kinds listed", lambda: all(map(partial(is_listed, plane), PLURALS)), seconds=60)
     helm.uninstall()
     until("no definitions", lambda: crds(plane) == 0, seconds=60)
-    until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
+    until("nothing left", lambda: objects_in(plane, NAMESPACE) == [], seconds=60)
 
 
 def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, helm: Helm) -> None:
@@ -197,12 +197,12 @@ async def test_objects_that_the_operator_wrote_go_with_the_release(
         world.create("remote", {"url": url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
         await world.until("remote Ready", lambda: world.is_("remote", "Ready", "True"), seconds=40)
         await world.until("a catalog", lambda: world.catalog("remote"))
-    written = set(left_in(plane, NAMESPACE))
+    written = set(objects_in(plane, NAMESPACE))
     assert {"Lease fairlead-operator", "Secret fairlead"} <= written
     assert any(name.startswith("Secret fairlead-credentials-") for name in written)
 
     helm.uninstall()
-    until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
+    until("nothing left", lambda: objects_in(plane, NAMESPACE) == [], seconds=60)
     assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
 
 

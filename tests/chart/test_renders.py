@@ -59,9 +59,9 @@ def test_helm_lint_finds_nothing(helm: Helm, values: Path) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in told
 
 
-def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path: Path) -> None:
+def test_every_object_is_as_kubeconform_wants_it(plane_with_kinds: ControlPlane, tmp_path: Path) -> None:
     """One process checks all files of values, because reading the schemas takes most of the time."""
-    _, document = knowing.request("GET", "/openapi/v2")
+    _, document = plane_with_kinds.request("GET", "/openapi/v2")
     location = write_schemas(document, tmp_path)
     written = [tmp_path / f"{values.stem}.yaml" for values in FILES]
     for path, values in zip(written, FILES, strict=True):
@@ -74,21 +74,21 @@ def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path
 
 
 @each_file
-def test_an_api_server_would_take_every_object(knowing: ControlPlane, values: Path) -> None:
+def test_an_api_server_would_take_every_object(plane_with_kinds: ControlPlane, values: Path) -> None:
     text = manifests(render(values))
     apply = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-")
-    knowing.kubectl(*apply, stdin=text)
+    plane_with_kinds.kubectl(*apply, stdin=text)
 
 
 @each_file
-def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: ControlPlane, values: Path) -> None:
+def test_every_pod_is_admitted_where_pods_have_to_be_restricted(plane_with_kinds: ControlPlane, values: Path) -> None:
     manifests = render(values)
     pods = [d["spec"]["template"] for d in of_kind(manifests, "Deployment")] + of_kind(manifests, "Pod")
     assert len(pods) == 3
     for number, pod in enumerate(pods):
         metadata = {"name": f"pod-{number}", "namespace": NAMESPACE, "labels": pod["metadata"]["labels"]}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
-        status, answer = knowing.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", body)
+        status, answer = plane_with_kinds.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", body)
         assert status == 201, answer
 
 

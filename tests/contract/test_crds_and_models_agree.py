@@ -67,14 +67,14 @@ def members(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
         yield from members(member.get("items", {}), f"{path}.{name}")
 
 
-def given(value: Any, path: str = "") -> Iterator[str]:
+def member_paths(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, dict):
         for name, member in value.items():
             yield f"{path}.{name}"
-            yield from given(member, f"{path}.{name}")
+            yield from member_paths(member, f"{path}.{name}")
     elif isinstance(value, list):
         for item in value:
-            yield from given(item, path)
+            yield from member_paths(item, path)
 
 
 @pytest.mark.parametrize("kind", ["McpServer", "LatencyTier", "ToolPolicy"])
@@ -105,7 +105,7 @@ def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
     for path in SAMPLES:
         manifest = load_yaml(path.read_text())
         if manifest["kind"] == kind:
-            shown |= set(given({"spec": manifest["spec"]}))
+            shown |= set(member_paths({"spec": manifest["spec"]}))
 
     missing = {path for path in members({"properties": {"spec": schema["properties"]["spec"]}}) if path not in shown}
 
@@ -135,32 +135,32 @@ def test_a_generated_file_has_no_anchors(path: Path) -> None:
 
 
 def test_every_field_has_a_description() -> None:
-    def undescribed(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    def paths_without_description(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         for name, member in schema.get("properties", {}).items():
             if "description" not in member:
                 yield f"{path}.{name}"
-            yield from undescribed(member, f"{path}.{name}")
-            yield from undescribed(member.get("items", {}), f"{path}.{name}")
+            yield from paths_without_description(member, f"{path}.{name}")
+            yield from paths_without_description(member.get("items", {}), f"{path}.{name}")
 
     for kind, schema in schemas():
         parts = {name: schema["properties"][name] for name in ("spec", "status")}
-        assert list(undescribed({"properties": parts}, kind)) == []
+        assert list(paths_without_description({"properties": parts}, kind)) == []
 
 
 def test_every_text_and_list_of_a_spec_is_bounded() -> None:
     """The API server estimates the cost of rules by these bounds."""
 
-    def unbounded(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    def paths_without_bounds(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         if schema.get("type") == "string" and not ({"maxLength", "enum", "format"} & schema.keys()):
             yield path
         if schema.get("type") == "array" and "maxItems" not in schema:
             yield path
         for name, member in schema.get("properties", {}).items():
-            yield from unbounded(member, f"{path}.{name}")
-        yield from unbounded(schema["items"], f"{path}[]") if "items" in schema else ()
+            yield from paths_without_bounds(member, f"{path}.{name}")
+        yield from paths_without_bounds(schema["items"], f"{path}[]") if "items" in schema else ()
 
     for kind, schema in schemas():
-        assert list(unbounded(schema["properties"]["spec"], kind)) == []
+        assert list(paths_without_bounds(schema["properties"]["spec"], kind)) == []
 
 
 def test_output_of_kubectl_get_can_be_read_back() -> None:

@@ -13,7 +13,7 @@ from askers import PICKED, LegacyAsker, conversation, session_of
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.client_call import STAGES
-from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running
+from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, running, wait_for_requests
 from lifepages import LifePage, assert_taken_in_order, links_in, steps, trace_calls
 from petapi import PET, api_catalog, pet_api
 from rawserver import RawServer, Reply, Request, raw_server
@@ -78,7 +78,7 @@ def world(
     return scenario
 
 
-def called(client: str, server: str) -> Scenario:
+def call_scenario(client: str, server: str) -> Scenario:
     async def make(gateway: Gateway, _: RawServer, traced: Traced) -> None:
         request = modern("tools/call", CALL) if client == MODERN else legacy("tools/call", CALL)
         await ask(gateway, request)
@@ -101,36 +101,36 @@ def with_progress(client: str) -> Scenario:
     return world(make, version=LEGACY)
 
 
-async def failing(request: Request, reply: Reply) -> None:
+async def fail(request: Request, reply: Reply) -> None:
     reply.send(503)
 
 
-async def refused(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+async def call_and_fail(gateway: Gateway, _: RawServer, traced: Traced) -> None:
     with traced():
         assert (await ask(gateway, modern("tools/call", CALL))).refusal == "UPSTREAM_ERROR"
 
 
-async def hanging(request: Request, reply: Reply) -> None:
+async def hang(request: Request, reply: Reply) -> None:
     reply.open_stream()
 
 
-async def abandoned(gateway: Gateway, server: RawServer, traced: Traced) -> None:
+async def abandon_call(gateway: Gateway, server: RawServer, traced: Traced) -> None:
     async with await Wire.connect(gateway) as wire:
         wire.send(modern("tools/call", CALL))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         with traced():
             wire.transport.abort()
             await eventually(lambda: not gateway.endpoint.context.calls)
 
 
-async def asked_in_the_call(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+async def ask_in_the_call(gateway: Gateway, _: RawServer, traced: Traced) -> None:
     session = await session_of(gateway, {"elicitation": {}})
     with traced():
         questions, _ = await conversation(gateway, session, {"result": PICKED})
     assert len(questions) == 1
 
 
-async def asked_by_a_result(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+async def ask_by_a_result(gateway: Gateway, _: RawServer, traced: Traced) -> None:
     with traced():
         first = (await ask(gateway, modern("tools/call", CALL, **OFFER))).message["result"]
         answers = dict.fromkeys(first["inputRequests"], PICKED)
@@ -139,7 +139,7 @@ async def asked_by_a_result(gateway: Gateway, _: RawServer, traced: Traced) -> N
     assert last.message["result"]["resultType"] == "complete"
 
 
-async def asking_by_a_result(request: Request, reply: Reply) -> None:
+async def answer_with_question(request: Request, reply: Reply) -> None:
     if "inputResponses" in request.params:
         return reply.result(request, {"content": [], "resultType": "complete"})
     return reply.result(request, {"resultType": "input_required", "inputRequests": {"q": QUESTION}})
@@ -193,15 +193,15 @@ WALKS: dict[str, tuple[str, Scenario]] = {
     **{
         f"a call of a {client} client at a {server} server": (
             part("One call, stop by stop"),
-            called(client, server),
+            call_scenario(client, server),
         )
         for client in (LEGACY, MODERN)
         for server in (LEGACY, MODERN)
     },
-    "a failed attempt": (part("When it fails, or the client gives up").split("\n\n")[0], world(refused, failing)),
+    "a failed attempt": (part("When it fails, or the client gives up").split("\n\n")[0], world(call_and_fail, fail)),
     "a client that is gone": (
         part("When it fails, or the client gives up").split("\n\n")[1],
-        world(abandoned, hanging),
+        world(abandon_call, hang),
     ),
     **{
         f"progress for a {client} client": (
@@ -212,15 +212,15 @@ WALKS: dict[str, tuple[str, Scenario]] = {
     },
     "a question in the middle of a call": (
         part("Questions to the client"),
-        world(asked_in_the_call, LegacyAsker().handle, version=LEGACY),
+        world(ask_in_the_call, LegacyAsker().handle, version=LEGACY),
     ),
     "a legacy server's question to a modern client": (
         part("Questions to the client", "| modern | legacy |"),
-        world(asked_by_a_result, LegacyAsker().handle, version=LEGACY),
+        world(ask_by_a_result, LegacyAsker().handle, version=LEGACY),
     ),
     "a modern server's question to a legacy client": (
         part("Questions to the client", "| legacy | modern |"),
-        world(asked_in_the_call, asking_by_a_result),
+        world(ask_in_the_call, answer_with_question),
     ),
     "a page that a person has to open": (
         part("Pages that people have to open"),

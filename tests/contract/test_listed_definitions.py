@@ -99,11 +99,11 @@ _OPEN: Final[tuple[str, Any]] = ("additionalProperties", {})
 def _resolve_references(listed: str, revision: str) -> Any:
     """A definition with references replaced by their targets, and one spelling for open objects."""
 
-    def resolved(value: Any) -> Any:
+    def resolve(value: Any) -> Any:
         if isinstance(value, dict):
             if "$ref" in value:
-                return resolved(list_schemas(revision)["$defs"][value["$ref"].rpartition("/")[2]])
-            return {name: resolved(member) for name, member in value.items() if (name, member) != _OPEN}
-        return [resolved(item) for item in value] if isinstance(value, list) else value
+                return resolve(list_schemas(revision)["$defs"][value["$ref"].rpartition("/")[2]])
+            return {name: resolve(member) for name, member in value.items() if (name, member) != _OPEN}
+        return [resolve(item) for item in value] if isinstance(value, list) else value
 
-    return resolved(list_schemas(revision)["$defs"][listed])
+    return resolve(list_schemas(revision)["$defs"][listed])

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "hack" / "place.env"
 
 
-def stated() -> dict[str, str]:
+def place_values() -> dict[str, str]:
     lines = [line for line in PLACE.read_text().splitlines() if not line.startswith("#")]
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
@@ -68,8 +68,8 @@ def test_without_a_place_a_wheel_has_no_urls(tmp_path: Path) -> None:
 
 
 def test_no_second_file_states_the_place() -> None:
-    assert stated().keys() == {"FAIRLEAD_REPOSITORY_URL", "FAIRLEAD_SITE_URL", "FAIRLEAD_REGISTRY"}
-    for value in filter(None, stated().values()):
+    assert place_values().keys() == {"FAIRLEAD_REPOSITORY_URL", "FAIRLEAD_SITE_URL", "FAIRLEAD_REGISTRY"}
+    for value in filter(None, place_values().values()):
         holding = subprocess.run(
             ["git", "grep", "-lF", value.rstrip("/")], cwd=ROOT, capture_output=True, text=True, check=False
         )

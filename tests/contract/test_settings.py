@@ -84,7 +84,7 @@ def schema_at(path: tuple[str, ...]) -> dict[str, Any]:
     return schema
 
 
-def given_as_they_are() -> dict[tuple[str, ...], tuple[str, str]]:
+def unchanged_settings() -> dict[tuple[str, ...], tuple[str, str]]:
     """Component and setting that a template sets to a value unchanged, by path of the value."""
     variables: dict[tuple[str, ...], tuple[str, str]] = {}
     for component in SETTINGS:
@@ -112,7 +112,7 @@ def bounds(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_value_that_becomes_a_setting_is_bound_like_it_in_the_schema() -> None:
-    made = given_as_they_are()
+    made = unchanged_settings()
     schemas = {component: {name: schema for name, schema, _ in fields(SETTINGS[component])} for component in SETTINGS}
     assert {("servers", "deniedNetworks"), ("redis", "url"), ("environment",), ("gateway", "drain", "waitSeconds")} <= (
         made.keys()

@@ -31,7 +31,7 @@ def test_every_boundary_names_the_test_that_holds_it() -> None:
     assert [row for row in rows() if not _TEST.findall(row.rpartition("|")[0].rpartition("|")[2])] == []
 
 
-def found_by_ids() -> dict[str, list[tuple[str, str]]]:
+def attacks_by_ids() -> dict[str, list[tuple[str, str]]]:
     """Tests that attack objects which are found by an id or by their content."""
     text = PAGE.partition("## Found by what, made by whom")[2].partition("\n## ")[0]
     table = [line for line in text.splitlines() if line.startswith("| ")][1:]
@@ -39,7 +39,7 @@ def found_by_ids() -> dict[str, list[tuple[str, str]]]:
 
 
 def test_each_object_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
-    targets = found_by_ids()
+    targets = attacks_by_ids()
     assert len(targets) >= 20
     assert [what for what, attacks in targets.items() if not attacks] == []
     missing = [
@@ -55,7 +55,7 @@ def test_each_object_found_by_an_id_has_a_guard_that_is_taken_out() -> None:
     guarded = {guard.test for guard in GUARDS}
     without = {
         what
-        for what, attacks in found_by_ids().items()
+        for what, attacks in attacks_by_ids().items()
         if not any(f"{file}::{name}" in guarded for file, name in attacks)
     }
     assert without <= _UNGUARDED

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster_questions import built, needs
-from installation import DEMO, Installation, installed, installed_already, kubectl, load_images, missing
+from cluster_questions import build_image, needs
+from installation import DEMO, Installation, installed, installed_already, kubectl, load_images, obstacle
 
 UNRESTRICTED = "e2e-unrestricted"
 
@@ -19,7 +19,7 @@ def installation() -> Iterator[Installation]:
     (`load_images`), and does not count towards a test's time-out (`func_only`), which would fail the first test on a
     busy machine.
     """
-    needs(missing())
+    needs(obstacle())
     if other := installed_already():
         pytest.fail(other, pytrace=False)
     load_images("fairlead", "fairlead-listener", "fairlead-demo")
@@ -43,7 +43,9 @@ def image(installation: Installation) -> str:
 @pytest.fixture(scope="session")
 def time_image(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A published stdio server as an image in the nodes' stores."""
-    return built(tmp_path_factory.mktemp("time"), "localhost/fairlead-time:e2e", "tests/e2e/images/time/Dockerfile")
+    return build_image(
+        tmp_path_factory.mktemp("time"), "localhost/fairlead-time:e2e", "tests/e2e/images/time/Dockerfile"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +63,7 @@ def namespace() -> Iterator[str]:
 
 
 @pytest.fixture
-def unrestricted() -> Iterator[str]:
+def unrestricted_namespace() -> Iterator[str]:
     """A namespace whose servers may set any field of a pod."""
     kubectl("create", "namespace", UNRESTRICTED)
     yield UNRESTRICTED

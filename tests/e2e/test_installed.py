@@ -84,7 +84,7 @@ def adder(installation: Installation, namespace: str) -> str:
     return name
 
 
-def printed(*command: str, folder: Path) -> str:
+def output_of(*command: str, folder: Path) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
@@ -93,14 +93,14 @@ def printed(*command: str, folder: Path) -> str:
 def test_clients_of_three_makes_list_and_call_from_outside(gateway: str, adder: str, tmp_path: Path) -> None:
     url = f"{gateway}/mcp"
     name = f"{adder}__add"
-    assert printed(sys.executable, "-c", SDK, url, name, folder=tmp_path) == "five"
-    assert printed(sys.executable, "-c", FASTMCP, url, name, folder=tmp_path) == "five"
+    assert output_of(sys.executable, "-c", SDK, url, name, folder=tmp_path) == "five"
+    assert output_of(sys.executable, "-c", FASTMCP, url, name, folder=tmp_path) == "five"
     npm = shutil.which("npm")
     needs(None if npm else "npm is not installed: no client of the TypeScript SDK")
     assert npm is not None
     (tmp_path / "client.mjs").write_text(TYPESCRIPT)
-    printed(npm, "install", "--silent", "--no-audit", "--no-fund", "@modelcontextprotocol/sdk@^1", folder=tmp_path)
-    assert printed("node", "client.mjs", url, name, folder=tmp_path) == "five"
+    output_of(npm, "install", "--silent", "--no-audit", "--no-fund", "@modelcontextprotocol/sdk@^1", folder=tmp_path)
+    assert output_of("node", "client.mjs", url, name, folder=tmp_path) == "five"
 
 
 def test_a_client_in_a_pod_lists_and_calls_through_the_service(
@@ -199,7 +199,7 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp/deep") as client:
 
-        async def shown() -> set[str]:
+        async def list_tool_names() -> set[str]:
             return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
 
         async def seconds_until_listed(*names: str) -> float:
@@ -207,7 +207,7 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
             began = time.monotonic()
 
             async def is_listed() -> bool:
-                return await shown() == set(names)
+                return await list_tool_names() == set(names)
 
             await until_async(f"{names} alone", is_listed, seconds=30)
             return time.monotonic() - began
@@ -237,14 +237,14 @@ def test_an_upgrade_under_load_fails_no_call(installation: Installation, namespa
     )
     with outside("outside", f"{installation.url}/mcp/e2e", era="2026-07-28", rate=20, tools=tools) as process_load:
         loads = (process_load, pod_load)
-        until("load", lambda: all(load.told(0).good > 20 for load in loads), seconds=60)
+        until("load", lambda: all(load.report(0).good > 20 for load in loads), seconds=60)
         began = time.time()
         installation.upgrade("logging.level=DEBUG")
         until(
             "both replaced", lambda: not before & {pod["metadata"]["name"] for pod in ready_pods(GATEWAY)}, seconds=60
         )
         since = time.time()
-        until("calls after that", lambda: all(load.told(since).good > 60 for load in loads), seconds=60)
+        until("calls after that", lambda: all(load.report(since).good > 60 for load in loads), seconds=60)
         for load in loads:
             told = load.await_settled(began, busy=3)
             assert told.calls > 100

@@ -20,24 +20,24 @@ INSISTS = "import os, sys; os.getuid() and sys.exit('this server must be run as 
 SERVE = "sys.argv[1:] = ['--port', '8080']; import runpy; runpy.run_path('/srv/demo.py', run_name='__main__')"
 
 
-def insisting(name: str, image: str, **pod: Any) -> str:
+def insistent_server(name: str, image: str, **pod: Any) -> str:
     more = {"unrestrictedPodTemplate": {"spec": pod}} if pod else {}
     return mcp_server(name, image={"name": image, "command": ["python", "-c", INSISTS + SERVE]}, **more)
 
 
 async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
-    image: str, gateway: str, unrestricted: str
+    image: str, gateway: str, unrestricted_namespace: str
 ) -> None:
-    namespace = unrestricted
+    namespace = unrestricted_namespace
     name = "root"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=insistent_server(name, image))
     refused = "RunAsRootRefused"
     until("a reason", lambda: cause(condition(namespace, name, "Ready")) == refused, seconds=60)
     message = condition(namespace, name, "Programmed")["message"]
     assert "this server must be run as root" in message
     assert "spec.unrestrictedPodTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}" in message
     relaxed = {"securityContext": {"runAsNonRoot": False, "runAsUser": 0}}
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image, **relaxed))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=insistent_server(name, image, **relaxed))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
 
 
@@ -66,7 +66,7 @@ async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, n
     assert service["spec"]["clusterIP"] == "None"
     selector = f"fairlead.dev/server={name}"
 
-    def served_by() -> list[bool]:
+    def which_pods_served() -> list[bool]:
         pods = kubectl("get", "pods", "-n", namespace, "-l", selector, "-o", "name").split()
         logs = [kubectl("logs", "-n", namespace, pod, "-c", "server") for pod in pods]
         return ["POST /mcp" in log for log in logs]
@@ -77,6 +77,6 @@ async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, n
             # at the same time, so that there are several connections
             calls = [client.call_tool("get_stock", {"item": "rope"}) for _ in range(12)]
             assert not any(result.is_error for result in await asyncio.gather(*calls))
-            return await asyncio.to_thread(served_by) == [True, True]
+            return await asyncio.to_thread(which_pods_served) == [True, True]
 
         await until_async("both pods serve calls", both_serve, seconds=60)

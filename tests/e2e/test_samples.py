@@ -40,7 +40,7 @@ from installation import (
 from playcast import engines
 from playscript import script
 from playworld import PlayWorld, until_tables
-from servedtools import structured
+from servedtools import structured_content
 from spokenplay import cancellable, check, play
 from voicestate import FACT, KEEPERS, state_survived, write_state
 from voicetables import (
@@ -194,19 +194,19 @@ async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_mea
         until(f"{name} to be Ready", partial(table.ready, name), seconds=120)
     async with connect_agent(table.tier("deep"), table.keys["qa"]) as client:
 
-        async def called(tool: str, calls: list[dict[str, Any]]) -> None:
+        async def call_each(tool: str, calls: list[dict[str, Any]]) -> None:
             for arguments in calls:
-                structured(await client.call_tool(tool, arguments))
+                structured_content(await client.call_tool(tool, arguments))
 
-        await called("file-io__write_file", [{"path": "notes.md", "content": "Ahoy"}])
-        await asyncio.gather(*(called(tool, calls) for tool, calls in UNPROBED.items()))
+        await call_each("file-io__write_file", [{"path": "notes.md", "content": "Ahoy"}])
+        await asyncio.gather(*(call_each(tool, calls) for tool, calls in UNPROBED.items()))
 
-    async def measured() -> list[dict[str, Any]]:
+    async def scores_if_measured() -> list[dict[str, Any]]:
         _, out = await table.cli("scores", "--json")
         tools = json.loads(out)["tools"]
         return tools if all(score["basis"] == "measured" for score in tools) else []
 
-    scores = await until_async("every tool to be measured", measured, seconds=60)
+    scores = await until_async("every tool to be measured", scores_if_measured, seconds=60)
     assert {score["name"] for score in scores} == flat(CASCADE, "deep")
     for score in scores:
         tags = ", ".join(score["tags"])
@@ -226,7 +226,7 @@ async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_mea
 
 
 async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(table: Table) -> None:
-    async def listed_for_npc(shown: bool) -> float:
+    async def wait_until_listed_for_npc(shown: bool) -> float:
         """Seconds until the search tool is listed, or is not listed any more."""
         began = time.monotonic()
 
@@ -244,7 +244,7 @@ async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(tab
             await stack.enter_async_context(connect_agent(table.tier("deep"), table.keys[agent]))
             for agent in ("qa", "npc")
         ]
-        assert structured(await asking.call_tool(search, {"query": "knots"}))["results"]
+        assert structured_content(await asking.call_tool(search, {"query": "knots"}))["results"]
         with pytest.raises(MCPError, match=f"Unknown tool: {search}"):
             await playing.call_tool(search, {"query": "knots"})
         assert (await table.cli("can", "npc", "call", search))[0] == 1
@@ -253,19 +253,19 @@ async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(tab
         took = []
         for _ in range(3):
             table.deny_npc_as_the_page_says()
-            took.append(await listed_for_npc(shown=True))
+            took.append(await wait_until_listed_for_npc(shown=True))
             table.deny_npc("search", "fetch_page", "generate_image")
-            took.append(await listed_for_npc(shown=False))
+            took.append(await wait_until_listed_for_npc(shown=False))
         print_measurement(
             f"a policy that kubectl has edited holds after {', '.join(f'{seconds:.2f} s' for seconds in took)}"
         )
         assert sorted(took)[2] < 2.0, took  # repeated, because the machine may be busy
         table.deny_npc("roll")
-        await listed_for_npc(shown=True)
-        assert structured(await playing.call_tool(search, {"query": "knots"}))["results"]
+        await wait_until_listed_for_npc(shown=True)
+        assert structured_content(await playing.call_tool(search, {"query": "knots"}))["results"]
         assert (await table.cli("can", "npc", "call", search))[0] == 0
         table.deny_npc("search", "fetch_page", "generate_image")
-        await listed_for_npc(shown=False)
+        await wait_until_listed_for_npc(shown=False)
 
 
 async def test_a_server_that_is_slowed_down_rises_above_its_floor_and_comes_back(table: Table) -> None:

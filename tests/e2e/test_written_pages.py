@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cluster_questions import needs, ready
-from installation import CHART, NAMESPACE, REPOSITORY, Installation, kubectl, missing, program, run
+from installation import CHART, NAMESPACE, REPOSITORY, Installation, kubectl, obstacle, program, run
 from page_reader import Reader, sections
 from toolserverpage import blocks, write_files
 from waiting import until
@@ -51,7 +51,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stranger(clone: Path) -> Iterator[Reader]:
     """Environment of somebody with Python, `kubectl` and `helm`, in the clone."""
-    needs(missing())
+    needs(obstacle())
     tools = clone.parent / "tools"
     tools.mkdir(exist_ok=True)
     for name in ("kubectl", "helm"):

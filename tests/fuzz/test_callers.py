@@ -97,11 +97,11 @@ class Crowd:
         for number in range(1, calls + 1):
             call = self._call(client, number)
             if self.random.random() < 0.1:
-                await self._given_up(call)
+                await self._give_up(call)
             else:
                 await call
 
-    async def _given_up(self, call: Coroutine[Any, Any, None]) -> None:
+    async def _give_up(self, call: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(call)
         for _ in range(self.random.randint(1, 4)):
             await asyncio.sleep(0)
@@ -111,7 +111,7 @@ class Crowd:
     async def _call(self, client: int, number: int) -> None:
         mine = {"client": client, "number": number}
 
-        def heard(line: bytes) -> None:
+        def check_progress(line: bytes) -> None:
             progress = json.loads(line)["params"]
             if json.loads(progress["message"]) != mine or progress["progressToken"] != number:
                 self.wrong.append(f"{mine} heard of the progress {progress}")
@@ -120,7 +120,9 @@ class Crowd:
         deadline = asyncio.get_running_loop().time() + self.patience
         try:
             async with asyncio.timeout(2 * self.patience):
-                line = await self.multiplexer.request("tools/call", params, deadline=deadline, on_progress=heard)
+                line = await self.multiplexer.request(
+                    "tools/call", params, deadline=deadline, on_progress=check_progress
+                )
         except (McpError, TimeoutError, KeyError) as error:
             self.wrong.append(f"{mine} was not answered: {error!r}")
             return

@@ -62,10 +62,10 @@ def _headers(name: str, field: bytes, message: bytes = _PING, version: bytes = b
     host = b"" if field.startswith(b"host") else _HOST
     rest = b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(message)
 
-    def opening(number: int) -> bytes:
+    def head_of(number: int) -> bytes:
         return head + host + field + b"%d-" % number + b"y" * _LONG + b"\r\n" + rest
 
-    return Flood(name, opening, message, size=len(message))
+    return Flood(name, head_of, message, size=len(message))
 
 
 def _call(name: str, unit: bytes, opening: bytes, closing: bytes, tool: bytes = b"constrained") -> Flood:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from appserver import AppServer
-from consoleworld import cookie_of, csrf_of, posted, visited
+from consoleworld import cookie_of, csrf_of, post_form, visit
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.load import load_text
 from fairlead_api.meta import ServerKey
@@ -33,7 +33,7 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address
 from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
 from fixed_authenticator import Names
-from gatewayworld import Answer, Ask, ask, catalog, legacy, publish, running, served
+from gatewayworld import Answer, Ask, ask, catalog, legacy, publish, running, wait_for_snapshots
 from podtemplates import TEMPLATES
 from rawserver import raw_server
 from restworld import get, post
@@ -111,8 +111,8 @@ async def test_no_form_of_another_site_signs_somebody_in_or_acts_for_them(tmp_pa
     targets = ("/console/sign-in", "/console/sign-out", "/console/servers/default/shop/refresh")
     let_in = []
     async with running(tmp_path, SHOP, trust=KEYS, allowed_hosts=("tools.example", "127.0.0.1")) as gateway:
-        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="alice"))
-        token = csrf_of(await visited(gateway, "/console/servers/default/shop", cookie=cookie))
+        cookie = cookie_of(await post_form(gateway, "/console/sign-in", key="alice"))
+        token = csrf_of(await visit(gateway, "/console/servers/default/shop", cookie=cookie))
         tried = [*itertools.product(origins, targets)]
         for origin, target in tried:
             fields = urlencode({"key": "mallory", "csrf": token}).encode()
@@ -139,14 +139,14 @@ def test_no_altered_or_swapped_cookie_is_a_session() -> None:
     session = sealer.begin("token")
     value = sealer.seal(session, sealer.name)
     bits = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-    tried = [changed for changed in _altered_texts(value) if _decoded(changed) != bits]
+    tried = [changed for changed in _altered_texts(value) if _decode(changed) != bits]
     tried += [other.seal(session, sealer.name), sealer.seal(session, "another purpose"), value + "A", value * 2]
     assert len(tried) >= TRIES
     assert [changed for changed in tried if sealer.session(f"{sealer.name}={changed}") is not None] == []
     assert sealer.session(f"{sealer.name}={value}") == session
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
@@ -283,7 +283,7 @@ async def test_no_text_of_a_server_is_markup_in_the_console(tmp_path: Path) -> N
         active: dict[str, list[str]] = {}
         shown = 0
         for target in pages:
-            answer = await visited(gateway, target)
+            answer = await visit(gateway, target)
             shown += "XSS" in answer.body.decode()
             parser = _Markup()
             parser.feed(answer.body.decode())
@@ -363,7 +363,7 @@ async def test_a_name_that_is_another_address_each_time_is_connected_to_where_it
         tried += 1
         times = itertools.count()
 
-        async def rebinding(
+        async def rebind(
             host: str,
             port: int,
             inwards: str = inwards,
@@ -376,7 +376,7 @@ async def test_a_name_that_is_another_address_each_time_is_connected_to_where_it
             away = next(times) >= turn
             return [*([("192.0.2.1", port)] if both or not away else []), *([(inwards, port)] if away else [])]
 
-        look = egress.guard(rebinding, "team", _nameless)
+        look = egress.guard(rebind, "team", _nameless)
         for _ in range(5):
             with suppress(ConnectFailed):
                 connected += [address for address, _ in await look("rebind.example.com", 80)]
@@ -492,7 +492,7 @@ async def test_no_id_of_an_apps_page_leads_to_it_whom_its_tools_are_denied(tmp_p
         reached, a.read = [uri for uri in a.read if _as_a_server(uri) in _OWN_PAGES], []
         swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", Rules(policies=(policy("alice", denied, rest), mallorys)))
-        await served(gateway, swaps + 1)
+        await wait_for_snapshots(gateway, swaps + 1)
         for uri in _PAGES:
             await read(uri, "alice")
     assert 3 * len(tried) >= TRIES

@@ -311,7 +311,7 @@ async def meet(world: FuzzWorld, script: Script, programs: list[Program], *, pro
     answered."""
     script.begin(programs)
     await asyncio.gather(*(_call(world, progress=progress) for _ in range(AT_ONCE)))
-    await _answered_again(world)
+    await _wait_for_recovery(world)
 
 
 async def _call(world: FuzzWorld, *, progress: bool) -> None:
@@ -325,7 +325,7 @@ async def _call(world: FuzzWorld, *, progress: bool) -> None:
     assert all(message["params"]["progressToken"] == "same" for message in messages[:-1] if "params" in message)
 
 
-async def _answered_again(world: FuzzWorld) -> None:
+async def _wait_for_recovery(world: FuzzWorld) -> None:
     """Assert that a server is called again after it behaves correctly again."""
     async with asyncio.timeout(20):
         while True:

@@ -67,7 +67,7 @@ class ApiProxy:
         self._loses = loses
 
     @property
-    def watched(self) -> int:
+    def watch_count(self) -> int:
         """Number of open watches of custom resources."""
         return sum(watch.get_name().startswith(DECLARED) for watch in self._watches)
 

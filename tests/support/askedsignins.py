@@ -24,7 +24,7 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.waiting import wait_until_set
-from gatewayworld import LEGACY, MODERN, catalog, limits, publish, running, served
+from gatewayworld import LEGACY, MODERN, catalog, limits, publish, running, wait_for_snapshots
 from rawserver import RawServer, Reply, Request, raw_server
 
 TIMEOUT_MS: Final = 20_000
@@ -166,5 +166,5 @@ async def asked_sign_ins(
             gateway.endpoint.context.sign_in_questions.waits = sign_ins
             swaps = gateway.snapshots.swaps
             publish(folder / "documents", document("whoami", "other"))
-            await served(gateway, swaps + 1)
+            await wait_for_snapshots(gateway, swaps + 1)
             yield AskedSignIns(gateway, server, sign_ins)

@@ -92,7 +92,7 @@ class AuthorizationWorld:
         fields = {**hidden_fields(page), "decision": decision, **more}
         return await (browser or self.browser).post("/oauth/consent", **fields)
 
-    async def answered(self, attempt: Attempt, browser: BareBrowser | None = None) -> dict[str, str]:
+    async def complete_authorization(self, attempt: Attempt, browser: BareBrowser | None = None) -> dict[str, str]:
         """Authorize, log in, and consent if a page asks for it. Returns the parameters of the redirect to the
         client.
         """
@@ -135,7 +135,7 @@ class AuthorizationWorld:
     async def sign_in(self, attempt: Attempt | None = None) -> dict[str, Any]:
         """Do all steps of a sign-in. Returns the answer of the token endpoint."""
         attempt = attempt or Attempt()
-        answer = await self.answered(attempt)
+        answer = await self.complete_authorization(attempt)
         status, tokens = await self.redeem(attempt, answer["code"])
         assert status == 200, tokens
         return tokens

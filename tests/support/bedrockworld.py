@@ -30,7 +30,7 @@ def bedrock_world(folder: Path, *turns: ScriptedTurn, **more: Any) -> contextlib
     return llm_world(folder, *turns, **{"provider": KIND, **more})
 
 
-def declared(*names: str) -> dict[str, Any]:
+def declare_tools(*names: str) -> dict[str, Any]:
     """Tools of the caller."""
     schema = {"json": {"type": "object", "properties": {}}}
     specs = [{"name": name, "description": "The caller's", "inputSchema": schema} for name in names or ("theirs",)]
@@ -42,7 +42,7 @@ def user_message(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": text}]}
 
 
-def answered(message: Mapping[str, Any], result: str = "theirs said so") -> dict[str, Any]:
+def answer_calls(message: Mapping[str, Any], result: str = "theirs said so") -> dict[str, Any]:
     """The caller's results for the calls in a message."""
     idents = [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
     results = [{"toolResult": {"toolUseId": ident, "content": [{"text": result}]}} for ident in idents]

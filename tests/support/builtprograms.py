@@ -20,7 +20,7 @@ _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 _BUILD_SECONDS: Final = 600
 
 
-def built(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
+def build_program(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
     """Folder with the program that `build` makes from a folder of sources; `build` gets both folders. `name` is the
     prefix of the folder's name.
     """

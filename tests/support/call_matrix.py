@@ -43,10 +43,10 @@ class World:
     collector: Receiver | None = None
     """Receives the gateway's spans; None if the gateway exports none."""
 
-    def seen(self, path: str, method: str) -> list[Request]:
+    def requests_seen(self, path: str, method: str) -> list[Request]:
         return [request for request in self.server.seen if request.path == f"/{path}" and request.method == method]
 
-    def counted(self, method: str) -> Counter[str]:
+    def count_outcomes(self, method: str) -> Counter[str]:
         """Number of requests of that method so far, by outcome."""
         outcomes: Counter[str] = Counter()
         for (of, _, _, error), histogram in self.gateway.call_metrics.histograms():
@@ -54,7 +54,7 @@ class World:
                 outcomes[error or "ok"] += histogram.count
         return outcomes
 
-    def audited(self, since: int) -> list[bytes]:
+    def audit_lines(self, since: int) -> list[bytes]:
         """Complete lines of the audit log from that byte on."""
         if not self.audit.exists():
             return []
@@ -133,14 +133,16 @@ class Cell:
 
     async def audit_lines(self, lines: int) -> list[dict[str, Any]]:
         """Wait until this number of lines was added to the audit log since the cell was created, and return them."""
-        await eventually(lambda: len(self.world.audited(self._audited)) >= lines, seconds=5)
-        return [json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audited(self._audited)]
+        await eventually(lambda: len(self.world.audit_lines(self._audited)) >= lines, seconds=5)
+        return [
+            json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audit_lines(self._audited)
+        ]
 
     async def ask(self, method: str, params: dict[str, Any], at: str = "", abandoned: Any = None) -> Answered:
         name = self.name + at
-        before = len(self.world.seen(name, method))
+        before = len(self.world.requests_seen(name, method))
         self.last = await self.world.clients[name].ask(method, params, abandoned)
-        self.requests = self.world.seen(name, method)[before:]
+        self.requests = self.world.requests_seen(name, method)[before:]
         return self.last
 
     async def call(
@@ -155,7 +157,7 @@ Play = Callable[[Cell], Awaitable[Outcome]]
 
 async def outcome(world: World, kind: str, server: str, method: str, play: Play) -> Outcome:
     """Outcome of `play` for one kind of client and one kind of server. `method` selects the counted requests."""
-    counted = world.counted(method)
+    counted = world.count_outcomes(method)
     limited = Counter(world.gateway.call_metrics.limited)
     cell = Cell(world, kind, server)
     more = await play(cell)
@@ -168,7 +170,7 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
             ]
         )
     )
-    new = world.counted(method) - counted
+    new = world.count_outcomes(method) - counted
     written = await cell.audit_lines(new.total())
     assert cell.last is not None
     told = {"code": cell.last.code, "says": cell.last.says, "marks": cell.last.marks, "heard": cell.last.heard}

@@ -72,7 +72,7 @@ class RoutedWorld(SpeechWorld):
     backends: ScriptedCascade
 
     @property
-    def routed(self) -> RoutedSession:
+    def routed_session(self) -> RoutedSession:
         """The open session."""
         session = self.bridge._session
         assert isinstance(session, RoutedSession)
@@ -81,7 +81,7 @@ class RoutedWorld(SpeechWorld):
     @property
     def answerer(self) -> TurnAnswerer:
         """The cascaded engine of the session."""
-        return self.routed._answerer
+        return self.routed_session._answerer
 
 
 @contextlib.asynccontextmanager

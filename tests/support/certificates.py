@@ -27,12 +27,12 @@ class Authority:
     def server_context(self, folder: Path, *hosts: str) -> ssl.SSLContext:
         """TLS context of a server on 127.0.0.1, or on these host names."""
         file = folder / "server.pem"
-        file.write_text(self.issued(*hosts))
+        file.write_text(self.issue(*hosts))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         return context
 
-    def issued(self, *hosts: str) -> str:
+    def issue(self, *hosts: str) -> str:
         """A key and a certificate for 127.0.0.1 or host names, together as PEM. Also valid for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])

@@ -35,13 +35,13 @@ def needs(reason: str | None) -> None:
     pytest.skip(reason)
 
 
-def loaded(archive: Path, image: str) -> str:
+def load_image(archive: Path, image: str) -> str:
     """Load an archive that was built on this machine into the node's image store."""
     run("hack/cluster", "load", archive)
     return image
 
 
-def built(folder: Path, image: str, dockerfile: str) -> str:
+def build_image(folder: Path, image: str, dockerfile: str) -> str:
     """Build an image of this repository and load it into the node's image store."""
     archive = folder / "image.tar"
     if shutil.which("buildah"):
@@ -52,7 +52,7 @@ def built(folder: Path, image: str, dockerfile: str) -> str:
     else:
         run("docker", "build", "-t", image, "-f", dockerfile, ".")
         run("docker", "save", "-o", archive, image)
-    return loaded(archive, image)
+    return load_image(archive, image)
 
 
 @contextmanager

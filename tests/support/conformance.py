@@ -227,15 +227,15 @@ class Comparison:
     """Whether the run without a gateway is new. Otherwise its outcome was read from the stored file."""
 
     @property
-    def lost(self) -> dict[str, str]:
+    def lost_checks(self) -> dict[str, str]:
         """Checks that pass without a gateway and not through it, with their status there."""
-        missing = sorted(self.bare.passing - self.through.passing)
+        missing = sorted(self.bare.passing_checks - self.through.passing_checks)
         return {name: self.through.checks.get(name, "not looked at") for name in missing}
 
     def wrong(self, baseline: set[str]) -> list[str]:
         """Sentences about all unexpected results."""
-        complaints = [f"{name} passes bare and is {status} through" for name, status in self.lost.items()]
-        complaints += [f"{name} fails bare and is not in the baseline" for name in self.bare.failing - baseline]
+        complaints = [f"{name} passes bare and is {status} through" for name, status in self.lost_checks.items()]
+        complaints += [f"{name} fails bare and is not in the baseline" for name in self.bare.failing_checks - baseline]
         return sorted(complaints)
 
 
@@ -251,7 +251,7 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
             comparison = Comparison(
                 revision, bare, run_suite(through, revision, folder / f"through-{revision}"), not outcome
             )
-            if comparison.lost:
+            if comparison.lost_checks:
                 # the suite waits 1.5 s for a changed list, which a busy machine may exceed once
                 comparison.through = run_suite(through, revision, folder / f"through-again-{revision}")
             comparisons.append(comparison)
@@ -267,7 +267,7 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
 
 def _bare(url: str, revision: str, folder: Path) -> Outcome:
     bare = run_suite(url, revision, folder / f"bare-{revision}")
-    if any(name.endswith(OVERTIME) for name in bare.failing):
+    if any(name.endswith(OVERTIME) for name in bare.failing_checks):
         # the subject asks on a separate stream that the suite opens, sometimes too late
         bare = run_suite(url, revision, folder / f"bare-again-{revision}")
     return bare
@@ -290,7 +290,7 @@ def keep_bare(compared: list[Comparison]) -> list[str]:
 
 def judge(compared: list[Comparison], baseline: set[str]) -> list[str]:
     """All unexpected results, including stale entries of the baseline."""
-    failing = set().union(*(comparison.bare.failing for comparison in compared))
+    failing = set().union(*(comparison.bare.failing_checks for comparison in compared))
     complaints = [
         f"{comparison.revision}: {sentence}" for comparison in compared for sentence in comparison.wrong(baseline)
     ]

@@ -30,11 +30,11 @@ class Outcome:
     failed: int = 0
 
     @property
-    def failing(self) -> set[str]:
+    def failing_checks(self) -> set[str]:
         return {name for name, status in self.checks.items() if status == FAILED}
 
     @property
-    def passing(self) -> set[str]:
+    def passing_checks(self) -> set[str]:
         return {name for name, status in self.checks.items() if status == PASSED}
 
 

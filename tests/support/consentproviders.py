@@ -23,9 +23,9 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import aiohttp
 from yarl import URL
 
-from builtprograms import build_node, built
+from builtprograms import build_node, build_program
 from fairlead_mcp.addresses import authority as host_and_port
-from neededprograms import required
+from neededprograms import require_program
 from ports import free_port
 
 _SOURCES: Final = Path(__file__).parent / "token_providers" / "consent_provider"
@@ -86,9 +86,9 @@ async def consent_provider(
     """A provider, on a free port by default. `resources`: scopes of the servers for which it gives tokens; `authority`:
     PEM of a certificate authority that it trusts when it fetches client documents; `issuer`: by default its URL.
     """
-    required("node")
-    required("npm")
-    program = await asyncio.to_thread(built, _SOURCES, "consent-provider", build_node)
+    require_program("node")
+    require_program("npm")
+    program = await asyncio.to_thread(build_program, _SOURCES, "consent-provider", build_node)
     port = port or free_port()
     base = f"http://{host_and_port(address, port)}"
     issuer = issuer or base

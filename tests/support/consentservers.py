@@ -183,7 +183,7 @@ class ConsentServer:
     def record_requests(self, app: Any) -> Any:
         """Wrap the application so that its requests are recorded."""
 
-        async def recorded(scope: Any, receive: Any, send: Any) -> None:
+        async def record_session(scope: Any, receive: Any, send: Any) -> None:
             headers = dict(scope.get("headers", ()))
             session = headers.get(b"mcp-session-id", b"").decode()
             if session:
@@ -192,7 +192,7 @@ class ConsentServer:
                 self.in_sessions.append((scope["method"], session, account))
             await app(scope, receive, send)
 
-        return recorded
+        return record_session
 
 
 @contextlib.asynccontextmanager
@@ -247,17 +247,17 @@ async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator
 def _noting_methods(app: Any, methods: list[str]) -> Any:
     """Wrap the ASGI application so that the method of each MCP request is appended to `methods`."""
 
-    async def noting(scope: Any, receive: Any, send: Any) -> None:
-        async def noted() -> Any:
+    async def note_methods(scope: Any, receive: Any, send: Any) -> None:
+        async def receive_and_note() -> Any:
             event = await receive()
             body = event.get("body", b"")
             if scope.get("path") == "/mcp" and body.startswith(b"{"):
                 methods.append(str(json.loads(body).get("method")))
             return event
 
-        await app(scope, noted, send)
+        await app(scope, receive_and_note, send)
 
-    return noting
+    return note_methods
 
 
 @dataclass

@@ -43,14 +43,14 @@ async def link_of(gateway: Gateway, identity: Identity = LOCAL, server: ServerKe
     return await gateway.sign_ins.link(identity, server, None)
 
 
-async def called(gateway: Reachable, request: Ask | None = None) -> Answer:
+async def call_whoami(gateway: Reachable, request: Ask | None = None) -> Answer:
     """Answer to a call of `whoami`."""
     return await ask(gateway, request or calling("linear__whoami"))
 
 
 async def whoami(gateway: Gateway, request: Ask | None = None) -> str:
     """User for whom the server receives a call."""
-    result = (await called(gateway, request)).message["result"]
+    result = (await call_whoami(gateway, request)).message["result"]
     assert not result.get("isError"), result
     return str(result["content"][0]["text"])
 

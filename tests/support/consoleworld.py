@@ -53,7 +53,7 @@ def shops(many: int, each: int = 93, url: str = "http://127.0.0.1:9/mcp") -> lis
     ]
 
 
-async def visited(gateway: Reachable, target: str, **headers: str) -> Answer:
+async def visit(gateway: Reachable, target: str, **headers: str) -> Answer:
     """Answer to a browser's GET, without following redirects."""
     return await get(gateway, target, **{**HTML, **headers})
 
@@ -63,16 +63,16 @@ def cookie_of(answer: Answer) -> str:
     return answer.headers["set-cookie"].partition(";")[0]
 
 
-async def posted(gateway: Reachable, target: str, cookie: str = "", origin: str = "", **fields: str) -> Answer:
+async def post_form(gateway: Reachable, target: str, cookie: str = "", origin: str = "", **fields: str) -> Answer:
     """Answer to a submitted form."""
     headers = {"content-type": "application/x-www-form-urlencoded", **HTML}
     headers |= {name: value for name, value in (("cookie", cookie), ("origin", origin)) if value}
     return await ask(gateway, Ask(target=target, body=urlencode(fields).encode(), headers=headers))
 
 
-async def signed_in(gateway: Reachable, key: str) -> str:
+async def sign_in(gateway: Reachable, key: str) -> str:
     """Cookie of a new session."""
-    return cookie_of(await posted(gateway, "/console/sign-in", key=key))
+    return cookie_of(await post_form(gateway, "/console/sign-in", key=key))
 
 
 def csrf_of(page: Answer) -> str:
@@ -105,7 +105,7 @@ async def emptied(chromium: Browser) -> AsyncIterator[None]:
             await profile.close()
 
 
-async def opened(
+async def open_page(
     chromium: Browser, gateway: Reachable, path: str, *, width: int = 1280, dark: bool = False, **context: Any
 ) -> Page:
     """A page in a new browser profile. Its errors are collected in `complaints`."""

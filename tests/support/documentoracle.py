@@ -255,12 +255,12 @@ def _arguments(tool: CompiledTool) -> Iterator[dict[str, Any]]:
             chance = Random(f"{tool.name} {number} {attempt}")
             value = Instances(schema, chance, words=WORDS, matching=rstr.Rstr(chance).xeger).value()
             fits = checker is None or checker.argument_errors(json.dumps(value).encode()) is None
-            if fits and not any(_is_empty(value[name]) for name in _written_as_pairs(tool.operation) & value.keys()):
+            if fits and not any(_is_empty(value[name]) for name in _pair_arguments(tool.operation) & value.keys()):
                 yield value
                 break
 
 
-def _written_as_pairs(operation: Operation) -> set[str]:
+def _pair_arguments(operation: Operation) -> set[str]:
     """Arguments that are encoded as pairs of names and texts. Null and an empty list have no pair."""
     names = {parameter.argument for parameter in operation.parameters}
     if operation.body is not None and _media_type(operation) in FORMS:

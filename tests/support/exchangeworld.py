@@ -104,7 +104,7 @@ class ExchangeWorld:
 
     def exchanges(self, person: str) -> int:
         """Number of token requests for a user, including refused ones."""
-        return len([event for event in self.provider.granted() if event.get("person") == person])
+        return len([event for event in self.provider.token_events() if event.get("person") == person])
 
 
 def identity_of(issuer: str, **more: Any) -> dict[str, Any]:

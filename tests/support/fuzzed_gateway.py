@@ -124,12 +124,12 @@ class FuzzWorld:
         """Wait until no call runs, no connection is open or busy, and no task is left. Raises AssertionError."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while self._remaining():  # noqa: ASYNC110  # none of these tells it by an event
+                while self._list_remains():  # noqa: ASYNC110  # none of these tells it by an event
                     await asyncio.sleep(0.001)
         except TimeoutError:
-            raise AssertionError(f"left over: {self._remaining()}") from None
+            raise AssertionError(f"left over: {self._list_remains()}") from None
 
-    def _remaining(self) -> list[object]:
+    def _list_remains(self) -> list[object]:
         left: list[object] = [*self.gateway.endpoint.calls]
         left += self.gateway._listener.connections
         left += [gauges for gauges in self.gateway.registry.gauges().values() if gauges.busy or gauges.waiting]

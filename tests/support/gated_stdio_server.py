@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
 from fairlead_operator.server import stdio_gate
-from neededprograms import required
+from neededprograms import require_program
 from ports import free_port
 from waiting import eventually
 
@@ -80,7 +80,7 @@ async def gated(
     program. `watch_seconds`: seconds between two
     looks for processes without a connection.
     """
-    busybox = required("busybox", "apt-get install busybox-static")
+    busybox = require_program("busybox", "apt-get install busybox-static")
     port = free_port()
     words = [sys.executable, *command] if command[0].endswith(".py") else list(command)
     argv = stdio_gate.listen(

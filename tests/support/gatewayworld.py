@@ -125,20 +125,20 @@ async def running(
     searches are ranked by words only, whatever is installed.
     """
 
-    def taken(*names: str) -> dict[str, Any]:
+    def take(*names: str) -> dict[str, Any]:
         return {name: settings.pop(name) for name in names if name in settings}
 
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)
     source = DirectorySource(directory, nudge=nudge)
-    catalog = CatalogFeed(source=source, pins=DirectoryPins(directory), **taken("closed"))
+    catalog = CatalogFeed(source=source, pins=DirectoryPins(directory), **take("closed"))
     servers = ServerAccess(
         credentials=DirectoryCredentials(folder / "credentials"),
-        **taken("children", "shared_children", "resolve", "custom"),
+        **take("children", "shared_children", "resolve", "custom"),
     )
-    runtime = Runtime(**taken("clock", "heap", "kube", "client_documents"))
-    trust = msgspec.structs.replace(settings.pop("trust", NO_TRUST), **taken("console_token"))
+    runtime = Runtime(**take("clock", "heap", "kube", "client_documents"))
+    trust = msgspec.structs.replace(settings.pop("trust", NO_TRUST), **take("console_token"))
     models = settings.pop("models", None)
     gateway = compose(
         Settings.of(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
@@ -156,12 +156,12 @@ async def running(
         await gateway.stop(0.5)
 
 
-async def reached(server: RawServer, requests: int) -> None:
+async def wait_for_requests(server: RawServer, requests: int) -> None:
     """Wait until the server has seen that many requests."""
     await eventually(lambda: len(server.seen) >= requests)
 
 
-async def served(gateway: Gateway, swaps: int) -> None:
+async def wait_for_snapshots(gateway: Gateway, swaps: int) -> None:
     """Wait until the gateway has taken `swaps` snapshots into service."""
     await eventually(lambda: gateway.snapshots.swaps >= swaps)
 
@@ -279,7 +279,7 @@ class Reachable(Protocol):
     def port(self) -> int: ...
 
 
-async def scraped(gateway: Gateway, path: str = "/metrics") -> str:
+async def scrape(gateway: Gateway, path: str = "/metrics") -> str:
     """Answer of the port for metrics; empty if the path does not exist."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
     with contextlib.closing(writer):
@@ -346,7 +346,7 @@ class Wire:
                 return Answer(status, headers, await self._chunks())
             return Answer(status, headers, await self.reader.readexactly(int(headers.get("content-length", "0"))))
 
-    async def closed(self, seconds: float = 30) -> bytes:
+    async def read_to_end(self, seconds: float = 30) -> bytes:
         """Bytes until the gateway closes the connection."""
         async with asyncio.timeout(seconds):
             return await self.reader.read()

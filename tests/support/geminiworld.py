@@ -24,7 +24,7 @@ KIND: Final = {"kind": "gemini"}
 """Members of a provider of Gemini's API."""
 
 
-def declared(*names: str) -> dict[str, Any]:
+def declare_tools(*names: str) -> dict[str, Any]:
     """Tools of the caller."""
     return {"functionDeclarations": [{"name": name, "description": "The caller's"} for name in names or ("theirs",)]}
 
@@ -34,7 +34,7 @@ def text_content(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "parts": [{"text": text}]}
 
 
-def responded(*calls: Mapping[str, Any], result: str = "theirs said so") -> dict[str, Any]:
+def respond_to(*calls: Mapping[str, Any], result: str = "theirs said so") -> dict[str, Any]:
     """The caller's responses to calls, given as their parts."""
     names = ("id", "name")
     made = [{name: part["functionCall"][name] for name in names if name in part["functionCall"]} for part in calls]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from builtprograms import built
+from builtprograms import build_program
 from jwtservers import JwksVerifier
-from neededprograms import required
+from neededprograms import require_program
 from rawserver import Reply, Request, encode
 
 _SOURCES: Final = Path(__file__).parent / "npm_github"
@@ -30,8 +30,8 @@ _FETCH_SECONDS: Final = 300
 
 def github_document() -> bytes:
     """The document: 13 MB with some 1,200 operations."""
-    required("npm")
-    return (built(_SOURCES, "github-document", _fetch) / "document.json").read_bytes()
+    require_program("npm")
+    return (build_program(_SOURCES, "github-document", _fetch) / "document.json").read_bytes()
 
 
 def _fetch(source: Path, folder: Path) -> None:

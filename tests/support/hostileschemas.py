@@ -112,14 +112,14 @@ _MAYBE: Final[Strategy] = st.none() | st.just([]) | st.just({})
 """Values that servers in Go write for absent members."""
 
 
-def _named(inner: Strategy) -> Strategy:
+def _members_of(inner: Strategy) -> Strategy:
     return st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
 
 
 def _value_of(keyword: str, inner: Strategy) -> Strategy:
     """Values of a keyword that have the right type, but may be meaningless."""
     if keyword in MAPS | DEFINITIONS | {"dependencies"}:
-        return _named(inner)
+        return _members_of(inner)
     if keyword in LISTS:
         return st.lists(inner, max_size=3)
     if keyword in SINGLES | {"additionalItems", "contentSchema"}:
@@ -168,11 +168,11 @@ WILD: Final = st.recursive(
 def _root(schemas: Strategy) -> Strategy:
     """Schemas of objects with properties of the kind, and definitions that may refer to each other."""
     return st.fixed_dictionaries(
-        {"type": st.just("object"), "properties": _named(schemas)},
+        {"type": st.just("object"), "properties": _members_of(schemas)},
         optional={
             "required": st.lists(st.sampled_from(NAMES), max_size=3) | st.none(),
-            "$defs": _named(schemas),
-            "definitions": _named(schemas) | st.none(),
+            "$defs": _members_of(schemas),
+            "definitions": _members_of(schemas) | st.none(),
             "additionalProperties": schemas,
         },
     )

@@ -156,7 +156,7 @@ def own_address(node: str) -> str:
         return str(asking.getsockname()[0])
 
 
-def missing() -> str | None:
+def obstacle() -> str | None:
     """Reason why nothing can be installed from this machine; None if it can."""
     if not (shutil.which("buildah") or shutil.which("docker") or shutil.which("apt-get")):
         return "neither docker nor buildah is here: no image can be built"

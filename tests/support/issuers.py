@@ -80,7 +80,9 @@ def _origin(server: RawServer) -> str:
     return server.url.rsplit("/", 1)[0]
 
 
-def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+def settings_with_issuer(
+    folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
     """Settings of a gateway at HERE that accepts the tokens of an issuer."""
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": issuer.url, **more}], "scopes": scopes}))

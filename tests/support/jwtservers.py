@@ -28,9 +28,9 @@ from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
-from builtprograms import build_node, built
+from builtprograms import build_node, build_program
 from fairlead_mcp.addresses import authority
-from neededprograms import required
+from neededprograms import require_program
 from ports import free_port
 from toolservers import serve_asgi
 
@@ -164,13 +164,13 @@ async def python_server(
     app = mcp.streamable_http_app(transport_security=any_host)
     running = PythonServer(url, verifier=verifier)
 
-    async def recorded(scope: Any, receive: Any, send: Any) -> None:
+    async def record_request(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             running.seen.append(SeenRequest(scope["method"], scope["path"], headers))
         await app(scope, receive, send)
 
-    async with serve_asgi(recorded, address=address, port=port):
+    async with serve_asgi(record_request, address=address, port=port):
         yield running
 
 
@@ -179,9 +179,9 @@ async def typescript_server(
     issuer: str, jwks_url: str, *, port: int = 0, scope: str = SCOPE
 ) -> AsyncIterator[ProtectedServer]:
     """Run the TypeScript SDK's server as a process, in both eras. Skips the test if its packages are not available."""
-    required("node")
-    required("npm")
-    program = await asyncio.to_thread(built, _SOURCES / "typescript", "protected-typescript", build_node)
+    require_program("node")
+    require_program("npm")
+    program = await asyncio.to_thread(build_program, _SOURCES / "typescript", "protected-typescript", build_node)
     port = port or free_port()
     process = await asyncio.create_subprocess_exec(
         "node", program / "server.mjs", str(port), issuer, jwks_url, scope, stdout=asyncio.subprocess.PIPE

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import aiohttp
 
-from builtprograms import built
-from neededprograms import required
+from builtprograms import build_program
+from neededprograms import require_program
 from ports import free_port
 from waiting import until_async
 
@@ -158,9 +158,9 @@ async def keycloak(
     """Run Keycloak on a free port in development mode, with a realm whose first user is in the group STAFF. `gateway`
     is the audience of the users' tokens; `callbacks` are the redirect URIs.
     """
-    required("java")
-    required("mvn")
-    home = await asyncio.to_thread(built, _SOURCE, "keycloak", _build)
+    require_program("java")
+    require_program("mvn")
+    home = await asyncio.to_thread(build_program, _SOURCE, "keycloak", _build)
     (program,) = home.glob("keycloak-*/bin/kc.sh")
     base = f"http://127.0.0.1:{(port := free_port())}"
     environ = {**os.environ, "KC_BOOTSTRAP_ADMIN_USERNAME": _ADMIN, "KC_BOOTSTRAP_ADMIN_PASSWORD": _ADMIN}

@@ -44,15 +44,15 @@ PLAIN: Final[Outcome] = {
 """Outcome of an ordinary call."""
 
 
-def refused(code: str, says: str, decision: str = "refused", reason: str = "", **more: Any) -> Outcome:
+def refusal(code: str, says: str, decision: str = "refused", reason: str = "", **more: Any) -> Outcome:
     """Outcome of a call that does not reach its server."""
     told = {"code": code, "says": says, "requests": 0, "audit": [(decision, code, reason)], "counted": {code: 1}}
     return {**told, **more}
 
 
-def failed(code: str, says: str, **more: Any) -> Outcome:
+def failure(code: str, says: str, **more: Any) -> Outcome:
     """Outcome of a call that reaches its server once and fails there."""
-    return {**refused(code, says, "allowed"), "requests": 1, **more}
+    return {**refusal(code, says, "allowed"), "requests": 1, **more}
 
 
 def feature(
@@ -116,7 +116,7 @@ async def _skill_traced(cell: Cell) -> Outcome:
 async def chain(cell: Cell, method: str) -> Outcome:
     """Spans of the only request with that method."""
     await eventually(lambda: len(cell.spans(method)) == 2)
-    (request,) = cell.world.seen(cell.name, method)
+    (request,) = cell.world.requests_seen(cell.name, method)
     call, attempt = sorted(cell.spans(method), key=lambda span: int(span.kind))
     trace, parent = PARENT.split("-")[1:3]
     return {
@@ -131,20 +131,20 @@ def spans_in_chain(name: str) -> Outcome:
     return {"spans": [(name, True)] * 2, "chain": (True, True), "told": True}
 
 
-async def _given_up(cell: Cell) -> Outcome:
+async def _give_up(cell: Cell) -> Outcome:
     """Cancel a request after it has reached the server. Waits until the server is notified."""
     world = cell.world
     path = f"/{cell.name}"
     world.server.broken_off.clear()
 
-    async def held() -> None:
+    async def wait_until_it_waits() -> None:
         await eventually(lambda: world.every.times[path, "waits"] == 1)
 
     def is_told() -> bool:
-        (request,) = [seen for seen in world.seen(cell.name, CALL) if seen.params["name"] == "waits"]
+        (request,) = [seen for seen in world.requests_seen(cell.name, CALL) if seen.params["name"] == "waits"]
         return world.server.broken_off.is_set() or request.message["id"] in world.every.cancelled
 
-    await cell.call("waits", abandoned=held)
+    await cell.call("waits", abandoned=wait_until_it_waits)
     await eventually(is_told)
     return {}
 
@@ -194,17 +194,17 @@ async def _about_traced(cell: Cell) -> Outcome:
 feature("a result comes as the server made it", {"says": '{"n": 1}'}, calls("answers", {"n": 1}))
 feature(
     "an error of the tool comes as the server made it",
-    failed("tool_error", "no such city"),
+    failure("tool_error", "no such city"),
     calls("fails"),
 )
 feature(
     "an error of the server is quoted",
-    failed("UPSTREAM_ERROR", "the server answered with error -32000: not today"),
+    failure("UPSTREAM_ERROR", "the server answered with error -32000: not today"),
     calls("refuses"),
 )
 feature(
     "arguments that the server does not take are named",
-    failed(
+    failure(
         "INVALID_ARGUMENTS",
         "the server answered with error -32602: n is odd",
         audit=[("refused", "INVALID_ARGUMENTS", "")],
@@ -213,7 +213,7 @@ feature(
 )
 feature(
     "an unknown tool is named",
-    refused(
+    refusal(
         "UNKNOWN_TOOL",
         "Unknown tool: qzxqzxqzx",
         audit=[("denied", "-32602", "Unknown tool: SERVER__qzxqzxqzx")],
@@ -223,7 +223,7 @@ feature(
 )
 feature(
     "a tool that a policy hides is unknown",
-    refused(
+    refusal(
         "UNKNOWN_TOOL",
         "Unknown tool: hidden",
         audit=[("denied", "-32602", "rule 0 of policy default/hide denies the tool")],
@@ -233,7 +233,7 @@ feature(
 )
 feature(
     "a tool that a policy denies openly is refused with the reason",
-    refused(
+    refusal(
         "UNKNOWN_TOOL",
         "The tool explained is not allowed for you: rule 0 of policy default/tell denies the tool",
         audit=[("denied", "-32602", "rule 0 of policy default/tell denies the tool")],
@@ -243,19 +243,19 @@ feature(
 )
 feature(
     "a tool over the budget of the tier names the tier that has it",
-    refused("OVER_BUDGET", f"tier fast hides the tool late: {WHY}; tier deep shows the tool, at /mcp/deep"),
+    refusal("OVER_BUDGET", f"tier fast hides the tool late: {WHY}; tier deep shows the tool, at /mcp/deep"),
     calls("late"),
 )
 feature(
     "arguments that do not fit the schema are refused",
-    refused(
+    refusal(
         "INVALID_ARGUMENTS", "The arguments do not match the tool's inputSchema:\n- n: expected integer, got a string"
     ),
     calls("strict", {"n": "one"}),
 )
 feature(
     "arguments that a policy does not allow are refused",
-    refused(
+    refusal(
         "INVALID_ARGUMENTS",
         "No policy allows a call of the tool with these arguments",
         "denied",
@@ -265,7 +265,7 @@ feature(
 )
 feature(
     "a tool takes so many calls in a minute",
-    refused(
+    refusal(
         "RATE_LIMITED",
         "The limit of 1 calls a minute for the tool is reached: retry later",
         marks=("retryAfterMs",),
@@ -277,7 +277,7 @@ feature(
 )
 feature(
     "a server takes so many calls in a second",
-    refused(
+    refusal(
         "RATE_LIMITED",
         "the limit of 0.6 calls a minute for the server default/SERVER is reached: retry later",
         marks=("retryAfterMs",),
@@ -304,19 +304,19 @@ feature(
 )
 feature(
     "a call whose connection was lost is not made again where the tool is not idempotent",
-    failed("CONNECTION_LOST", "the server closed the connection without an answer"),
+    failure("CONNECTION_LOST", "the server closed the connection without an answer"),
     calls("loses"),
 )
 feature(
     "a call that takes too long is ended, and says by which bound",
-    failed(
+    failure(
         "TIMEOUT", "overruns of default/SERVER did not answer within 0.5 s, the maximum of the tool (maxDurationMs)"
     ),
     calls("overruns"),
 )
 feature(
     "a server that failed five times in a row is left alone",
-    refused(
+    refusal(
         "BREAKER_OPEN",
         "the server default/SERVER is not called for a while: 5 calls failed in a row, the last because the "
         "server refuses "
@@ -329,14 +329,14 @@ feature(
 )
 feature(
     "a server that is known to be down is not tried",
-    refused(
+    refusal(
         "CONNECTION_LOST", "the server default/SERVER is offline: `fairlead servers default/SERVER` says why", "allowed"
     ),
     calls("answers", at="-gone"),
 )
 feature(
     "a result that is too large is refused",
-    failed("RESULT_TOO_LARGE", "the answer announces 8000 bytes, more than 4096"),
+    failure("RESULT_TOO_LARGE", "the answer announces 8000 bytes, more than 4096"),
     calls("grows"),
 )
 feature(
@@ -368,13 +368,13 @@ feature(
 feature("the trace of a call goes on to the server", {"trace": (PARENT, PARENT)}, _trace_of)
 feature(
     "a call that its client gives up is cancelled at the server",
-    failed("gone", "", audit=[("allowed", "CANCELLED", "")], counted={"CANCELLED": 1}),
-    _given_up,
+    failure("gone", "", audit=[("allowed", "CANCELLED", "")], counted={"CANCELLED": 1}),
+    _give_up,
 )
 feature("progress and log messages come ahead of the answer", {"says": "done"}, calls("reports"))
 feature(
     "a tool that asks its client finds nobody where nothing was declared",
-    failed("tool_error", "nobody to ask"),
+    failure("tool_error", "nobody to ask"),
     calls("asks"),
     at={
         "modern": {
@@ -387,7 +387,7 @@ feature(
 )
 feature(
     "a tool behind a client capability is kept from clients without it",
-    refused("MISSING_CLIENT_CAPABILITY", GATED),
+    refusal("MISSING_CLIENT_CAPABILITY", GATED),
     calls("gated"),
 )
 feature(
@@ -398,19 +398,19 @@ feature(
 )
 feature(
     "a prompt of a server that refuses it",
-    failed("-32000", "not today"),
+    failure("-32000", "not today"),
     asks("prompts/get", lambda cell: {"name": "broken"}),
     method="prompts/get",
 )
 feature(
     "a prompt that nobody has",
-    refused("-32602", "Unknown prompt: nonesuch", audit=[("denied", "-32602", "Unknown prompt: SERVER__nonesuch")]),
+    refusal("-32602", "Unknown prompt: nonesuch", audit=[("denied", "-32602", "Unknown prompt: SERVER__nonesuch")]),
     asks("prompts/get", lambda cell: {"name": "nonesuch"}),
     method="prompts/get",
 )
 feature(
     "a prompt of a server that is down",
-    refused(
+    refusal(
         "CONNECTION_LOST", "the server refuses connections", audit=[("allowed", "-32603", "")], counted={"-32603": 1}
     ),
     asks("prompts/get", lambda cell: {"name": "greet"}, "-down"),
@@ -444,7 +444,7 @@ feature(
 )
 feature(
     "a resource that nobody has",
-    refused("-32602", "Resource not found", "denied", "Resource not found"),
+    refusal("-32602", "Resource not found", "denied", "Resource not found"),
     asks("resources/read", lambda cell: {"uri": "test://nonesuch"}),
     method="resources/read",
 )
@@ -459,7 +459,7 @@ feature(
 )
 feature(
     "a completion of a prompt that nobody has",
-    refused(
+    refusal(
         "-32602", "Unknown reference: nonesuch", audit=[("denied", "-32602", "Unknown reference: SERVER__nonesuch")]
     ),
     asks(
@@ -495,7 +495,7 @@ feature(
 )
 feature(
     "a task that asks its client finds nobody where nothing was declared",
-    refused("MISSING_CLIENT_CAPABILITY", f"{LACKS}: {UNASKED}", requests=2, tasks=("tasks/get", "tasks/cancel")),
+    refusal("MISSING_CLIENT_CAPABILITY", f"{LACKS}: {UNASKED}", requests=2, tasks=("tasks/get", "tasks/cancel")),
     task_call("inquires"),
     servers=("modern",),
 )

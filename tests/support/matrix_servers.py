@@ -229,7 +229,7 @@ def _picked_text(told: Any) -> str:
 
 
 def _tools() -> list[ToolEntry]:
-    def declared(name: str, **values: Any) -> ToolEntry:
+    def entry_with_latency(name: str, **values: Any) -> ToolEntry:
         return entry(name, latency=DeclaredLatency(**values))
 
     again = {"idempotent": True}
@@ -240,10 +240,10 @@ def _tools() -> list[ToolEntry]:
         entry(tool("renders", _meta={"ui": {"resourceUri": PAGE}})),
         entry(tool("strays", outputSchema=_STRICT)),
         entry(tool("strict", inputSchema=_STRICT)),
-        declared("overruns", max_duration_ms=500),
-        declared("drops", **again),
+        entry_with_latency("overruns", max_duration_ms=500),
+        entry_with_latency("drops", **again),
         entry("loses"),
-        declared("keeps", cacheable_seconds=60),
+        entry_with_latency("keeps", cacheable_seconds=60),
         entry("counted", calls_per_minute=1),
         entry("gated", requires=("elicitation",)),
     ]

@@ -18,7 +18,7 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(_path(program) is None, reason=f"{program} is not installed")
 
 
-def required(program: str, advice: str = "") -> str:
+def require_program(program: str, advice: str = "") -> str:
     """Path of a program. Skips the requesting test if it is not installed. `advice` says how to install it."""
     path = _path(program)
     if path is None:

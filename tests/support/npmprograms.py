@@ -20,8 +20,8 @@ from typing import Any, Final
 import aiohttp
 from mcp import StdioServerParameters
 
-from builtprograms import build_node, built
-from neededprograms import required
+from builtprograms import build_node, build_program
+from neededprograms import require_program
 from ports import free_port
 from scriptedperson import visit
 from waiting import until_async
@@ -35,9 +35,9 @@ async def _program(program: str) -> Path:
 
 
 async def _folder() -> Path:
-    required("node")
-    required("npm")
-    return await asyncio.to_thread(built, _SOURCES, "npm-sign-in", build_node)
+    require_program("node")
+    require_program("npm")
+    return await asyncio.to_thread(build_program, _SOURCES, "npm-sign-in", build_node)
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ from fairlead_api.documents.catalog import Catalog, CredentialRef
 from fairlead_api.documents.oauth import TOKEN_EXCHANGE
 from fairlead_app.gateway import Gateway
 from gatewayworld import Answer, Ask, catalog, running
-from issuers import secured
+from issuers import settings_with_issuer
 from tokenendpoint import TokenEndpoint
 
 CLIENT_FILE = "client"
@@ -49,7 +49,7 @@ async def exchanging(
     credentials = folder / "credentials"
     credentials.mkdir(exist_ok=True)
     (credentials / f"{CLIENT_FILE}.json").write_bytes(msgspec.json.encode(provider.credential()))
-    trusted = secured(folder, provider, algorithms=["ES256"])
+    trusted = settings_with_issuer(folder, provider, algorithms=["ES256"])
     allowed = {"token_exchange_allowed": (provider.token_url,)}
     async with running(folder, *catalogs, **{**trusted, **allowed, **settings}) as gateway:
         yield gateway

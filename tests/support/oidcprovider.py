@@ -285,7 +285,7 @@ class BareBrowser:
                 self.cookies.pop(name, None)
 
 
-async def turned_away(browser: BareBrowser, answer: Page) -> bool:
+async def is_turned_away(browser: BareBrowser, answer: Page) -> bool:
     """Whether an answer explains a refusal, and the browser has no session."""
     alerted = 'role="alert"' in answer.text
     return alerted and not browser.has_session and (await browser.get("/console/servers")).status == 303

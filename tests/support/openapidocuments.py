@@ -31,14 +31,14 @@ def post(content: dict[str, Any], *, required: bool = True, **members: Any) -> d
     return {"post": {"operationId": "write", "requestBody": body, "responses": OK, **members}}
 
 
-def compiled(source: dict[str, Any], **options: Any) -> CompiledDocument:
+def compile_source(source: dict[str, Any], **options: Any) -> CompiledDocument:
     """Compile a document that is encoded as JSON."""
     return compile_document(msgspec.json.encode(source), CompileOptions(**options))
 
 
 def only_tool(source: dict[str, Any], **options: Any) -> tuple[dict[str, Any], Operation]:
     """Definition and operation of a document's only tool. Fails if anything was lost."""
-    result = compiled(source, **options)
+    result = compile_source(source, **options)
     (report,) = result.reports
     assert report.outcome == "made", report
     (tool,) = result.tools
@@ -48,7 +48,7 @@ def only_tool(source: dict[str, Any], **options: Any) -> tuple[dict[str, Any], O
 
 def only_report(source: dict[str, Any], **options: Any) -> OperationReport:
     """Report on a document's only operation."""
-    (report,) = compiled(source, **options).reports
+    (report,) = compile_source(source, **options).reports
     return report
 
 

@@ -115,7 +115,7 @@ class World:
         blob = self.documents.blobs.get(name)
         return None if blob is None else decode(blob.data["document.json"].encode())
 
-    def served(self) -> dict[str, str]:
+    def descriptions(self) -> dict[str, str]:
         catalog = self.catalog()
         assert catalog is not None
         return {entry.name: msgspec.json.decode(entry.definition)["description"] for entry in catalog.tools}

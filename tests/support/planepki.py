@@ -74,12 +74,12 @@ class Pki:
     def kubeconfig(self, user: str, groups: Sequence[str], server: str) -> str:
         """A kubeconfig (JSON, which is YAML) with embedded certificates, so that the file can be moved."""
 
-        def embedded(path: Path) -> str:
+        def embed(path: Path) -> str:
             return base64.b64encode(path.read_bytes()).decode()
 
         crt, key = self.client(user, groups)
-        cluster = {"server": server, "certificate-authority-data": embedded(self.ca)}
-        bearer = {"client-certificate-data": embedded(crt), "client-key-data": embedded(key)}
+        cluster = {"server": server, "certificate-authority-data": embed(self.ca)}
+        bearer = {"client-certificate-data": embed(crt), "client-key-data": embed(key)}
         document = {
             "apiVersion": "v1",
             "kind": "Config",

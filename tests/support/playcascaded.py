@@ -46,10 +46,10 @@ class CascadedPlayTalk(RealtimePlayClient):
         by_item = itertools.groupby(deltas, key=lambda each: each["item_id"])
         return "".join(f"{''.join(each['delta'] for each in events).strip()} " for _, events in by_item)
 
-    def made(self) -> dict[str, MadeCall]:
+    def calls_by_id(self) -> dict[str, MadeCall]:
         return self._servers.made
 
-    def shown(self) -> list[tuple[float, frozenset[str]]]:
+    def tool_changes(self) -> list[tuple[float, frozenset[str]]]:
         changes: list[tuple[float, frozenset[str]]] = []
         for at, body in zip(self._servers.requested_at, self._servers.requests, strict=True):
             tools = frozenset(tool["function"]["name"] for tool in body.get("tools", ()))

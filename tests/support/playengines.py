@@ -45,11 +45,11 @@ class PlayTalk(Protocol):
         """Ids of calls, and media types of the images that the client received as events."""
         ...
 
-    def made(self) -> dict[str, MadeCall]:
+    def calls_by_id(self) -> dict[str, MadeCall]:
         """Calls of the model by id."""
         ...
 
-    def shown(self) -> list[tuple[float, frozenset[str]]]:
+    def tool_changes(self) -> list[tuple[float, frozenset[str]]]:
         """Times at which the model received functions, and their names, by the monotonic clock."""
         ...
 
@@ -105,7 +105,7 @@ class PlayEngine(Protocol):
         ...
 
 
-async def spoken(words: str, send: Callable[[], Awaitable[None]]) -> None:
+async def speak(words: str, send: Callable[[], Awaitable[None]]) -> None:
     """Speak words, one per frame. `send` sends a frame."""
     for _ in words.split():
         await send()

@@ -13,7 +13,7 @@ from fairlead_mcp.addresses import authority
 from fairlead_speech.gemini.fake import ScriptedLive
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript
 from liveworld import LOUD, PATH, QUIET, LiveClient
-from playengines import PlayTalk, spoken
+from playengines import PlayTalk, speak
 from voicetables import SPEECH as SPEECH_TABLE
 
 
@@ -53,10 +53,10 @@ class LivePlayTalk:
         events = self._client.of_type("fairleadToolResult")
         return [(each["callId"], part["mimeType"]) for each in events for part in each["content"]]
 
-    def made(self) -> dict[str, MadeCall]:
+    def calls_by_id(self) -> dict[str, MadeCall]:
         return {ident: call for connection in self.connections for ident, call in connection.made.items()}
 
-    def shown(self) -> list[tuple[float, frozenset[str]]]:
+    def tool_changes(self) -> list[tuple[float, frozenset[str]]]:
         changes = []
         for connection in self.connections:
             for at, message in zip(connection.received_at, connection.received, strict=False):
@@ -82,7 +82,7 @@ class LivePlayTalk:
             self._sent += len(LOUD)
             await self._client.hear(LOUD)
 
-        await spoken(words, piece)
+        await speak(words, piece)
 
     async def finish(self) -> None:
         self._sent += len(QUIET)

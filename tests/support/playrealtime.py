@@ -13,7 +13,7 @@ import aiohttp
 from fairlead_mcp.addresses import authority
 from fairlead_speech.realtime.fake import ScriptedRealtime
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript
-from playengines import PlayTalk, spoken
+from playengines import PlayTalk, speak
 from speechworld import MODEL, SILENCE, SPEECH, RealtimeClient
 from voicetables import SPEECH as SPEECH_TABLE
 
@@ -69,7 +69,7 @@ class RealtimePlayClient:
             self._words += 1
             await self._client.send("input_audio_buffer.append", audio=self.loud)
 
-        await spoken(words, piece)
+        await speak(words, piece)
 
     async def finish(self) -> None:
         self._turns += 1
@@ -107,10 +107,10 @@ class RealtimePlayTalk(RealtimePlayClient):
     def transcript(self) -> str:
         return "".join(each["delta"] for each in self._client.of_type("response.output_audio_transcript.delta"))
 
-    def made(self) -> dict[str, MadeCall]:
+    def calls_by_id(self) -> dict[str, MadeCall]:
         return {ident: call for connection in self.connections for ident, call in connection.made.items()}
 
-    def shown(self) -> list[tuple[float, frozenset[str]]]:
+    def tool_changes(self) -> list[tuple[float, frozenset[str]]]:
         changes = []
         for connection in self.connections:
             for at, event in zip(connection.received_at, connection.received, strict=False):

@@ -17,12 +17,12 @@ def server(**container: Any) -> Json:
     return pod(containers=[{"name": "server", **container}])
 
 
-def secured(**context: Any) -> Json:
+def template_with_security(**context: Any) -> Json:
     """A template with these members in that container's security context."""
     return server(securityContext=context)
 
 
-def mounted(**volume: Any) -> Json:
+def template_with_volume(**volume: Any) -> Json:
     """A template with a volume."""
     return pod(volumes=[{"name": "more", **volume}])
 
@@ -31,16 +31,27 @@ _TOKEN = {"serviceAccountToken": {"path": "token"}}
 _ELSEWHERE = {"host": "169.254.169.254", "port": 80}
 
 REFUSED: dict[str, list[Json]] = {
-    "spec.containers[0].securityContext.privileged": [secured(privileged=True)],
-    "spec.containers[0].securityContext.allowPrivilegeEscalation": [secured(allowPrivilegeEscalation=True)],
-    "spec.containers[0].securityContext.capabilities.add[0]": [secured(capabilities={"add": ["SYS_ADMIN"]})],
-    "spec.containers[0].securityContext.capabilities.drop[0]": [secured(capabilities={"drop": ["NET_RAW"]})],
-    "spec.containers[0].securityContext.capabilities.drop": [secured(capabilities={"drop": []})],
-    "spec.containers[0].securityContext.runAsUser": [secured(runAsUser=0), secured(runAsUser=True)],
-    "spec.containers[0].securityContext.runAsNonRoot": [secured(runAsNonRoot=False)],
-    "spec.containers[0].securityContext.procMount": [secured(procMount="Unmasked")],
-    "spec.containers[0].securityContext.seccompProfile.type": [secured(seccompProfile={"type": "Unconfined"})],
-    "spec.containers[0].securityContext.$patch": [secured(**{"$patch": "replace"})],
+    "spec.containers[0].securityContext.privileged": [template_with_security(privileged=True)],
+    "spec.containers[0].securityContext.allowPrivilegeEscalation": [
+        template_with_security(allowPrivilegeEscalation=True)
+    ],
+    "spec.containers[0].securityContext.capabilities.add[0]": [
+        template_with_security(capabilities={"add": ["SYS_ADMIN"]})
+    ],
+    "spec.containers[0].securityContext.capabilities.drop[0]": [
+        template_with_security(capabilities={"drop": ["NET_RAW"]})
+    ],
+    "spec.containers[0].securityContext.capabilities.drop": [template_with_security(capabilities={"drop": []})],
+    "spec.containers[0].securityContext.runAsUser": [
+        template_with_security(runAsUser=0),
+        template_with_security(runAsUser=True),
+    ],
+    "spec.containers[0].securityContext.runAsNonRoot": [template_with_security(runAsNonRoot=False)],
+    "spec.containers[0].securityContext.procMount": [template_with_security(procMount="Unmasked")],
+    "spec.containers[0].securityContext.seccompProfile.type": [
+        template_with_security(seccompProfile={"type": "Unconfined"})
+    ],
+    "spec.containers[0].securityContext.$patch": [template_with_security(**{"$patch": "replace"})],
     "spec.containers[0].securityContext": [server(securityContext="none")],
     "spec.containers[0].ports[0].hostPort": [server(ports=[{"containerPort": 8080, "hostPort": 10250}])],
     "spec.containers[0].volumeMounts[0].mountPropagation": [
@@ -77,10 +88,10 @@ REFUSED: dict[str, list[Json]] = {
     "spec.schedulerName": [pod(schedulerName="mine")],
     "spec.shareProcessNamespace": [pod(shareProcessNamespace=True)],
     "spec.resourceClaims": [pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])],
-    "spec.volumes[0].hostPath": [mounted(hostPath={"path": "/"})],
-    "spec.volumes[0].csi": [mounted(csi={"driver": "secrets-store.csi.k8s.io"})],
-    "spec.volumes[0].nfs": [mounted(nfs={"server": "10.0.0.1", "path": "/"})],
-    "spec.volumes[0].projected.sources[0].serviceAccountToken": [mounted(projected={"sources": [_TOKEN]})],
+    "spec.volumes[0].hostPath": [template_with_volume(hostPath={"path": "/"})],
+    "spec.volumes[0].csi": [template_with_volume(csi={"driver": "secrets-store.csi.k8s.io"})],
+    "spec.volumes[0].nfs": [template_with_volume(nfs={"server": "10.0.0.1", "path": "/"})],
+    "spec.volumes[0].projected.sources[0].serviceAccountToken": [template_with_volume(projected={"sources": [_TOKEN]})],
     "spec.$patch": [pod(**{"$patch": "replace"})],
     "spec": [{"spec": "none"}],
     "metadata.finalizers": [{"metadata": {"finalizers": ["mine.example/x"]}}],
@@ -92,9 +103,9 @@ REFUSED: dict[str, list[Json]] = {
 """Paths below `spec.podTemplate` that are refused, with refused templates."""
 
 NULLS: list[Json] = [
-    secured(allowPrivilegeEscalation=None),
-    secured(capabilities=None),
-    secured(capabilities={"drop": None}),
+    template_with_security(allowPrivilegeEscalation=None),
+    template_with_security(capabilities=None),
+    template_with_security(capabilities={"drop": None}),
     server(securityContext=None),
     pod(securityContext=None),
     pod(securityContext={"runAsNonRoot": None}),
@@ -135,7 +146,7 @@ ALLOWED: dict[str, Json] = {
             "seccompProfile": {"type": "Localhost", "localhostProfile": "strict.json"},
         }
     ),
-    "a container that writes to its root": secured(
+    "a container that writes to its root": template_with_security(
         readOnlyRootFilesystem=False,
         privileged=False,
         runAsUser=1000,

@@ -281,7 +281,7 @@ def tavern(url: str, *tools: Any, **more: Any) -> Catalog:
     return catalog("tavern", url, tools or ["web-search", "roll-dice"], **more)
 
 
-async def listed(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
+async def list_tools(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
     """Names of the tools in an agent's list."""
     answer = await ask(gateway, by(who, modern("tools/list").to(target)))
     return [tool["name"] for tool in answer.message["result"]["tools"]]

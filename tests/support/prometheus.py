@@ -86,11 +86,11 @@ class Prometheus:
         path = f"/api/v1/query_exemplars?query={quote(expr, safe='')}&start={now - seconds}&end={now + 1}"
         return [each["labels"] for series in (await self._get(path))["data"] for each in series["exemplars"]]
 
-    async def firing(self) -> set[str]:
+    async def firing_alerts(self) -> set[str]:
         """Alerts that fire now."""
         return {series["metric"]["alertname"] for series in await self.query('ALERTS{alertstate="firing"}')}
 
-    async def fired(self) -> set[str]:
+    async def recent_alerts(self) -> set[str]:
         """Alerts that have fired in the last half hour."""
         series = await self.query('count_over_time(ALERTS{alertstate="firing"}[30m])')
         return {sample["metric"]["alertname"] for sample in series}
@@ -100,7 +100,7 @@ class Prometheus:
         missing = set(expected)
 
         async def look() -> bool:
-            missing.difference_update(await self.fired())
+            missing.difference_update(await self.recent_alerts())
             return not missing
 
         try:

@@ -113,7 +113,7 @@ async def protected_sdk_server(provider: TokenEndpoint, *scopes: str) -> AsyncIt
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )
 
-    async def recording(scope: Any, receive: Any, send: Any) -> None:
+    async def record_request(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
@@ -133,6 +133,6 @@ async def protected_sdk_server(provider: TokenEndpoint, *scopes: str) -> AsyncIt
 
         await app(scope, receive_and_record, send)
 
-    async with serve_asgi(recording) as port:
+    async with serve_asgi(record_request) as port:
         seen.url = f"http://127.0.0.1:{port}/mcp"
         yield seen

@@ -262,14 +262,14 @@ class Chaos:
         """Make `count` changes of declared objects while the operator watches them: no new watch lists them."""
         assert self.replica is not None
         async with asyncio.timeout(PATIENCE):
-            while self.replica.proxy.watched < WATCHED:  # noqa: ASYNC110  # of another thread and process
+            while self.replica.proxy.watch_count < WATCHED:  # noqa: ASYNC110  # of another thread and process
                 await asyncio.sleep(0.05)
         for _ in range(count):
             await self.declare()
 
     # Expected documents
 
-    async def expected(self) -> Picture:
+    async def expected_documents(self) -> Picture:
         """Documents that a new operator writes into an empty namespace."""
         fresh = replace_release(self, self.plane.create_namespace(f"{self.world.release}-fresh"))
         await fresh.start()
@@ -283,8 +283,8 @@ class Chaos:
     async def steady(self) -> Picture:
         """Picture of the documents after they contain all declared objects and have not changed for a while."""
         # computed each time: an operator may complete the first tiers, which another one began to create
-        picture = await self._held_steady(lambda picture: complete(picture, self.declared()), COMPLETE)
-        declared = await asyncio.to_thread(self.declared)
+        picture = await self._wait_until_steady(lambda picture: complete(picture, self.declared_names()), COMPLETE)
+        declared = await asyncio.to_thread(self.declared_names)
         names = {
             "catalogs": [*picture["catalogs"]],
             **{kind: picture.get(kind) for kind in ("policies", "tiers", "servers")},
@@ -294,9 +294,9 @@ class Chaos:
 
     async def becomes(self, wanted: Picture) -> Picture:
         """The picture after it has been `wanted` for a while, or else when the time is up."""
-        return await self._held_steady(lambda picture: picture == wanted)
+        return await self._wait_until_steady(lambda picture: picture == wanted)
 
-    async def _held_steady(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
+    async def _wait_until_steady(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
         loop = asyncio.get_running_loop()
         last: Picture = {}
         end = loop.time() + PATIENCE
@@ -311,7 +311,7 @@ class Chaos:
             await asyncio.sleep(0.05)
         return last
 
-    def declared(self) -> dict[str, set[str]]:
+    def declared_names(self) -> dict[str, set[str]]:
         """Names of declared objects, and of servers that must have a catalog."""
         names: dict[str, set[str]] = {}
         servers: dict[str, Json] = {}
@@ -374,5 +374,5 @@ async def compare(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture,
     """Run the operations. Returns the resulting documents, and those of a fresh operator."""
     await run.operations(operations, kills)
     await run.declare_in_peace(IN_PEACE)
-    wanted = await run.expected()
+    wanted = await run.expected_documents()
     return await run.becomes(wanted), wanted

@@ -132,12 +132,12 @@ async def raw_server(handler: Handler, port: int = 0, *, tls: ssl.SSLContext | N
     server = RawServer()
     tasks: set[asyncio.Task[None]] = set()
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(_serve(server, handler, reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    listener = await asyncio.start_server(connected, "127.0.0.1", port, ssl=tls)
+    listener = await asyncio.start_server(on_connect, "127.0.0.1", port, ssl=tls)
     server.listener = listener
     server.port = listener.sockets[0].getsockname()[1]
     try:

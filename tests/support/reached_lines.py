@@ -38,7 +38,7 @@ def read_data(file: Path) -> dict[str, Reach]:
     return reach
 
 
-def missing(before: Mapping[str, Branches], after: Mapping[str, Branches]) -> Iterator[tuple[str, list[str]]]:
+def missing_lines(before: Mapping[str, Branches], after: Mapping[str, Branches]) -> Iterator[tuple[str, list[str]]]:
     """Lines (`7`) and branches (`7->9`) by path that are in `before` and not in `after`. A negative end is the exit of
     a function. A moved line counts as another line.
     """
@@ -82,9 +82,9 @@ def main(verb: str, first: str, second: str) -> int:
     if verb == "keep":
         reach = read_data(Path(first))
         _write(Path(second), reach)
-        _tell("Reached by night alone", list(missing(reach[NIGHT], reach[MERGE])))
+        _tell("Reached by night alone", list(missing_lines(reach[NIGHT], reach[MERGE])))
         return 0
-    lost = list(missing(_read(Path(first))[MERGE], _read(Path(second))[MERGE]))
+    lost = list(missing_lines(_read(Path(first))[MERGE], _read(Path(second))[MERGE]))
     _tell("Reached by the merge before and not now", lost)
     return 1 if lost else 0
 

@@ -47,7 +47,7 @@ def documents(*manifests: Path) -> list[dict[str, Any]]:
     return [document for path in manifests for document in yaml.safe_load_all(path.read_text()) if document]
 
 
-def granted() -> set[Grant]:
+def granted_rights() -> set[Grant]:
     """All permissions in the manifests."""
     rules = set()
     for role in documents(MANIFEST, NETWORK_PROBE):
@@ -68,12 +68,12 @@ def granted() -> set[Grant]:
     return rules
 
 
-def used(requests: Iterable[Write], world: World) -> set[Grant]:
+def used_rights(requests: Iterable[Write], world: World) -> set[Grant]:
     """All permissions that the two accounts of a release have used with success."""
     return {grant for request in requests if request.status not in (401, 403) for grant in _of(request, world)}
 
 
-def refused(requests: Iterable[Write], world: World) -> list[Write]:
+def refused_requests(requests: Iterable[Write], world: World) -> list[Write]:
     """All requests of these accounts that were refused."""
     return [request for request in requests if request.status in (401, 403) and list(_of(request, world))]
 

@@ -38,7 +38,7 @@ class RoutedLiveWorld(LiveWorld):
     backends: ScriptedCascade
 
     @property
-    def routed(self) -> RoutedLive:
+    def routed_session(self) -> RoutedLive:
         """The open session."""
         session = self.bridge._session
         assert isinstance(session, RoutedLive)
@@ -49,7 +49,7 @@ class RoutedLiveWorld(LiveWorld):
         """Roles and texts of the model's text input."""
         return [(each["role"], each["parts"][0]["text"]) for each in self.session.contents]
 
-    async def told(self, *contents: tuple[str, str]) -> None:
+    async def wait_for_contents(self, *contents: tuple[str, str]) -> None:
         """Wait until the model's text input is exactly this."""
         await eventually(lambda: self.contents == [*contents])
 

@@ -30,7 +30,7 @@ async def ask(client: RealtimeClient, text: str, **response: Any) -> None:
     await client.send("response.create", **({"response": response} if response else {}))
 
 
-def told(world: RoutedWorld) -> list[str]:
+def spoken_sentences(world: RoutedWorld) -> list[str]:
     """Sentences that were spoken instead of the speech model's, according to its input."""
     items = [each["item"] for each in world.session.of_type("conversation.item.create")]
     return [item["content"][0]["text"] for item in items if item.get("role") == "assistant"]

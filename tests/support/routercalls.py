@@ -19,7 +19,7 @@ def execute(
     return calling("execute_tool", params, **(meta or {})).to(ROUTER)
 
 
-def kept_of(answer: Answer) -> Any:
+def context_of(answer: Answer) -> Any:
     """Session and entry under which the result of an answer is stored."""
     return answer.message["result"]["_meta"]["fairlead.dev/context"]
 

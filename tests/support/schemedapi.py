@@ -63,7 +63,7 @@ async def schemed_api() -> AsyncIterator[RawServer]:
         yield server
 
 
-def sent_to(server: RawServer, name: str) -> dict[str, str]:
+def credentials_sent_to(server: RawServer, name: str) -> dict[str, str]:
     """Credentials by scheme in the last request of an operation."""
     request = [each for each in server.seen if each.path.startswith(f"/{name}")][-1]
     query, cookie = request.path.partition("app_key=")[2], request.headers.get("cookie", "").partition("sid=")[2]

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from builtprograms import build_go, build_java, build_node, build_python, built, java
-from neededprograms import required
+from builtprograms import build_go, build_java, build_node, build_program, build_python, java
+from neededprograms import require_program
 
 _SOURCES: Final = Path(__file__).parent / "sdk_readers"
 _SECONDS: Final = 240
@@ -84,10 +84,10 @@ async def refusals(sdk: str, url: str, tool: str, corpus: Path) -> list[tuple[in
 
 async def _read(reader: Reader, verb: str, url: str, *words: str) -> Any:
     for program in reader.needed:
-        required(program)
+        require_program(program)
     folder = _SOURCES / reader.folder
     if reader.build is not None:
-        folder = await asyncio.to_thread(built, folder, f"sdk-{reader.folder}", reader.build)
+        folder = await asyncio.to_thread(build_program, folder, f"sdk-{reader.folder}", reader.build)
     command = [*reader.command(folder), verb, url, reader.mode, *words]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     try:

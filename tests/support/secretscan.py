@@ -12,7 +12,7 @@ from urllib.parse import quote
 from operatorworld import GROUP, World
 
 
-def written(secret: str) -> set[str]:
+def spellings_of(secret: str) -> set[str]:
     """Forms in which a secret may occur: plain, in base64 (at each of three offsets), URL-escaped, reversed."""
     spellings = {secret, quote(secret, safe=""), secret[::-1]}
     for offset in range(3):
@@ -25,14 +25,14 @@ def leaks(secrets: Mapping[str, str], name: str, text: str, *, but: frozenset[st
     """Secrets that occur in a text, by name, with their surroundings."""
     problems = []
     for kind, secret in secrets.items():
-        for way in written(secret) if kind not in but else ():
+        for way in spellings_of(secret) if kind not in but else ():
             at = text.find(way)
             if at >= 0:
                 problems.append(f"{name}: {kind}: …{text[max(0, at - 80) : at + 40]}")
     return problems
 
 
-def stored(world: World) -> dict[str, str]:
+def stored_texts(world: World) -> dict[str, str]:
     """Everything that the API server stores, except Secrets."""
     paths = {
         "config maps": f"/api/v1/namespaces/{world.release}/configmaps",

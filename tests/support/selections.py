@@ -50,10 +50,10 @@ def select(
     **more: Any,
 ) -> Selection:
     """A selection without a gateway. Further keywords are those of the selection."""
-    return finish(selecting(snapshot, upstreams, before, now=now, figures=figures, **more))
+    return finish(build_selection(snapshot, upstreams, before, now=now, figures=figures, **more))
 
 
-def selecting(
+def build_selection(
     snapshot: Snapshot,
     upstreams: Upstreams | None = None,
     before: Selection | None = None,

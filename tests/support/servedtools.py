@@ -63,7 +63,7 @@ def text_of(result: Any) -> str:
     return "\n".join(item.text for item in result.content if isinstance(item, TextContent))
 
 
-def structured(result: Any) -> dict[str, Any]:
+def structured_content(result: Any) -> dict[str, Any]:
     """Structured content of a result that is not an error."""
     assert isinstance(result, CallToolResult)
     assert not result.is_error, text_of(result)

@@ -2,7 +2,7 @@
 
 world = SessionWorld(store)
 replica = world.replica()
-issued = await replica.signed_in("ada")
+issued = await replica.sign_in("ada")
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Replica:
         self._provider = world.provider
         self._subjects = SubjectTokens(self.sessions, self._provider.renew, self.ended.append, clock)
 
-    async def begun(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> WaitingSession:
+    async def begin_session(self, subject: str = "ada", *, renewable: bool = True, **more: Any) -> WaitingSession:
         """A session that waits for the consent of a user who has just signed in."""
         grant = self._provider.grant() if renewable else ProviderGrant()
         return await self.sessions.begin(
@@ -133,9 +133,9 @@ class Replica:
         )
 
     async def code(self, subject: str = "ada", **more: Any) -> str:
-        return await self.sessions.issue_code(await self.begun(subject, **more))
+        return await self.sessions.issue_code(await self.begin_session(subject, **more))
 
-    async def signed_in(self, subject: str = "ada", **more: Any) -> IssuedRefreshToken:
+    async def sign_in(self, subject: str = "ada", **more: Any) -> IssuedRefreshToken:
         return await self.sessions.redeem(await self.code(subject, **more), CLIENT.id)
 
     async def refresh(self, token: str, client_id: str = CLIENT.id) -> IssuedRefreshToken:

@@ -79,15 +79,15 @@ class Conversation(Protocol):
         """The user stops speaking."""
         ...
 
-    async def spoken(self, text: str) -> None:
+    async def wait_until_spoken(self, text: str) -> None:
         """Wait until the model has spoken a text."""
         ...
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until the gateway can change the tools."""
         ...
 
-    async def called(self, count: int) -> None:
+    async def wait_for_calls(self, count: int) -> None:
         """Wait until the client has received calls."""
         ...
 
@@ -151,17 +151,17 @@ class RealtimeTalk:
     async def stop_speaking(self) -> None:
         await self._client.send("input_audio_buffer.append", audio=SILENCE)
 
-    async def spoken(self, text: str) -> None:
+    async def wait_until_spoken(self, text: str) -> None:
         kind = "response.output_audio_transcript.done"
         count = 0
         while text not in [each["transcript"] for each in self._client.of_type(kind)]:
             count += 1
             await self._client.until("response.done", count)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Return at once: tools can be sent between any two responses."""
 
-    async def called(self, count: int) -> None:
+    async def wait_for_calls(self, count: int) -> None:
         seen = 0
         while len(self.client_calls) < count:
             seen += 1
@@ -252,17 +252,17 @@ class LiveTalk:
     async def stop_speaking(self) -> None:
         await self._client.hear(QUIET)
 
-    async def spoken(self, text: str) -> None:
+    async def wait_until_spoken(self, text: str) -> None:
         while text not in self._client.transcript():
             await self._client.until("serverContent", len(self._client.of_type("serverContent")) + 1)
         await self._client.turns(1)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         session = self._world.bridge._session
         assert isinstance(session, LiveSession)
         await eventually(lambda: session._turns.handle_current)
 
-    async def called(self, count: int) -> None:
+    async def wait_for_calls(self, count: int) -> None:
         while len(self.client_calls) < count:
             await self._client.until("toolCall", len(self._client.of_type("toolCall")) + 1)
 

@@ -119,14 +119,14 @@ class _Player:
         self._trace.steps.append((time.monotonic() - self._began, step.name))
         if step.wish:
             await talk.wish(step.wish)
-            await self._shown(step)
+            await self._wait_for_tools(step)
         for turn in turns(step, late=not engine.hears_first):
             await talk.begin(turn.spoken)
             if engine.hears_first and engine.hears_partials:
-                await self._shown(step)
+                await self._wait_for_tools(step)
             await talk.finish()
             if engine.hears_first and not engine.hears_partials:
-                await self._shown(step)
+                await self._wait_for_tools(step)
             await talk.ask()
             if step.end == "cancelled":
                 assert self._world.endpoints is not None
@@ -139,16 +139,16 @@ class _Player:
                 lambda: talk.transcript() == self._trace.scripted and (talk.over or step.end == "interrupted")
             )
             if not engine.hears_first and step.end == "answered":
-                await self._shown(step)  # at the end of the turn
+                await self._wait_for_tools(step)  # at the end of the turn
 
-    async def _shown(self, step: Step) -> None:
+    async def _wait_for_tools(self, step: Step) -> None:
         """Wait for the tools of a step, if the model gets them before its request."""
         if self._engine.asked_with_tools:
             return
         began = time.monotonic()
         expected = flat(self._engine.table, step.tier)
         await self._until(lambda: {*self._talk.provider_tools} == expected)
-        took = max(self._talk.shown()[-1][0] - began, self._trace.waited.get(step.name, 0.0))
+        took = max(self._talk.tool_changes()[-1][0] - began, self._trace.waited.get(step.name, 0.0))
         self._trace.waited[step.name] = took
 
     async def _until(self, so: Callable[[], bool]) -> None:
@@ -161,14 +161,14 @@ class _Player:
 def _tell(trace: PlayTrace, talk: PlayTalk, table: Table, at: dict[str, str], began: float) -> None:
     """Add the session's results to the trace."""
     tiers = {frozenset(flat(table, tier)): tier for tier in table}
-    shown = talk.shown()
+    shown = talk.tool_changes()
     trace.shown = [(max(when - began, 0.0), tiers.get(tools, ""), tools) for when, tools in shown]
     results = talk.results()
-    for ident, call in talk.made().items():
+    for ident, call in talk.calls_by_id().items():
         when, text = results.get(ident, (0.0, ""))
         had = [tools for shown_at, tools in shown if shown_at <= call.at]
         outcome = CANCELLED if not text or "cancelled" in text else REFUSED if "nknown tool" in text else ANSWERED
-        ended = when if when else _interrupted_at(trace, at[ident], began)
+        ended = when if when else _interruption_time(trace, at[ident], began)
         trace.calls.append(
             PlayedCall(
                 at[ident], call.name, call.at - began, ended - began, outcome, text, bool(had) and call.name in had[-1]
@@ -180,7 +180,7 @@ def _tell(trace: PlayTrace, talk: PlayTalk, table: Table, at: dict[str, str], be
     trace.spoken_bytes = talk.spoken_bytes
 
 
-def _interrupted_at(trace: PlayTrace, step: str, began: float) -> float:
+def _interruption_time(trace: PlayTrace, step: str, began: float) -> float:
     """Beginning of the step after this one: the provider sends nothing more about a call that it cancelled."""
     names = [name for _, name in trace.steps]
     return trace.steps[names.index(step) + 1][0] + began

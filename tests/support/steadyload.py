@@ -209,7 +209,7 @@ class SteadyLoad:
         await self._ask(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
         self._idle.append(connection)
 
-    def told(self, since: float, at: float = 0.0) -> dict[str, Any]:
+    def report(self, since: float, at: float = 0.0) -> dict[str, Any]:
         """Results of the finished calls that began at `since` or later, the number of unfinished ones, and the number
         of calls that were open at the time `at`.
         """
@@ -283,7 +283,7 @@ async def serve(load: SteadyLoad, host: str, port: int) -> None:
             writer.close()
             return
         query = parse_qs(urlsplit(target).query)
-        body = json.dumps(load.told(*(float(query.get(name, ["0"])[0]) for name in ("since", "at")))).encode()
+        body = json.dumps(load.report(*(float(query.get(name, ["0"])[0]) for name in ("since", "at")))).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         with contextlib.suppress(OSError):
             await writer.drain()

@@ -48,7 +48,7 @@ class Load:
     host: str
     port: int
 
-    def told(self, since: float, at: float = 0.0) -> Told:
+    def report(self, since: float, at: float = 0.0) -> Told:
         """Results of calls that began at `since` or later, in seconds of the wall clock. Raises OSError."""
         url = f"http://{authority(self.host, self.port)}/?since={since}&at={at}"
         with urllib.request.urlopen(url, timeout=20) as answer:
@@ -57,7 +57,7 @@ class Load:
     def await_settled(self, since: float, *, busy: int, seconds: float = 35.0) -> Told:
         """Like `told`, after at most `busy` calls are still running, so that all earlier calls have ended."""
         end = time.monotonic() + seconds
-        while (told := self.told(since)).in_flight > busy and time.monotonic() < end:
+        while (told := self.report(since)).in_flight > busy and time.monotonic() < end:
             time.sleep(0.3)
         return told
 

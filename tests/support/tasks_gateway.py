@@ -61,7 +61,7 @@ async def create_task(gateway: Gateway, *args: Any, **more: Any) -> str:
     return str(result["taskId"])
 
 
-def trusted_by(*names: str) -> Trust:
+def trust_in(*names: str) -> Trust:
     return Trust((Vouching(*(anybody(name) for name in names)),))
 
 

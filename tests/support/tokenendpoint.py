@@ -20,7 +20,8 @@ Keys, metadata, `away`, `token()` and `claims()` are those of `issuers.LocalIssu
 - `hold`: events for which a user's grants wait; `answer`, which replaces or alters the next answers;
 - `metadata`: members that replace the published ones.
 
-`grants` has all issued tokens, `requests` the parameters of each token request, and `granted` counts tokens per user.
+`grants` has all issued tokens, `requests` the parameters of each token request, and `tokens_by_person` counts tokens by
+person.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class TokenEndpoint(LocalIssuer):
         self._jtis: set[str] = set()
 
     @property
-    def granted(self) -> Counter[str]:
+    def tokens_by_person(self) -> Counter[str]:
         """Number of tokens by person."""
         return Counter(grant.subject for grant in self.grants)
 

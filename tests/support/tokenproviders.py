@@ -2,7 +2,7 @@
 
     async with oidc_provider(folder, gateway=AUDIENCE, resources=[url], grants={"alice": [url]}) as provider:
         token = await provider.sign_in("alice")     # a JWT whose audience is the gateway
-        ... provider.issuer, provider.granted() ...
+        ... provider.issuer, provider.token_events() ...
 
 `oidc_provider` runs the npm package `oidc-provider`, with token exchange for users who have a grant, client credentials
 and resource indicators. A test is skipped if the package cannot be installed. The tests of a module share the process
@@ -31,9 +31,9 @@ import pytest
 from joserfc.jwk import ECKey
 from yarl import URL
 
-from builtprograms import build_node, built
+from builtprograms import build_node, build_program
 from fairlead_mcp.addresses import authority
-from neededprograms import required
+from neededprograms import require_program
 from ports import free_port
 from waiting import eventually
 
@@ -87,7 +87,7 @@ class TokenProvider:
         """URL of the keys on this machine."""
         return f"{self.base}/jwks"
 
-    def granted(self, grant_type: str = TOKEN_EXCHANGE) -> list[dict[str, Any]]:
+    def token_events(self, grant_type: str = TOKEN_EXCHANGE) -> list[dict[str, Any]]:
         """Events of token requests by the gateway's clients with this grant type, including refused requests."""
         return [event for event in self.events if event.get("grant_type") == grant_type]
 
@@ -224,9 +224,9 @@ def _run_process(
     folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer: str = "", callbacks: Sequence[str] = ()
 ) -> Iterator[TokenProvider]:
     """Run the process, which has no settings yet."""
-    required("node")
-    required("npm")
-    program = built(_SOURCES / "oidc_provider", "oidc-provider", build_node)
+    require_program("node")
+    require_program("npm")
+    program = build_program(_SOURCES / "oidc_provider", "oidc-provider", build_node)
     port = port or free_port()
     base = f"http://{authority(address, port)}"
     file = folder / "provider.json"

@@ -3,7 +3,7 @@
 async with world(scopes=("read",)) as tools:
     token = await tools.source.obtain(tools.person("alice"))
     tools.later(299)
-    assert tools.requested == 1
+    assert tools.request_count == 1
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TokenWorld:
         return failed.value
 
     @property
-    def requested(self) -> int:
+    def request_count(self) -> int:
         """Number of token requests."""
         return len(self.provider.requests)
 

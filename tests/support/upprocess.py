@@ -78,7 +78,7 @@ class Up:
             states[event["server"]] = event["state"] + ":" + event.get("cause", "")
         return states
 
-    async def ended(self, within: float = WAIT_SECONDS) -> int:
+    async def wait_for_end(self, within: float = WAIT_SECONDS) -> int:
         """Wait for the end of the process. Returns its exit code."""
         async with asyncio.timeout(within):
             return await self.process.wait()

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcp import Client
 
-from servedtools import structured, text_of
+from servedtools import structured_content, text_of
 
 KEEPERS: Final = ("memory", "session-manager", "file-io", "music-ambiance")
 """Servers that store data."""
@@ -17,8 +17,8 @@ FACT: Final = '{"type": "fact", "id": "moon", "text": "The moon is a lantern tha
 
 async def write_state(client: Client) -> str:
     """Write a file, and start music. Returns the track that plays. The caller has to ingest the record itself."""
-    structured(await client.call_tool("file-io__write_file", {"path": "log.md", "content": "Landfall."}))
-    playing = structured(await client.call_tool("music-ambiance__play_track", {"mood": "tavern"}))
+    structured_content(await client.call_tool("file-io__write_file", {"path": "log.md", "content": "Landfall."}))
+    playing = structured_content(await client.call_tool("music-ambiance__play_track", {"mood": "tavern"}))
     return str(playing["track"])
 
 

@@ -94,14 +94,14 @@ async def utterances_choose_tiers(base: str, key: str) -> None:
     """Check the tiers of sentences, of a first turn, with a queue, and of a second long request."""
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http:
 
-        async def chosen(**request: Any) -> dict[str, Any]:
+        async def choose_tier(**request: Any) -> dict[str, Any]:
             answer = await http.post(f"{base}/v1/tier", json=request)
             return dict(answer.raise_for_status().json())
 
-        choices = {text: await chosen(text=text, number=4) for text in UTTERANCES}
+        choices = {text: await choose_tier(text=text, number=4) for text in UTTERANCES}
         assert {text: (choice["tier"], choice["rule"]) for text, choice in choices.items()} == UTTERANCES
-        assert (await chosen(text="Hello there"))["rule"] == "conversation"
-        assert (await chosen(text="What did we do last session?", number=4, queueDepth=3))["tier"] == "fast"
+        assert (await choose_tier(text="Hello there"))["rule"] == "conversation"
+        assert (await choose_tier(text="What did we do last session?", number=4, queueDepth=3))["tier"] == "fast"
         state = choices["Tell me everything you know about the conspiracy"]["state"]
-        again = await chosen(text="And everything you know about knots", state=state)
+        again = await choose_tier(text="And everything you know about knots", state=state)
         assert again["tier"] != "deep", "not twice in a row"

@@ -130,7 +130,7 @@ async def run(launcher: Launcher, spec: ChildSpec) -> Run:
     )
 
 
-async def running(launcher: Launcher, spec: ChildSpec) -> tuple[Process, dict[str, Any], Heard]:
+async def launch_reporter(launcher: Launcher, spec: ChildSpec) -> tuple[Process, dict[str, Any], Heard]:
     """Launch `reporter stay`. Returns the process, the program's report, and its output."""
     heard = Heard()
     process = await launcher.launch(spec, heard)

@@ -28,20 +28,20 @@ def run_accounts(destination: Destination, output: Output, *, everybody: bool) -
 
 
 def run_logout(destination: Destination, server: str | None, output: Output) -> None:
-    """End the caller's account at a server, or without a name at all servers. Raises Failure."""
+    """End the caller's account at a server; without `server`, at all servers. Raises Failure."""
     client = ManagementClient.of(destination)
     accounts = _accounts(client)
     names = [account["server"] for account in accounts]
-    chosen = names if server is None else _matching(server, names)
-    ended = []
-    for name in chosen:
-        namespace, _, of_server = name.partition("/")
-        ended.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(of_server, safe='')}"))
+    chosen = names if server is None else _find_server(server, names)
+    disconnected = []
+    for full_name in chosen:
+        namespace, _, name = full_name.partition("/")
+        disconnected.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(name, safe='')}"))
         if output is not Output.json:
-            print(sentence(ended[-1]))
+            print(sentence(disconnected[-1]))
     if output is Output.json:
-        print_json(ended)
-    elif not ended:
+        print_json(disconnected)
+    elif not disconnected:
         print("you have not signed in at a server")
 
 
@@ -51,19 +51,19 @@ def _accounts(client: ManagementClient, *, everybody: bool = False) -> list[Any]
     return accounts
 
 
-def _matching(server: str, names: list[str]) -> list[str]:
-    """The account that is meant by NAME or NAMESPACE/NAME. Raises Failure."""
+def _find_server(server: str, names: list[str]) -> list[str]:
+    """The full name of the server, in a list. Raises Failure if the caller has no account there."""
     matches = [name for name in names if server in (name, name.partition("/")[2])]
     if len(matches) > 1:
         raise Failure(f"{server} may be {' or '.join(matches)}: give NAMESPACE/NAME", code=USAGE_ERROR)
     if not matches:
-        signed_in = f"you have accounts at {some_names(names)}" if names else "you have no account at any server"
-        raise Failure(f"you have no account at {server}: {signed_in}", code=USAGE_ERROR)
+        accounts = f"you have accounts at {some_names(names)}" if names else "you have no account at any server"
+        raise Failure(f"you have no account at {server}: {accounts}", code=USAGE_ERROR)
     return matches
 
 
 def _row(account: Any, *, everybody: bool) -> list[str]:
-    person = [printable(account["person"])] if everybody else []  # as sign-out --person takes it
+    person = [printable(account["person"])] if everybody else []  # the value for `sign-out --person`
     return [
         account["server"],
         *person,
@@ -81,12 +81,12 @@ def _end_of(account: Any) -> str:
     return f"{unused_until} if unused" if unused_until else "no end"
 
 
-def sentence(ended: Any) -> str:
-    """Say that an account has ended."""
-    account = ended["account"]
+def sentence(disconnected: Any) -> str:
+    """Sentence about a disconnected account."""
+    account = disconnected["account"]
     if account["kind"] == "key":
-        return f"{account['server']}: your key is deleted; it is good until you end it where you got it"
+        return f"{account['server']}: your key is deleted here, and stays valid until you revoke it where you got it"
     provider = printable(account["issuer"] or "the provider")
-    if ended["revoked"]:
+    if disconnected["revoked"]:
         return f"{account['server']}: signed out, and {provider} has revoked the grant"
     return f"{account['server']}: signed out; {provider} did not revoke the grant: end it in your settings there too"

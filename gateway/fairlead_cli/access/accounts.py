@@ -42,7 +42,7 @@ def logout(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Sign out at a server, or at all: the gateway forgets your grant, and the provider revokes it where it can.
+    """Sign out at a server, or at all servers: the gateway deletes your grant, and asks the provider to revoke it.
 
     Calls of the server's tools fail within a second at all replicas, until you sign in again.
 

@@ -32,14 +32,14 @@ class QuestionDetails:
 
     def parameters(self) -> dict[str, Any]:
         """Query parameters of `/v1/access`, without options that were not given."""
-        given = {
+        parameters = {
             "groups": ",".join(self.group or ()) or None,
             "serviceAccount": self.service_account,
             "claims": self.claim or None,
             "issuer": self.issuer,
             "arguments": self.arguments,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in parameters.items() if value is not None}
 
 
 @expand_groups

@@ -16,7 +16,7 @@ MAX_CHARS: Final = 4_096
 
 
 class EnteredKeySource:
-    """Where a key is taken from: the environment variable `variable`, standard input, or a terminal."""
+    """Source of a key: the environment variable `variable`, standard input, or a terminal."""
 
     def __init__(self, variable: str | None = None, *, stdin: bool = False) -> None:
         """Raises Failure if both are given."""
@@ -36,7 +36,8 @@ class EnteredKeySource:
         return not self.is_given and sys.stdin.isatty() and sys.stderr.isatty()
 
     def read(self, state: dict[str, Any] | None = None) -> str:
-        """The key; `state` is the gateway's document, by which a person at a terminal is asked. Raises Failure."""
+        """Read the key. At a terminal, the prompt is made from `state`, the gateway's document of the sign-in. Raises
+        Failure."""
         if self._variable is not None:
             key = os.environ.get(self._variable)
             if not key:
@@ -58,10 +59,10 @@ def enter_key(client: ManagementClient, path: str, key: str) -> dict[str, Any]:
 
 
 def _question(state: dict[str, Any]) -> str:
-    wanted = state["key"]
+    key = state["key"]
     words = [f"Key for {printable(state['server'])}"]
-    if wanted["description"]:
-        words.append(f" ({printable(wanted['description'])})")
-    if wanted["helpUrl"]:
-        words.append(f", from {printable(wanted['helpUrl'])}")
+    if key["description"]:
+        words.append(f" ({printable(key['description'])})")
+    if key["helpUrl"]:
+        words.append(f", from {printable(key['helpUrl'])}")
     return f"{''.join(words)}: "

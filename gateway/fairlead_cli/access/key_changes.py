@@ -41,12 +41,14 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     """The location of keys that the options name: a file, a Secret, or a gateway's URL. Options take precedence over
     the environment, and a file over a URL. Raises Failure, also for a name that is not valid in Kubernetes.
     """
-    file = None if _is_of_environment(options.file, "FAIRLEAD_API_KEYS") else options.file
-    url = None if _is_of_environment(options.url, "FAIRLEAD_URL") else options.url
-    given = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
-    named = [option for option, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise Failure(f"{' and '.join(named)} name different locations of keys: give only one", code=USAGE_ERROR)
+    file = None if _is_from_environment(options.file, "FAIRLEAD_API_KEYS") else options.file
+    url = None if _is_from_environment(options.url, "FAIRLEAD_URL") else options.url
+    locations = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
+    given_options = [option for option, value in locations.items() if value is not None]
+    if len(given_options) > 1:
+        raise Failure(
+            f"{' and '.join(given_options)} name different locations of keys: give only one", code=USAGE_ERROR
+        )
     if options.secret is not None:
         return _secret(options.secret, options)
     if options.state_dir is not None:
@@ -59,7 +61,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     return KeyFileLocation(file or Path(KEY_FILE), unnamed=file is None)
 
 
-def _is_of_environment(value: object, variable: str) -> bool:
+def _is_from_environment(value: object, variable: str) -> bool:
     """Whether an option's value comes from the environment instead of the command line."""
     return value is not None and str(value) == os.environ.get(variable)
 
@@ -118,13 +120,13 @@ def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
     """Remove a key. Raises Failure if there is no key with that id."""
     target = key_id(ident)
 
-    def without(document: KeyDocument) -> KeyDocument:
-        left = tuple(record for record in document.keys if record.id != target)
-        if len(left) == len(document.keys):
+    def remove_key(document: KeyDocument) -> KeyDocument:
+        remaining = tuple(record for record in document.keys if record.id != target)
+        if len(remaining) == len(document.keys):
             raise Failure(f"key {target[:16]} does not exist: `fairlead keys list` lists the keys", code=USAGE_ERROR)
-        return KeyDocument(left)
+        return KeyDocument(remaining)
 
-    location.change(without)
+    location.change(remove_key)
     if output is Output.json:
         print_json({"revoked": target})
     else:
@@ -134,7 +136,7 @@ def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
 class KeyFileLocation:
     """A file of keys that only its owner can read. It is always replaced as a whole.
 
-    `is_private` is for a file in a folder of `fairlead up`, which only its owner can read either.
+    `is_private` says that the file is in a folder of `fairlead up`, which only its owner can read.
     """
 
     def __init__(self, path: Path, *, unnamed: bool = False, is_private: bool = False) -> None:
@@ -151,8 +153,8 @@ class KeyFileLocation:
         return not self._path.exists()
 
     def prepare(self) -> str:
-        """Create the folder of a private file, if its parent exists. Returns what a user has to know about who reads
-        the file, to be appended to a message that names it; empty if there is nothing to know. Raises Failure.
+        """Create the folder of a private file, if its parent exists. Returns a hint about the gateway that reads the
+        file, to be appended to a message that names the file; empty if no hint is needed. Raises Failure.
         """
         folder = self._path.parent
         if not self._is_private:

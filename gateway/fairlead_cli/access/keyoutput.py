@@ -44,11 +44,11 @@ class KeyOutput:
         except FileExistsError:
             raise self._already_exists() from None
         except OSError as error:
-            what = f"{self.path} cannot be written, and the key is lost: {error}"
-            raise Failure(f"{what}; revoke it: fairlead keys revoke {id_of(key)}") from error
+            problem = f"{self.path} cannot be written, and the key is lost: {error}"
+            raise Failure(f"{problem}; revoke it: fairlead keys revoke {id_of(key)}") from error
 
     def _create(self, key: str) -> None:
-        """Write a new file; one that cannot be completed is deleted, so that the next try finds none."""
+        """Write a new file. If writing fails, the incomplete file is deleted, so that the command can be repeated."""
         with open(self.path, "x", encoding="utf-8", opener=_open_for_owner) as new:
             try:
                 new.write(key + "\n")
@@ -86,11 +86,11 @@ def parse_lifetime(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
-def key_id(given: str) -> str:
+def key_id(argument: str) -> str:
     """The id of a key that is given by its id or as the whole key. Raises Failure for an incomplete key; the message of
     the failure does not quote the argument, because secrets must not be printed.
     """
-    ident = id_of(given) or given
+    ident = id_of(argument) or argument
     if ident.startswith(PREFIX):
         message = (
             f"the argument starts with {PREFIX} but is not a complete key: give the key's id (the part after {PREFIX}) "

@@ -40,30 +40,31 @@ def run_sign_ins(destination: Destination, output: Output, *, everybody: bool) -
 def run_sign_out(
     destination: Destination, chosen: str | None, output: Output, *, person: str | None, accounts: bool
 ) -> None:
-    """End a person's sign-in of a client, or without one all, and the accounts at servers too. Raises Failure."""
+    """End a person's sign-in of the client `chosen`; without `chosen`, all sign-ins, and with `accounts` also the
+    person's accounts at servers. Raises Failure."""
     client = ManagementClient.of(destination)
     query = {} if person is None else {"person": person}
     if chosen is None:
-        ended = client.delete(_target(PATH, {**query, "accounts": "true"} if accounts else query))
+        result = client.delete(_target(PATH, {**query, "accounts": "true"} if accounts else query))
     elif accounts:
         raise Failure("--accounts ends all sign-ins with the accounts at servers: omit CLIENT", code=USAGE_ERROR)
     else:
         listed = _sign_ins(client, everybody=person is not None)
         of_person = [sign_in for sign_in in listed if person in (None, sign_in["person"])]
-        path = f"{PATH}/{quote(_matching(chosen, of_person)['id'], safe='')}"
-        ended = {"signIns": [client.delete(_target(path, query))], "accounts": []}
+        path = f"{PATH}/{quote(_find_sign_in(chosen, of_person)['id'], safe='')}"
+        result = {"signIns": [client.delete(_target(path, query))], "accounts": []}
     if output is Output.json:
-        print_json(ended)
+        print_json(result)
         return
-    for sign_in in ended["signIns"]:
+    for sign_in in result["signIns"]:
         print(f"{_name_of(sign_in)}: signed out")
-    for account in ended["accounts"]:
+    for account in result["accounts"]:
         print(sentence(account))
-    if not ended["signIns"] and not ended["accounts"]:
-        print("no client is signed in" if person is None else _nobody(person))
+    if not result["signIns"] and not result["accounts"]:
+        print("no client is signed in" if person is None else _nobody_signed_in(person))
 
 
-def _nobody(person: str) -> str:
+def _nobody_signed_in(person: str) -> str:
     return f"no client of {printable(person)} is signed in: `fairlead sign-ins --everybody` lists users and clients"
 
 
@@ -77,7 +78,7 @@ def _target(path: str, query: dict[str, str]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _matching(chosen: str, sign_ins: list[Any]) -> Any:
+def _find_sign_in(chosen: str, sign_ins: list[Any]) -> Any:
     """The sign-in that is meant by its id, or by the name or host of its client. Raises Failure."""
     matches = [each for each in sign_ins if chosen and chosen in (each["id"], each["name"], each["host"])]
     if len(matches) > 1:
@@ -85,8 +86,8 @@ def _matching(chosen: str, sign_ins: list[Any]) -> Any:
         raise Failure(f"{chosen} has signed in more than once: give the id {ids}", code=USAGE_ERROR)
     if not matches:
         names = [_name_of(each) for each in sign_ins]
-        signed_in = f"signed in are {some_names(names)}" if names else "no client is signed in"
-        raise Failure(f"there is no sign-in of {chosen}: {signed_in}", code=USAGE_ERROR)
+        clients = f"clients that are signed in: {some_names(names)}" if names else "no client is signed in"
+        raise Failure(f"there is no sign-in of {chosen}; {clients}", code=USAGE_ERROR)
     return matches[0]
 
 
@@ -95,7 +96,7 @@ def _name_of(sign_in: Any) -> str:
 
 
 def _row(sign_in: Any, *, everybody: bool) -> list[str]:
-    person = [printable(sign_in["person"])] if everybody else []  # as --person takes it
+    person = [printable(sign_in["person"])] if everybody else []  # the value for `--person`
     return [
         sign_in["id"],
         *person,

@@ -27,10 +27,10 @@ def run_login(
     *,
     browser: bool,
     key: EnteredKeySource = FROM_TERMINAL,
-    opens: Callable[[str], bool] = open_in_browser,
+    open_page: Callable[[str], bool] = open_in_browser,
 ) -> None:
-    """Sign in at a server, or enter a key. `browser` tells whether to open one by `opens`. Raises Failure if the person
-    does not.
+    """Sign in at a server, or enter a key. With `browser`, the page is opened by `open_page`. Raises Failure if the
+    person does not sign in.
     """
     client = ManagementClient.of(destination)
     path = f"/v1/servers/{quote(server, safe='/')}/sign-in"
@@ -41,7 +41,7 @@ def run_login(
         state = enter_key(client, path, key.read(state))
         text = f"Your key for {state['server']} is stored."
     elif not state["signedIn"]:
-        _show_link(state, output, opened=browser and sys.stdout.isatty() and opens(state["signInUrl"]))
+        _show_link(state, output, opened=browser and sys.stdout.isatty() and open_page(state["signInUrl"]))
         state = _wait_for_person(client, path, state)
         text = f"You are signed in at {state['server']}."
     elif state.get("key"):
@@ -67,7 +67,8 @@ def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:
 
 
 def _wait_for_person(client: ManagementClient, path: str, before: dict[str, Any]) -> dict[str, Any]:
-    """The state after the person has signed in, which a replica without the link may tell. Raises Failure."""
+    """Wait until the person has signed in, and return the state. A replica that has not created the link may return it.
+    Raises Failure."""
     with spinner(f"waiting for the sign-in at {before['server']}"):
         for _ in attempts(SIGN_IN_SECONDS):
             state: dict[str, Any] = client.get(path)

@@ -178,7 +178,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         JSON-RPC error, the response is passed on unchanged.
         """
         async with _Body(answer) as whole:
-            data = await whole.beginning(MAX_REFUSAL)
+            data = await whole.read_beginning(MAX_REFUSAL)
         if request.method != "POST":
             return httpx2.Response(answer.status_code, content=data)
         error = _message(data).get("error")
@@ -223,19 +223,19 @@ class _Body(httpx2.AsyncByteStream):
         except httpx2.HTTPError:
             return
 
-    async def beginning(self, most: int) -> bytes:
-        """The beginning of the body: at least `most` bytes, or all of it."""
+    async def read_beginning(self, min_bytes: int) -> bytes:
+        """The beginning of the body: more than `min_bytes` bytes, or all of it."""
         data = bytearray()
         async for piece in self:
             data += piece
-            if len(data) > most:
+            if len(data) > min_bytes:
                 break
         return bytes(data)
 
     async def reply(self) -> dict[str, Any]:
         """The JSON-RPC response in the body, as plain JSON or as an event; an empty object if there is none."""
         if self._bounded:
-            return _message(await self.beginning(MAX_ANSWER))
+            return _message(await self.read_beginning(MAX_ANSWER))
         try:
             async for event in httpx2.EventSource(self._answer, max_event_size=MAX_ANSWER):
                 message = _message(event.data)
@@ -283,7 +283,7 @@ def _reason(error: httpx2.HTTPError) -> str:
 
 
 def _is_refused(error: BaseException | None) -> bool:
-    """Whether an error comes from a refused connection, of which "All connection attempts failed" says nothing."""
+    """Whether an error was caused by a refused connection. Its own message is "All connection attempts failed"."""
     while error is not None and not isinstance(error, ConnectionRefusedError):
         causes = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
         error = causes[0] if causes else error.__cause__ or error.__context__

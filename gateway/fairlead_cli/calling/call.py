@@ -41,8 +41,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     """Call `tool` and print its result. Raises Failure, also for a result that is an error."""
     if arguments is not None and words:
         raise Failure("give either KEY=VALUE words or --arguments, not both", code=USAGE_ERROR)
-    given = words if arguments is None else _parse_object(arguments)
-    result = _CallAttempts(_ToolOfGateway(destination, tool), given).result()
+    words_or_arguments = words if arguments is None else _parse_object(arguments)
+    result = _CallAttempts(_ToolOfGateway(destination, tool), words_or_arguments).result()
     if output is Output.json:
         sys.stdout.write(result.decode() + "\n")
     decoded = msgspec.json.decode(result)
@@ -89,14 +89,15 @@ class _ToolOfGateway(NamedTuple):
         """
         return wait_for(self.destination, seconds, lambda server: may_have_tool(server, self.name))
 
-    async def call(self, session: McpSession, given: Sequence[str] | dict[str, Any]) -> bytes:
-        """Result of a call; `given` is a list of KEY=VALUE words or the arguments. Raises Failure, McpError."""
+    async def call(self, session: McpSession, words_or_arguments: Sequence[str] | dict[str, Any]) -> bytes:
+        """Result of a call; `words_or_arguments` is a list of KEY=VALUE words, or the arguments. Raises Failure,
+        McpError."""
         definitions, hidden = await list_tools(session, self.destination.timeout)
         definition = definition_of(definitions, self.name)
         if definition is None:
             await self._check_unlisted(definitions, hidden)
         schema = schema_of(definition or await asyncio.to_thread(_definition_by_id, self.destination, self.name))
-        arguments = self._arguments(given, schema)
+        arguments = self._arguments(words_or_arguments, schema)
         try:
             return bytes(await session.call_tool(self.name, arguments, timeout=self.destination.timeout))
         except RpcError as error:
@@ -116,12 +117,12 @@ class _ToolOfGateway(NamedTuple):
         if await asyncio.to_thread(self.may_be_starting):
             raise _Unlisted(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR)
 
-    def _arguments(self, given: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(self, words_or_arguments: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         try:
-            if isinstance(given, dict):
-                check_known(given, schema, strictly=False)
-                return given
-            arguments = parse_arguments(given, schema)
+            if isinstance(words_or_arguments, dict):
+                check_known(words_or_arguments, schema, strictly=False)
+                return words_or_arguments
+            arguments = parse_arguments(words_or_arguments, schema)
             check_known(arguments, schema, strictly=True)
             check_required(arguments, schema)
         except BadArgument as error:
@@ -132,9 +133,9 @@ class _ToolOfGateway(NamedTuple):
 class _CallAttempts:
     """Attempts of one call: while the tool's server is starting, waits and calls again."""
 
-    def __init__(self, tool: _ToolOfGateway, given: Sequence[str] | dict[str, Any]) -> None:
+    def __init__(self, tool: _ToolOfGateway, words_or_arguments: Sequence[str] | dict[str, Any]) -> None:
         self._tool = tool
-        self._given = given
+        self._words_or_arguments = words_or_arguments
         self._end = time.monotonic() + tool.destination.timeout
         self._may_retry = True
         """Whether one more attempt is allowed although no server is starting: the server may have become ready after
@@ -145,7 +146,7 @@ class _CallAttempts:
         """Result of the last attempt. Raises Failure."""
         while True:
             try:
-                result = self._tool.destination.run(lambda session: self._tool.call(session, self._given))
+                result = self._tool.destination.run(lambda session: self._tool.call(session, self._words_or_arguments))
             except _Unlisted as error:
                 self._wait_for_list(error)
             except Failure as error:
@@ -208,9 +209,9 @@ def remarks_of(result: Any) -> Iterator[str]:
     meta = result.get("_meta") if isinstance(result, dict) else None
     members = meta if isinstance(meta, dict) else {}
     for name, member in ((META_WARNING, "message"), (META_SELECTION, "failed")):
-        told = members.get(name)
-        if isinstance(told, dict) and isinstance(told.get(member), str):
-            yield told[member] if name == META_WARNING else f"this is the whole result: {told[member]}"
+        note = members.get(name)
+        if isinstance(note, dict) and isinstance(note.get(member), str):
+            yield note[member] if name == META_WARNING else f"this is the whole result: {note[member]}"
 
 
 def text_of(result: Any) -> str:

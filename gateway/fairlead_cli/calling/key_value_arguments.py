@@ -17,7 +17,7 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _MAX_SUBSCHEMAS: Final = 1000
 """Maximum number of subschemas of one value that are examined."""
-_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+_ADDITIONAL: Final = ("additionalProperties", "unevaluatedProperties")
 _SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
 
 
@@ -71,21 +71,23 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     `strictly` also rejects unknown arguments if the schema names properties without saying whether others are allowed.
     """
     subschemas = [*_subschemas(schema, schema)]
-    named = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}
-    others = [subschema[word] for subschema in subschemas for word in _OTHERS if word in subschema]
+    property_names = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}
+    others = [subschema[word] for subschema in subschemas for word in _ADDITIONAL if word in subschema]
     closed = any(allowed is False for allowed in others)
     is_open = any(allowed is not False for allowed in others)
-    if not closed and (is_open or not strictly or not named):
+    if not closed and (is_open or not strictly or not property_names):
         return
     patterns = [pattern for subschema in subschemas for pattern in _mapping(subschema.get("patternProperties"))]
-    wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
+    wrong = [
+        key for key in arguments if key not in property_names and not any(_fits(pattern, key) for pattern in patterns)
+    ]
     if wrong:
-        takes = f"It takes {', '.join(sorted(named))}" if named else "It takes no arguments"
-        raise BadArgument(with_advice("; ".join(_unknown(key, named) for key in wrong), takes))
+        takes = f"It takes {', '.join(sorted(property_names))}" if property_names else "It takes no arguments"
+        raise BadArgument(with_advice("; ".join(_unknown(key, property_names) for key in wrong), takes))
 
 
-def _unknown(key: str, named: Collection[str]) -> str:
-    near = did_you_mean(key, named)
+def _unknown(key: str, property_names: Collection[str]) -> str:
+    near = did_you_mean(key, property_names)
     return f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)")
 
 
@@ -93,10 +95,16 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
     """Check that the arguments which the top level of the schema requires are present; the server checks alternatives.
     Raises BadArgument that names each missing argument.
     """
-    required, named = schema.get("required"), _mapping(schema.get("properties"))
-    lacking = [key for key in required if key in named and key not in arguments] if isinstance(required, list) else []
+    required, property_names = schema.get("required"), _mapping(schema.get("properties"))
+    lacking = (
+        [key for key in required if key in property_names and key not in arguments]
+        if isinstance(required, list)
+        else []
+    )
     if lacking:
-        raise BadArgument(with_advice(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(named))}"))
+        raise BadArgument(
+            with_advice(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(property_names))}")
+        )
 
 
 def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:

@@ -39,7 +39,7 @@ def search(
     from fairlead_cli.rest import ManagementClient
 
     client = ManagementClient.of(gateway.destination())
-    filters = {name: given for name, given in (("tags", tags), ("categories", categories)) if given}
+    filters = {name: values for name, values in (("tags", tags), ("categories", categories)) if values}
     answer = client.get("/v1/search", query=" ".join(words), limit=str(limit), **client.scope, **filters)
     if output is Output.json:
         print_json(answer)

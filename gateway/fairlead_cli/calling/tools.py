@@ -20,7 +20,7 @@ from fairlead_formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 
 SUGGESTS: Final = "Did you mean "
-"""Part of a gateway's message for an unknown tool that names the tool it takes to be meant."""
+"""Beginning of the suggestion in a gateway's message about an unknown tool."""
 _HINTS: Final = (
     ("readOnlyHint", True, "read-only"),
     ("destructiveHint", True, "destructive"),
@@ -100,7 +100,7 @@ def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failur
 
 def _unlisted_failure(destination: Destination, name: str, definitions: list[dict[str, Any]]) -> Failure:
     """The failure for a name that is not listed. A gateway knows names that its list does not have, such as the
-    server's own name of a renamed tool; where it suggests none, the list is searched.
+    server's own name of a renamed tool. If the gateway suggests no tool, a similar name in the list is suggested.
     """
     try:
         ManagementClient.of(destination).get(f"/v1/tools/{quote(name, safe='')}")

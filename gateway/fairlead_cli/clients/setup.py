@@ -55,8 +55,8 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
         _confirm(setup.file, yes=options.yes)
         setup.make(change)
     _report(known_client, setup.file, change.word, options, output)
-    if not options.undo and (hindrance := _hindrance(known_client, setup.before, options.name)):
-        remark("client setup", f"{known_client.title} will not start {options.name} yet: {hindrance}")
+    if not options.undo and (reason := _reason_not_started(known_client, setup.before, options.name)):
+        remark("client setup", f"{known_client.title} will not start {options.name} yet: {reason}")
     if not options.undo and _lacks_local_listener(options.url):
         text = f"no gateway listens at {options.url} yet: start one with `fairlead up`, or correct --url"
         remark("client setup", text)
@@ -140,12 +140,12 @@ class _Setup:
         path = f"{self._client.member}.{name}"
         action = "remove this by hand" if self._entry is None else "add this by hand"
         if self._entry is not None and self._has_entry():
-            action = f"replace {path} by this by hand"  # a name twice would make the whole file unreadable
+            action = f"replace {path} by hand with this"  # a name twice would make the whole file unreadable
         shown = path if self._entry is None else _entry_text(self._client, name, self._entry)
         return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USAGE_ERROR)
 
 
-def _hindrance(client: KnownClient, text: str, name: str) -> str | None:
+def _reason_not_started(client: KnownClient, text: str, name: str) -> str | None:
     """Reason in the client's file why the client does not start a server, with the remedy; None if it starts it."""
     if client.chosen_by is None:
         return None

@@ -146,11 +146,11 @@ def _run(
     """Run a process until a signal, and exit with its exit code. `options` has values by setting name; None leaves a
     setting to the environment. Raises Failure if `from_env` raises `error_type`.
     """
-    given = {name: value.value if isinstance(value, StrEnum) else value for name, value in options.items()}
-    if given["log_level"] is not None:
-        given["log_level"] = given["log_level"].upper()  # the names of `logging`
+    values = {name: value.value if isinstance(value, StrEnum) else value for name, value in options.items()}
+    if values["log_level"] is not None:
+        values["log_level"] = values["log_level"].upper()  # the names of `logging`
     try:
-        settings = from_env(**given)
+        settings = from_env(**values)
     except error_type as error:
         raise Failure(str(error), code=USAGE_ERROR) from error
     sys.exit(run(settings))

@@ -47,6 +47,6 @@ class TaskOptions:
 
     def body(self) -> dict[str, Any]:
         """The member `task` of the request, without options that were not given."""
-        given = {"turns": self.turns, "calls": self.calls, "searches": self.searches}
+        counts = {"turns": self.turns, "calls": self.calls, "searches": self.searches}
         switches = {"caching": self.caching, "warm": self.warm}
-        return {name: value for name, value in {**given, **switches}.items() if value is not None}
+        return {name: value for name, value in {**counts, **switches}.items() if value is not None}

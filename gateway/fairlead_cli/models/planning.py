@@ -1,4 +1,4 @@
-"""`fairlead plan`: prints the gateway's plan, which model fits a conversation and which tools the model gets."""
+"""`fairlead plan`: prints the gateway's plan: which model fits a conversation, and which tools it gets."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def body(plan_options: PlanOptions, task: TaskOptions, scope: dict[str, str]) ->
     """The request; options that were not given are left out."""
     members: dict[str, Any] = {
         "route": plan_options.route,
-        "models": [model(text) for text in plan_options.models or ()],
+        "models": [parse_model(text) for text in plan_options.models or ()],
         "messages": None if plan_options.messages is None else read_json(plan_options.messages),
         "system": plan_options.system,
         "pinned": plan_options.pinned or [],
@@ -133,7 +133,7 @@ def body(plan_options: PlanOptions, task: TaskOptions, scope: dict[str, str]) ->
     return {name: value for name, value in members.items() if value not in (None, [])}
 
 
-def model(text: str) -> dict[str, str]:
+def parse_model(text: str) -> dict[str, str]:
     """Parse `NAME` or `NAME=FORMAT`."""
-    name, given, format_ = text.partition("=")
-    return {"model": name, "format": format_} if given else {"model": name}
+    name, equals, format_ = text.partition("=")
+    return {"model": name, "format": format_} if equals else {"model": name}

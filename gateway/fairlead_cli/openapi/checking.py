@@ -25,9 +25,9 @@ _EMPTY: Final = "the document has no operations"
 def run_check(
     source: str, include: tuple[str, ...], exclude: tuple[str, ...], output: Output, api: OpenApiSource | None
 ) -> None:
-    """Print the report of a document, which is for the API of an McpServer if `api` is given. Exits with 1 if an
-    operation cannot be a tool, if none becomes one, or if a credential is for no scheme of the document. Raises
-    Failure.
+    """Print the report of a document; with `api`, of the document of an McpServer. Exits with 1 if an operation cannot
+    become a tool, if no operation becomes a tool, or if a credential is for a security scheme that the document does
+    not have. Raises Failure.
     """
     with needs("up"):
         from fairlead_openapi.compiling.report import to_jsonable

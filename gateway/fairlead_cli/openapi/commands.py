@@ -36,15 +36,16 @@ def check(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="McpServer that the document is for: its include and exclude apply, and the security schemes that its "
-            "credentials are for have to be in the document.",
+            help="McpServer of this document: its include and exclude apply, and the document must have the security "
+            "schemes that its credentials are for.",
         ),
     ] = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Report what becomes of each operation of an OpenAPI document: a tool, a tool with losses, or none, and why.
 
-    Exits with 1 if an operation cannot be a tool, or a credential is for no scheme of the document.
+    Exits with 1 if an operation cannot become a tool, or if a credential is for a security scheme that the document
+    does not have.
 
     Examples:
 

@@ -16,7 +16,7 @@ FETCH_SECONDS: Final = 60.0
 
 
 class FetchedDocument(NamedTuple):
-    """Bytes of a document, and its URL; empty for one that has none."""
+    """Bytes of a document, and its URL; the URL is empty for a document that was not fetched."""
 
     data: bytes
     url: str = ""

@@ -1,4 +1,4 @@
-"""Reading of the McpServer that an OpenAPI document is checked for."""
+"""Reads the McpServer for which an OpenAPI document is checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_api(manifest: Path) -> OpenApiSource:
-    """The member `openapi` of the only McpServer of a manifest that has one. Raises Failure."""
+    """Member `openapi` of the McpServer in a manifest. Raises Failure unless exactly one McpServer has this member."""
     from fairlead_api.load import load_paths
     from fairlead_api.v1alpha1.mcpserver import McpServer
 
@@ -22,5 +22,7 @@ def read_api(manifest: Path) -> OpenApiSource:
             raise Failure(str(problem), code=USAGE_ERROR)
     apis = [server.spec.openapi for server in loaded.of_kind(McpServer) if server.spec.openapi is not None]
     if len(apis) != 1:
-        raise Failure(f"{manifest} has {len(apis)} McpServers with openapi: name a file with one", code=USAGE_ERROR)
+        raise Failure(
+            f"{manifest} has {len(apis)} McpServers with openapi: give a file with exactly one", code=USAGE_ERROR
+        )
     return apis[0]

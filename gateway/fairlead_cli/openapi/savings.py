@@ -1,4 +1,5 @@
-"""Tokens that a document's tools take of each request to a model, and what each way to show fewer of them saves."""
+"""Tokens that the definitions of a document's tools take in each request to a model, and the tokens that each way to
+list fewer tools saves."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ MAX_TAGS: Final = 3
 
 
 def savings_lines(compiled: CompiledDocument) -> Iterator[str]:
-    """Sentences for a document with more than MANY_TOOLS tools. Results' schemas are not counted: models do not get
-    them. Estimates count bytes.
+    """Sentences for a document with more than MANY_TOOLS tools. Schemas of results are not counted, because models do
+    not get them. Tokens are estimated from bytes.
     """
     if len(compiled.tools) <= MANY_TOOLS:
         return
@@ -27,7 +28,7 @@ def savings_lines(compiled: CompiledDocument) -> Iterator[str]:
 
     costs = {tool.name: _tokens(bytes(tool.definition)) for tool in compiled.tools}
     total = sum(costs.values())
-    yield f"{len(costs):,} definitions take about {total:,} tokens of every request to a model; it takes less"
+    yield f"{len(costs):,} definitions take about {total:,} tokens of every request to a model. To take fewer:"
     for tag, names in _largest_tags(compiled):
         cost = sum(costs[name] for name in names)
         yield f"  with --include {shlex.quote(tag)}: {_saving(cost, total)} ({len(names):,} tools)"

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 _GRANTS: Final = frozenset({"oauth2", "openIdConnect"})
 _MAX_SCHEMES: Final = 8
-"""Schemes that are listed."""
+"""Maximum number of listed schemes."""
 
 
 def credential_lines(compiled: CompiledDocument) -> Iterator[str]:
-    """Sentences for a document with operations that need a credential; none for an open API."""
-    wanting = [tool.operation.security for tool in compiled.tools if tool.operation.security]
-    wanting = [alternatives for alternatives in wanting if () not in alternatives]
-    if not wanting:
+    """Sentences about the credentials that operations need; none if no operation needs a credential."""
+    secured = [tool.operation.security for tool in compiled.tools if tool.operation.security]
+    secured = [alternatives for alternatives in secured if () not in alternatives]
+    if not secured:
         return
     yield (
-        f"{len(wanting):,} of {len(compiled.tools):,} tools need a credential, which a manifest gives; the document's "
+        f"{len(secured):,} of {len(compiled.tools):,} tools need a credential, which a manifest gives; the document's "
         "security schemes and the manifest's fields:"
     )
-    names = dict.fromkeys(name for alternatives in wanting for names in alternatives for name in names)
+    names = dict.fromkeys(name for alternatives in secured for names in alternatives for name in names)
     for name in list(names)[:_MAX_SCHEMES]:
         scheme = compiled.schemes.get(name)
         yield f"  {name}: {'not in components.securitySchemes' if scheme is None else _field(name, scheme)}"
@@ -44,4 +44,4 @@ def _field(name: str, scheme: SecurityScheme) -> str:
         return f"HTTP {scheme.scheme}: auth.header with name: Authorization; {value}"
     if scheme.type in _GRANTS:
         return "OAuth token: auth.userConsent or auth.tokenExchange for each user's own, or auth.clientCredentials"
-    return f"{scheme.type}: no field gives it"
+    return f"{scheme.type}: no field of a manifest supports it"

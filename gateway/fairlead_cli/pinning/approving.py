@@ -105,12 +105,12 @@ def _pins_of_server(location: PinLocation, server: str) -> Pins:
     raise Failure(message, code=USAGE_ERROR)
 
 
-def _before(pins: Pins) -> dict[tuple[str, str], Pinned]:
+def _approved_by_name(pins: Pins) -> dict[tuple[str, str], Pinned]:
     return {(definition.sort, definition.name): definition for definition in pins.approved}
 
 
 def _entries(pins: Pins) -> Iterator[dict[str, Any]]:
-    approved = _before(pins)
+    approved = _approved_by_name(pins)
     for definition in pins.held:
         old = approved.get((definition.sort, definition.name))
         yield {
@@ -129,7 +129,7 @@ def _findings(definition: Pinned) -> list[str]:
 
 
 def _show(pins: Pins) -> None:
-    approved = _before(pins)
+    approved = _approved_by_name(pins)
     for definition in pins.held:
         old = approved.get((definition.sort, definition.name))
         lines = unify(old.definition if old else None, definition.definition)

@@ -32,14 +32,14 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
         return
     after = _wait_for_answer(client, accepted, destination.timeout)
     why = after.get("signIn")
-    wish = f"{after['server']} wants you to sign in, as {why}: fairlead login {after['server']}"
+    sign_in_request = f"{after['server']} needs your sign-in, because {why}: fairlead login {after['server']}"
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
         tools = "1 tool" if after["tools"] == 1 else f"{after['tools']} tools"
         if why:
-            print(ready_to_paste(wish))
-            print(f"Until then, its list stays the last one: {tools}, {_comparison(before, after)}.")
+            print(ready_to_paste(sign_in_request))
+            print(f"Until then, its last list of tools stays in use: {tools}, {_comparison(before, after)}.")
         else:
             print(f"{after['server']} responded: {tools}, {_comparison(before, after)}.")
         if held := after.get("held"):
@@ -47,7 +47,7 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
             print(ready_to_paste(f"{number} held back until approved: `fairlead diff {after['server']}` shows them."))
     if (failure := after["refreshed"]["failure"]) is not None:
         is_sign_in = why and after.get("cause") == Cause.SIGN_IN_REQUIRED
-        raise Failure(wish if is_sign_in else f"the discovery of {after['server']} failed: {failure}")
+        raise Failure(sign_in_request if is_sign_in else f"the discovery of {after['server']} failed: {failure}")
 
 
 def _comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
@@ -67,8 +67,8 @@ def _wait_for_answer(client: ManagementClient, accepted: dict[str, Any], seconds
                 f"{error}: the server was removed, as servers with onDisconnect: Remove are when they are unreachable"
             ) from error
         refreshed = shown["refreshed"]
-        answered = shown.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
-        if answered and refreshed is not None and refreshed["at"] != accepted["before"]:
+        has_result = shown.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
+        if has_result and refreshed is not None and refreshed["at"] != accepted["before"]:
             return shown
         state = shown["state"]
     raise Failure(_timeout_reason(accepted, state, seconds))

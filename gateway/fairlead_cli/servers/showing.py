@@ -47,7 +47,7 @@ def run_servers(destination: Destination, server: str | None, output: Output) ->
 
 
 def print_operations(server: dict[str, Any]) -> None:
-    """Print what became of the operations of a server that is an HTTP API, where something is to be said."""
+    """Print how many operations of a server's OpenAPI document are tools, with remarks; nothing for other servers."""
     api = server.get("api")
     if api is None:
         return
@@ -59,10 +59,10 @@ def print_operations(server: dict[str, Any]) -> None:
 
 
 def operations_sentence(api: dict[str, Any]) -> str:
-    """Numbers of operations by what became of them."""
-    made = api["operations"] - api["leftOut"]
+    """Sentence about how many operations are tools."""
+    tool_count = api["operations"] - api["leftOut"]
     return (
-        f"{made:,} of {api['operations']:,} operations are tools, {api['withLoss']:,} of them with losses; "
+        f"{tool_count:,} of {api['operations']:,} operations are tools, {api['withLoss']:,} of them with losses; "
         f"{api['leftOut']:,} are left out"
     )
 
@@ -81,35 +81,35 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
 
 
 def state_of(server: dict[str, Any]) -> str:
-    """State of a server for the caller, who may have to sign in at one that is ready for others."""
+    """State of a server for the caller: SIGN_IN if the server is ready, but the caller has to sign in."""
     return SIGN_IN if server["state"] == READY and server.get("signIn") else str(server["state"])
 
 
 def cause_of(server: dict[str, Any]) -> str:
-    """Cause of the state in one word; empty without one."""
+    """Cause of the state in one word; empty without a cause."""
     if state_of(server) == SIGN_IN:
         return str(Cause.SIGN_IN_REQUIRED)
     return str(server.get("cause") or server.get("reason") or (CONFLICTED if server.get("conflict") else ""))
 
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
-    """Lines below the table: for each server its message, or else the meaning of its cause; its last output, if the
-    message does not contain it, also of a process that lists no tools; and, if another server already has its prefix,
-    which server that is.
+    """Lines below the table. For each server: its message, or else the meaning of its cause; the last output of a
+    server that is not ready or lists no tools, unless the message contains it; and the server that already has the same
+    prefix.
     """
     lines = []
     several = sum(map(_lacks_message, servers)) > 1
     for server in servers:
-        message, words = sentence(server, admin_hint=not several), str(server.get("lastWords", ""))
+        message, last_words = sentence(server, admin_hint=not several), str(server.get("lastWords", ""))
         is_empty = server["state"] == READY and server.get("tools") == 0 and "restarts" in server
         if is_empty and not message:
             name = server["server"]
             message = f"{name} lists no tools; if it should have some, its output may say why: fairlead logs {name}"
         if message:
             lines += ["", message]
-        if words and words not in message and (is_empty or server["state"] != READY):
+        if last_words and last_words not in message and (is_empty or server["state"] != READY):
             lines += [] if message else ["", f"{server['server']}:"]
-            lines.append(f"  last output: {words}")
+            lines.append(f"  last output: {last_words}")
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
     if several:
@@ -130,7 +130,7 @@ def _lacks_message(server: dict[str, Any]) -> bool:
 
 def sentence(server: dict[str, Any], *, admin_hint: bool = True) -> str:
     """The server's message, or else the general meaning of its cause, after the server's name. If this principal may
-    not see the message, `admin_hint` adds who may. Empty if nothing has to be explained.
+    not see the message, `admin_hint` adds who may see it. Empty if nothing has to be explained.
     """
     message = str(server.get("message", ""))
     if state_of(server) == SIGN_IN and server.get("signIn"):

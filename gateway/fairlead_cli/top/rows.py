@@ -83,10 +83,10 @@ def rows_of(reading: GatewayReading, rates: Mapping[str, CallRate]) -> WatchedRo
         WatchedToolRow(tool.name, _figures(tool, rates.get(tool.name)), tool.server, tool.tier)
         for tool in reading.tools
     )
-    of_servers: dict[str, list[CallStatistics]] = {}
+    figures_by_server: dict[str, list[CallStatistics]] = {}
     for row in tools:
-        of_servers.setdefault(row.server, []).append(row.figures)
-    servers = tuple(_server(server, of_servers.get(server.server, [])) for server in reading.servers)
+        figures_by_server.setdefault(row.server, []).append(row.figures)
+    servers = tuple(_server(server, figures_by_server.get(server.server, [])) for server in reading.servers)
     return WatchedRows(servers, tools)
 
 

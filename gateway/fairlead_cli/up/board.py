@@ -62,8 +62,8 @@ class Row:
     def text(self) -> str:
         """State and message in words."""
         if self.state == "ready":
-            counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
-            return f"{counted}: {self.short_message}" if self.message else counted
+            ready = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
+            return f"{ready}: {self.short_message}" if self.message else ready
         if self.state == "sign-in":
             return f"wants you to sign in: {self.message}"
         return f"{self.state}: {self.short_message}" if self.message else self.state
@@ -87,8 +87,8 @@ STARTING_STATES: Final[tuple[State, ...]] = ("waiting", "starting")
 class Board:
     """The rows of all servers, updated by the operator's reports. `on_change` is called after each update.
 
-    `starts_of` returns the number of starts of a server's process. `refused` returns the number of servers that do not
-    run because of problems in their files. `clock` returns seconds.
+    `starts_of` returns the number of starts of a server's process. `refused_count` returns the number of servers that
+    do not run because of problems in their files. `clock` returns seconds.
     """
 
     def __init__(
@@ -96,26 +96,26 @@ class Board:
         tools_of: ToolsOf,
         on_change: Callable[[], None],
         starts_of: Callable[[ServerKey], int] = lambda key: 0,
-        refused: Callable[[], int] = lambda: 0,
+        refused_count: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tools_of = tools_of
         self._on_change = on_change
         self._starts_of = starts_of
-        self._refused = refused
+        self._refused = refused_count
         self._clock = clock
         self._rows: dict[ServerKey, Row] = {}
         self._since: dict[ServerKey, float] = {}
         self._problems: tuple[ManifestProblem, ...] = ()
         self._numbers = count()
         self._tier_changes: deque[TierChange] = deque(maxlen=MAX_TIER_CHANGES)
-        self._wanted: frozenset[ServerKey] | None = None
+        self._sign_ins: frozenset[ServerKey] | None = None
         """Servers at which the terminal's user has to sign in; None while that is unknown."""
         self._no_person = ""
         """Condition under which users could sign in; empty if the terminal's user can."""
-        self._own: ServerKey | None = None
+        self._custom_key: ServerKey | None = None
         """Key of the server of the gateway's custom tools; None without such tools."""
-        self._own_problems: tuple[ManifestProblem, ...] = ()
+        self._custom_problems: tuple[ManifestProblem, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -125,7 +125,7 @@ class Board:
     @property
     def problems(self) -> tuple[ManifestProblem, ...]:
         """Faults of the custom tools, which are loaded once, and current faults of the files."""
-        return (*self._own_problems, *self._problems)
+        return (*self._custom_problems, *self._problems)
 
     @property
     def tier_changes(self) -> tuple[TierChange, ...]:
@@ -133,13 +133,13 @@ class Board:
         return tuple(self._tier_changes)
 
     @property
-    def refused(self) -> int:
+    def refused_count(self) -> int:
         """Number of servers that do not run because of problems in their files, and have no row."""
         return self._refused()
 
     @property
     def sign_ins(self) -> list[ServerKey]:
-        """Servers at which the terminal's user has to sign in, and can, sorted."""
+        """Servers at which the terminal's user has to sign in and is able to, sorted."""
         return [] if self._no_person else [row.key for row in self.rows if row.state == "sign-in"]
 
     def seconds(self, key: ServerKey) -> float:
@@ -157,9 +157,9 @@ class Board:
 
     def add_custom_tools(self, key: ServerKey, custom: LoadedTools) -> None:
         """Add the gateway's custom tools, which the operator does not report."""
-        self._own_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
+        self._custom_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
         if len(custom.tools):
-            self._own = key
+            self._custom_key = key
             self._put(Row(key, "ready", tools=tuple(sorted(item.name for item in custom.tools))))
 
     def declare(self, key: ServerKey) -> None:
@@ -171,16 +171,16 @@ class Board:
         """Add a server that is shown but not run."""
         self._put(Row(skipped.key, "skipped", message=skipped.why))
 
-    def set_sign_ins(self, wanted: Collection[ServerKey], no_person: str = "") -> None:
-        """Replace the servers at which the terminal's user has to sign in. `no_person` says what is needed if the user
-        cannot sign in at any.
+    def set_sign_ins(self, servers: Collection[ServerKey], no_person: str = "") -> None:
+        """Replace the servers at which the terminal's user has to sign in. `no_person` is the condition under which the
+        user could sign in; empty if the user can.
         """
-        if (self._wanted, self._no_person) == (frozenset(wanted), no_person):
+        if (self._sign_ins, self._no_person) == (frozenset(servers), no_person):
             return
-        for key in frozenset(wanted) ^ (self._wanted or frozenset()):
+        for key in frozenset(servers) ^ (self._sign_ins or frozenset()):
             if key in self._rows:
                 self._since[key] = self._clock()
-        self._wanted = frozenset(wanted)
+        self._sign_ins = frozenset(servers)
         self._no_person = no_person
         self._on_change()
 
@@ -192,12 +192,12 @@ class Board:
 
     def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
-        if server.key == self._own:
+        if server.key == self._custom_key:
             taken = ManifestProblem(
                 str(server.key), 0, "", "the name is taken by the gateway's custom tools: rename the server"
             )
-            if taken not in self._own_problems:
-                self._own_problems += (taken,)
+            if taken not in self._custom_problems:
+                self._custom_problems += (taken,)
                 self._on_change()
             return
         row = row_for(server.key, status, self._tools_of(server.key))
@@ -215,7 +215,7 @@ class Board:
 
     def on_removal(self, key: ServerKey) -> None:
         """Implements Audience."""
-        if key != self._own and self._rows.pop(key, None) is not None:
+        if key != self._custom_key and self._rows.pop(key, None) is not None:
             self._since.pop(key, None)
             self._on_change()
 
@@ -223,12 +223,12 @@ class Board:
         """A row as the terminal's user sees it: the operator knows nothing about grants of users."""
         if row.state == "sign-in" and self._no_person:
             return replace(row, message=self._no_person)
-        if self._wanted is None or self._no_person:
+        if self._sign_ins is None or self._no_person:
             return row
-        if row.state == "ready" and row.key in self._wanted:
+        if row.state == "ready" and row.key in self._sign_ins:
             reason, cause = str(Reason.SIGN_IN_REQUIRED), str(Cause.SIGN_IN_REQUIRED)
             return replace(row, state="sign-in", reason=reason, cause=cause, message=login_command(row.key))
-        if row.state == "sign-in" and row.key not in self._wanted and self.seconds(row.key) < READING_SECONDS:
+        if row.state == "sign-in" and row.key not in self._sign_ins and self.seconds(row.key) < READING_SECONDS:
             return Row(row.key, "starting", tools=row.tools)
         return row
 
@@ -246,7 +246,7 @@ def plain_name(key: ServerKey) -> str:
 
 
 def login_command(key: ServerKey) -> str:
-    """The command by which its user signs in at a server."""
+    """Command by which a user signs in at a server."""
     return f"fairlead login {plain_name(key)}"
 
 

@@ -125,11 +125,11 @@ def run_up(options: UpOptions) -> None:
     keys = TerminalKeys(sys.stdin.fileno()) if live and sys.stdin.isatty() else None
     display: Display = LiveTable(console, keys) if live else JsonChanges() if options.json else PlainLines()
     with ExitStack() as stack:
-        where = stack.enter_context(folders(options.state_dir, os.environ))
+        run_folders = stack.enter_context(folders(options.state_dir, os.environ))
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         stack.enter_context(display)
-        abandon = _abandon_handler(display, where if options.state_dir is None else None)
-        runner.run(_with_model(options, where, display, abandon))
+        abandon = _abandon_handler(display, run_folders if options.state_dir is None else None)
+        runner.run(_with_model(options, run_folders, display, abandon))
 
 
 def _console(environment: Mapping[str, str]) -> Console:
@@ -137,15 +137,15 @@ def _console(environment: Mapping[str, str]) -> Console:
     return Console(_environ={name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")})
 
 
-async def _with_model(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
+async def _with_model(options: UpOptions, run_folders: Folders, display: Display, abandon: Callable[[], None]) -> None:
     if options.llm and is_own_address(options.llm, options):
         raise Failure("--llm names this gateway's own address; --port moves the gateway", code=USAGE_ERROR)
     async with chosen_model(options.llm, os.environ, strict=options.strict) as model:
-        await _serve(options, where, display, abandon, model)
+        await _serve(options, run_folders, display, abandon, model)
 
 
 async def _serve(
-    options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None], model: ChosenModel
+    options: UpOptions, run_folders: Folders, display: Display, abandon: Callable[[], None], model: ChosenModel
 ) -> None:
     processes.become_subreaper()
     stop, changed, nudge = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -158,7 +158,7 @@ async def _serve(
         lambda key: local_operator.installation(key),  # noqa: PLW0108 - the local operator is made below
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    gateway, custom = _gateway(options, where, _LocalServers(children, outputs, nudge), model, token)
+    gateway, custom = _gateway(options, run_folders, _LocalServers(children, outputs, nudge), model, token)
     board = Board(
         lambda key: _tools_of(local_operator.documents, key),
         changed.set,
@@ -170,7 +170,7 @@ async def _serve(
     gateway.metrics.register(telemetry.registry)
     local_operator = LocalOperator(
         scanner,
-        where,
+        run_folders,
         children,
         installers(os.environ),
         LocalObserver(statuses=board, problems=board.set_problems, on_document_write=nudge.set),
@@ -188,10 +188,10 @@ async def _serve(
     try:
         local_operator.look()
         _check_tier(options.tier, local_operator.tiers)
-        await _prepare(local_operator, where)
+        await _prepare(local_operator, run_folders)
         await _start(gateway, options)
         addresses = _addresses(options, gateway, model.model, token)
-        store_url(where.documents.parent, addresses.mcp)
+        store_url(run_folders.documents.parent, addresses.mcp)
         NAMED_URL.set("" if addresses.mcp == DEFAULT_URL else addresses.mcp)
         display.show_addresses(addresses)
         for key in local_operator.declared:
@@ -219,7 +219,7 @@ class Shown(NamedTuple):
     board: Board
     sign_in: SignInKeys
     changed: asyncio.Event
-    """Set when something of it has changed."""
+    """Set when the content has changed."""
 
 
 async def _until_stopped(
@@ -262,13 +262,13 @@ async def _redraw_on_changes(display: Display, board: Board, changed: asyncio.Ev
         await asyncio.sleep(REDRAW_SECONDS)
 
 
-async def _prepare(local_operator: LocalOperator, where: Folders) -> None:
+async def _prepare(local_operator: LocalOperator, run_folders: Folders) -> None:
     try:
         await local_operator.prepare()
     except PlatformTrouble as error:
         trouble = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
         advice = "free space there, or choose another folder with --state-dir"
-        message = f"{where.documents.parent} cannot be used: {trouble}; {advice}"
+        message = f"{run_folders.documents.parent} cannot be used: {trouble}; {advice}"
         raise Failure(message) from error
 
 
@@ -290,9 +290,9 @@ def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
     return "--host must be an address of this machine"
 
 
-def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
-    if named is not None and named not in tiers:
-        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(tiers)}", code=USAGE_ERROR)
+def _check_tier(tier: str | None, tiers: tuple[str, ...]) -> None:
+    if tier is not None and tier not in tiers:
+        raise Failure(f"--tier: there is no latency tier {tier!r}; tiers: {', '.join(tiers)}", code=USAGE_ERROR)
 
 
 class _LocalServers(NamedTuple):
@@ -305,7 +305,7 @@ class _LocalServers(NamedTuple):
 
 
 def _gateway(
-    options: UpOptions, where: Folders, servers: _LocalServers, model: ChosenModel, console_token: str
+    options: UpOptions, run_folders: Folders, servers: _LocalServers, model: ChosenModel, console_token: str
 ) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(
@@ -313,28 +313,29 @@ def _gateway(
             host=options.host,
             port=options.port,
             metrics_port=options.metrics_port,
-            documents=where.documents,
-            credentials=where.credentials,
+            documents=run_folders.documents,
+            credentials=run_folders.credentials,
             tools=options.tools or None,
             routes=options.routes,
             environment="local",
             gateway_approvals=True,
-            # who runs `up` chose the files, which may start programs too
+            # the user who runs `up` chose the files, which may also start programs
             token_exchange_allowed=os.environ.get("FAIRLEAD_TOKEN_EXCHANGE_ALLOWED") or "*",
-            **_own_keys(os.environ, where),
-            **_made_keys(os.environ, where),
+            **_own_keys(os.environ, run_folders),
+            **_made_keys(os.environ, run_folders),
             grants_directory=os.environ.get("FAIRLEAD_GRANTS_DIRECTORY")
             or grants_folder(options.state_dir, os.environ),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people
         )
         custom = load(settings.calls.custom.modules)
-        made = compose(
+        gateway = compose(
             settings,
             CatalogFeed(
-                source=DirectorySource(where.documents, nudge=servers.nudge), pins=DirectoryPins(where.documents)
+                source=DirectorySource(run_folders.documents, nudge=servers.nudge),
+                pins=DirectoryPins(run_folders.documents),
             ),
             ServerAccess(
-                credentials=DirectoryCredentials(where.credentials),
+                credentials=DirectoryCredentials(run_folders.credentials),
                 children=servers.children,
                 custom=custom.tools,
                 outputs=servers.outputs,
@@ -345,23 +346,23 @@ def _gateway(
         )
     except BadSetting as error:
         raise Failure(str(error), code=USAGE_ERROR) from error
-    return made, custom
+    return gateway, custom
 
 
-def _own_keys(environ: Mapping[str, str], where: Folders) -> dict[str, Path]:
+def _own_keys(environ: Mapping[str, str], run_folders: Folders) -> dict[str, Path]:
     """Setting `api_keys`, if `fairlead keys --state-dir` wrote a key file and the environment names no other file."""
-    file = where.documents.parent / KEY_FILE
+    file = run_folders.documents.parent / KEY_FILE
     return {"api_keys": file} if "FAIRLEAD_API_KEYS" not in environ and file.exists() else {}
 
 
-def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[str, ...] | Path]:
+def _made_keys(environ: Mapping[str, str], run_folders: Folders) -> dict[str, tuple[str, ...] | Path]:
     """Settings of keys that users create for themselves: with `fairlead up`, every authenticated user may create keys,
     unless the environment says otherwise. Empty if no authentication is configured.
     """
-    guarded = {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys() or _own_keys(environ, where)
-    if "FAIRLEAD_KEY_MAKERS" in environ or not guarded:
+    authenticates = {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys() or _own_keys(environ, run_folders)
+    if "FAIRLEAD_KEY_MAKERS" in environ or not authenticates:
         return {}
-    return {"key_makers": (EVERYBODY,), "made_keys": where.documents.parent / "made-keys.json"}
+    return {"key_makers": (EVERYBODY,), "made_keys": run_folders.documents.parent / "made-keys.json"}
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:

@@ -179,7 +179,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         clients=_client_lines(addresses) if addresses else (),
         servers=servers,
         problems=tuple(str(problem) for problem in board.problems if not problem.is_note),
-        refused=board.refused,
+        refused_count=board.refused_count,
         tier_changes=tuple(f"{plain_name(change.key)}: {change.text}" for change in board.tier_changes),
         earlier=board.earlier,
         hint=hint,
@@ -252,12 +252,12 @@ class PlainLines(_Changes):
         """For each server, its newest row whose state was not `starting`."""
 
     def show_addresses(self, addresses: Addresses) -> None:
-        self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
+        self._print(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
         for name, line in _client_lines(addresses):
-            self._say(f"  {name + ':':<12} {line}")
+            self._print(f"  {name + ':':<12} {line}")
 
     def show_stopping(self) -> None:
-        self._say("Stopping")
+        self._print("Stopping")
 
     def _row(self, row: Row, before: Row | None) -> None:
         if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _is_starting(row)):
@@ -272,24 +272,24 @@ class PlainLines(_Changes):
             # The state is the same, but its step or its tools changed: not a repetition
             is_progress = before is not None and before.state == row.state != "failed"
             suffix = "" if is_progress else times(count)
-            self._say(f"{row.name}  {sanitize(ready_to_paste(text))}{_some_tools(row)}{suffix}")
+            self._print(f"{row.name}  {sanitize(ready_to_paste(text))}{_some_tools(row)}{suffix}")
 
     def _remove(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
         self._shown.pop(key, None)
-        self._say(f"{plain_name(key)}  gone")
+        self._print(f"{plain_name(key)}  gone")
 
     def _on_tier_change(self, change: TierChange) -> None:
-        self._say(f"{plain_name(change.key)}  {sanitize(change.text)}")
+        self._print(f"{plain_name(change.key)}  {sanitize(change.text)}")
 
     def _problem(self, problem: ManifestProblem) -> None:
-        self._say(f"{'note' if problem.is_note else 'problem'}: {sanitize(str(problem))}")
+        self._print(f"{'note' if problem.is_note else 'problem'}: {sanitize(str(problem))}")
 
     def _on_solved(self, problem: ManifestProblem) -> None:
         if not problem.is_note:
-            self._say(f"solved: {sanitize(str(problem))}")
+            self._print(f"solved: {sanitize(str(problem))}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         print(f"{self._now():%H:%M:%S}  {line}", flush=True)
 
 

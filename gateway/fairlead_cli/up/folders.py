@@ -101,8 +101,8 @@ def running_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def store_url(root: Path, url: str) -> None:
-    """Store the MCP URL of a run in its folder, so that other commands can name the run. On a full disk, they name no
-    URL of this run.
+    """Store the MCP URL of a run in its folder, so that other commands can name the run. If the disk is full, they
+    cannot name it.
     """
     with suppress(OSError):
         (root / _URL).write_text(url)
@@ -118,21 +118,21 @@ def running_urls(roots: Iterable[Path]) -> list[str]:
 
 
 def _runtime_directory(environ: Mapping[str, str]) -> Path:
-    named = environ.get("XDG_RUNTIME_DIR") or ""
-    directory = Path(named)
-    usable = named.startswith("/") and directory.is_dir() and os.access(directory, os.W_OK)
+    configured = environ.get("XDG_RUNTIME_DIR") or ""
+    directory = Path(configured)
+    usable = configured.startswith("/") and directory.is_dir() and os.access(directory, os.W_OK)
     return directory if usable else Path(tempfile.gettempdir())
 
 
 def _sweep(parent: Path) -> None:
     """Delete folders of runs that ended without deleting them."""
-    for left in parent.glob(f"{_PREFIX}*"):
+    for folder in parent.glob(f"{_PREFIX}*"):
         try:
-            if left.stat().st_uid != os.getuid():
+            if folder.stat().st_uid != os.getuid():
                 continue
-            with (left / _LOCK).open("r+") as lock:
+            with (folder / _LOCK).open("r+") as lock:
                 if _try_lock(lock):
-                    shutil.rmtree(left, ignore_errors=True)
+                    shutil.rmtree(folder, ignore_errors=True)
         except OSError:
             continue
 

@@ -14,9 +14,9 @@ from fairlead_operator.local.sources import Scan
 class WithServers:
     """Scanner that adds servers to those of another scanner, whose server of the same name takes precedence."""
 
-    def __init__(self, scanner: Scanner, given: Iterable[DeclaredServer]) -> None:
+    def __init__(self, scanner: Scanner, added: Iterable[DeclaredServer]) -> None:
         self._scanner = scanner
-        self._given = tuple(given)
+        self._added = tuple(added)
 
     def scan(self) -> Scan | None:
         """Implements Scanner."""
@@ -24,12 +24,12 @@ class WithServers:
         if scan is None:
             return None
         servers, problems = dict(scan.contents.servers), list(scan.problems)
-        for given in self._given:
-            first = servers.setdefault(given.key, given)
-            if first is not given:
+        for added in self._added:
+            first = servers.setdefault(added.key, added)
+            if first is not added:
                 message = (
                     f"this server is left out, because {first.origin} declares a server with the name "
-                    f"{given.key.name}; a manifest gives it another name (metadata.name)"
+                    f"{added.key.name}; a manifest gives it another name (metadata.name)"
                 )
-                problems.append(ManifestProblem(given.origin, 0, "", message))
+                problems.append(ManifestProblem(added.origin, 0, "", message))
         return replace(scan, contents=replace(scan.contents, servers=servers), problems=tuple(problems))

@@ -90,7 +90,7 @@ class ScreenView:
     servers: tuple[ServerRow, ...] = ()
     problems: tuple[str, ...] = ()
     """Lines about problems of the files."""
-    refused: int = 0
+    refused_count: int = 0
     """Servers that do not run because of such a problem, and have no row."""
     tier_changes: tuple[str, ...] = ()
     """Recent moves of tools between tiers, the newest last."""
@@ -183,17 +183,17 @@ def _problems(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]
 
 
 def _summary(view: ScreenView, width: int) -> list[ScreenLine]:
-    many = len(view.servers) + view.refused
+    many = len(view.servers) + view.refused_count
     if not many:
         return [ScreenLine(text, "yellow") for text in fold("No server is declared.", width)]
     tools = sum(len(server.tools) for server in view.servers if server.state == "ready")
-    summary = f"{many} server{'' if many == 1 else 's'}: {_states(view.servers, view.refused)}; {_tools(tools)}"
+    summary = f"{many} server{'' if many == 1 else 's'}: {_states(view.servers, view.refused_count)}; {_tools(tools)}"
     return [ScreenLine(text) for text in fold(summary, width)]
 
 
-def _states(servers: Iterable[ServerRow], refused: int = 0) -> str:
+def _states(servers: Iterable[ServerRow], refused_count: int = 0) -> str:
     counts: Counter[State] = Counter(server.state for server in servers)
-    counts["failed"] += refused
+    counts["failed"] += refused_count
     return ", ".join(f"{counts[state]} {state}" for state in _RANKS if counts[state])
 
 

@@ -19,7 +19,7 @@ from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 from fairlead_operator.local.inventory import DeclaredServer
 
 _IN_YAML: Final = re.compile(rb"""^["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""", re.MULTILINE)
-"""The version, as a member of the document and not of an object in it: a manifest may hold a whole document."""
+"""Version of the document in YAML, only as a top-level member: a manifest may contain a complete document."""
 _IN_BROKEN_JSON: Final = re.compile(rb"""\s*\{[^{}]*["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""")
 _ENDINGS: Final = (".json", ".yaml", ".yml", ".openapi", ".swagger")
 _UNUSUAL: Final = re.compile(r"[^a-z0-9]+")
@@ -39,7 +39,7 @@ def is_url(word: str) -> bool:
 
 
 def is_document(word: str) -> bool:
-    """Whether an argument is an OpenAPI document: a URL, or a file with the version of one."""
+    """Whether an argument is an OpenAPI document: a URL, or a file with the version member of an OpenAPI document."""
     if is_url(word):
         return True
     try:
@@ -71,7 +71,8 @@ def _api_server(document: str) -> DeclaredServer:
 
 
 def server_name(document: str) -> str:
-    """Name of the server of a document: that of the file, or of the host and port where the file has a general name."""
+    """Name of the server of a document: the file's name, or host and port if the file has a common name such as
+    openapi."""
     parts = urlsplit(document) if is_url(document) else None
     stem = Path(document if parts is None else parts.path).name.lower()
     while stem.endswith(_ENDINGS):

@@ -76,10 +76,10 @@ class FewerRepeats(logging.Filter):
         if record.levelno < logging.WARNING or record.exc_info:
             return True
         text = record.getMessage()
-        ended = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
-        kind = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server and its state
+        is_state = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
+        kind = " ".join(text.split(maxsplit=4)[:4]) if is_state else text  # the server and its state
         count = self._repeats.count(f"{record.name} {without_numbers(kind)}", "")
-        if not count or (count == 1 and ended):
+        if not count or (count == 1 and is_state):
             return False
         record.msg = sanitize(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count)
         record.args = ()

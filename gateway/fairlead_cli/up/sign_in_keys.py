@@ -1,6 +1,7 @@
-"""Key of `fairlead up` by which its user signs in at servers: `l`, once for each server that wants it.
+"""The key `l` of `fairlead up`, with which the user signs in at servers: each press opens the sign-in page of the next
+server.
 
-No I/O of its own: `SignInKeys` gets the links and the browser from its maker.
+This module has no I/O: the constructor of `SignInKeys` takes functions for links and browser.
 """
 
 from __future__ import annotations
@@ -16,49 +17,51 @@ SIGN_IN_KEY: Final = "l"
 
 
 class SignInKeys:
-    """Key of one terminal. `wanting` returns the servers at which nobody has signed in, in the order of the screen.
-
-    `link` returns the page for a server, and may raise GrantFailed; `opens` opens it in a browser, and returns False if
-    there is none.
+    """Sign-in key of one terminal. `pending` returns the servers at which the user has to sign in, in the order of the
+    screen. `link` returns the URL of a server's sign-in page, and may raise GrantFailed; `open_page` opens it in a
+    browser, and returns False without a browser.
     """
 
     def __init__(
         self,
-        wanting: Callable[[], Sequence[ServerKey]],
+        pending: Callable[[], Sequence[ServerKey]],
         link: Callable[[ServerKey], Awaitable[str]],
-        opens: Callable[[str], Awaitable[bool]],
+        open_page: Callable[[str], Awaitable[bool]],
         changed: Callable[[], None],
     ) -> None:
         """`changed` is called when the hint has changed."""
-        self._wanting = wanting
+        self._pending = pending
         self._link = link
-        self._opens = opens
+        self._open_page = open_page
         self._changed = changed
         self._opened: set[ServerKey] = set()
-        """Servers whose pages were opened since all of those that want a sign-in had theirs."""
+        """Servers whose pages were opened in the current round. A round ends when the pages of all pending servers were
+        opened."""
         self._shown: tuple[ServerKey, str, str] | None = None
-        """Server whose page was opened last, what to do there, and what the key does if no other wants a sign-in."""
+        """Server whose page was opened last, the text about it, and the hint about the key if no other server is
+        pending."""
 
     @property
     def hint(self) -> str:
-        """Line about the key; empty if no server wants its user to sign in. Reading it forgets what has ended."""
-        wanting = self._wanting()
-        self._forget_ended(wanting)
+        """Line about the key; empty if no sign-in is pending. Reading it removes servers that are no longer pending."""
+        pending = self._pending()
+        self._forget_completed(pending)
         if self._shown is None:
-            return _wish(wanting)
+            return _prompt(pending)
         shown, text, again = self._shown
-        others = [key for key in wanting if key != shown]
-        return "; ".join(part for part in (text, _wish(others) if others else again) if part)
+        others = [key for key in pending if key != shown]
+        return "; ".join(part for part in (text, _prompt(others) if others else again) if part)
 
     async def press(self, key: str) -> bool:
-        """Act on a key; False if it is not the key. It opens the page of the next server that wants a sign-in."""
-        wanting = self._wanting()
-        self._forget_ended(wanting)
-        if key != SIGN_IN_KEY or not wanting:
+        """Open the page of the next pending server if `key` is SIGN_IN_KEY. Returns False for other keys, and without a
+        pending server."""
+        pending = self._pending()
+        self._forget_completed(pending)
+        if key != SIGN_IN_KEY or not pending:
             return False
-        if self._opened.issuperset(wanting):
+        if self._opened.issuperset(pending):
             self._opened.clear()
-        await self._open(next(server for server in wanting if server not in self._opened))
+        await self._open(next(server for server in pending if server not in self._opened))
         return True
 
     async def _open(self, server: ServerKey) -> None:
@@ -68,20 +71,20 @@ class SignInKeys:
         except GrantFailed as error:
             self._shown = server, f"{plain_name(server)}: {error}", ""
         else:
-            opened = await self._opens(url)
+            opened = await self._open_page(url)
             where, again = ("the page in the browser", f"{SIGN_IN_KEY} opens it again") if opened else (url, "")
             self._shown = server, f"{plain_name(server)}: sign in at {where}", again
         self._changed()
 
-    def _forget_ended(self, wanting: Sequence[ServerKey]) -> None:
-        """Forget servers that want no sign-in any more: a later wish of theirs is for another page."""
-        self._opened.intersection_update(wanting)
-        if self._shown is not None and self._shown[0] not in wanting:
+    def _forget_completed(self, pending: Sequence[ServerKey]) -> None:
+        """Remove servers that are no longer pending, so that a later sign-in at them opens a page again."""
+        self._opened.intersection_update(pending)
+        if self._shown is not None and self._shown[0] not in pending:
             self._shown = None
 
 
-def _wish(wanting: Sequence[ServerKey]) -> str:
-    if not wanting:
+def _prompt(pending: Sequence[ServerKey]) -> str:
+    if not pending:
         return ""
-    verb = "wants" if len(wanting) == 1 else "want"
-    return f"{', '.join(plain_name(key) for key in wanting)} {verb} you to sign in: press {SIGN_IN_KEY}"
+    verb = "wants" if len(pending) == 1 else "want"
+    return f"{', '.join(plain_name(key) for key in pending)} {verb} you to sign in: press {SIGN_IN_KEY}"

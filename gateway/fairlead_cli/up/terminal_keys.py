@@ -1,5 +1,5 @@
 """Reads keys from the terminal while `fairlead up` draws its table: `t` opens the screen of `fairlead top`, and
-`sign_in_keys` has the others.
+`sign_in_keys` handles the others.
 
 A terminal delivers single keys only in cbreak mode (termios(3)). Its original modes are restored whenever no keys are
 read: while another program has the screen, and at the end of the process.
@@ -19,7 +19,7 @@ from typing import Final, Protocol
 TOP_KEY: Final = "t"
 KEYS_HINT: Final = "t opens `fairlead top` here, q returns; Ctrl-C stops"
 MAX_KEYS: Final = 16
-"""Limit on the keys that wait for the end of an action; further ones are ignored."""
+"""Maximum number of pressed keys that wait for the end of an action; further keys are ignored."""
 STOP_SECONDS: Final = 5.0
 """Seconds that `fairlead top` has to close its screen before its process is killed."""
 

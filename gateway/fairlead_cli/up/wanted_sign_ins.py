@@ -1,4 +1,4 @@
-"""Keeps the board of `fairlead up` informed at which servers the user of its terminal has to sign in."""
+"""Updates on the board of `fairlead up` at which servers the terminal's user has to sign in."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
 
 LOOK_SECONDS: Final = 0.5
-"""Time between two looks: an account may be ended by another process too."""
+"""Seconds between two checks. The state is polled, because another process may end an account."""
 _ONLY_LOCAL: Final = "possible with --host 127.0.0.1, or as the holder of an API key (fairlead keys)"
 
 
 def user_of(identities: Identities) -> Identity:
-    """The caller that the user of the terminal is."""
+    """Identity of the terminal's user as a caller of the gateway."""
     return identities.recall(None) or ANONYMOUS
 
 
@@ -29,7 +29,7 @@ async def show_wanted_sign_ins(
     board: Board,
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Show until it is cancelled at which servers the user has to sign in."""
+    """Update on the board, until cancelled, at which servers the user has to sign in."""
     user = user_of(identities)
     no_person = _ONLY_LOCAL if identities.open and not person_of(user) else ""
     while True:

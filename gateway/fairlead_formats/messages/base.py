@@ -21,10 +21,10 @@ from fairlead_formats.messages.call import (
     ResultLoss,
     ToolResult,
     Written,
-    cut_off,
     finish,
     invalid_result,
     is_truncated,
+    mark_cut_off,
 )
 from fairlead_formats.messages.content import Accept, Body, LossReport, body_of
 from fairlead_formats.messages.streams import Assembler, WholeAssembler
@@ -170,7 +170,7 @@ class MessageFormat(ABC):
         """
         drafts = [*self.drafts(message)]
         if drafts and (is_truncated(message) if truncated is None else truncated):
-            drafts[-1] = cut_off(drafts[-1])
+            drafts[-1] = mark_cut_off(drafts[-1])
         return finish(drafts, names)
 
     def write_results(

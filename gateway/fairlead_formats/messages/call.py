@@ -229,9 +229,9 @@ def read_arguments(value: object) -> JsonObject | InvalidCall:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", _written(value))
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", _encode_arguments(value))
     reason = json_fault(value)
-    return value if reason is None else InvalidCall(f"the arguments {reason}", _written(value))
+    return value if reason is None else InvalidCall(f"the arguments {reason}", _encode_arguments(value))
 
 
 def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
@@ -321,7 +321,7 @@ def bounded_text(text: str | bytes) -> str:
     return text[:MAX_ARGUMENT_BYTES].encode("utf-8", "replace").decode()
 
 
-def _written(arguments: object) -> str:
+def _encode_arguments(arguments: object) -> str:
     """Arguments as JSON text; empty if they cannot be written."""
     if isinstance(arguments, InvalidCall):
         return arguments.text
@@ -389,7 +389,7 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
 
 
 def _refuse(call: ModelCall, reason: str) -> ModelCall:
-    return msgspec.structs.replace(call, arguments=InvalidCall(reason, _written(call.arguments)))
+    return msgspec.structs.replace(call, arguments=InvalidCall(reason, _encode_arguments(call.arguments)))
 
 
 def make_id(position: int, name: str, arguments: object) -> str:
@@ -445,6 +445,6 @@ def is_truncated(answer: object) -> bool:
     return truncates(member(choice, *_REASONS)) or truncates(member(answer, *_REASONS, "status"))
 
 
-def cut_off(draft: Draft) -> Draft:
+def mark_cut_off(draft: Draft) -> Draft:
     """The draft of a truncated message's last call, made invalid if it has no arguments: they may have been cut off."""
     return draft if draft.arguments or draft.problem is not None else msgspec.structs.replace(draft, problem=CUT_OFF)

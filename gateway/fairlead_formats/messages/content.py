@@ -281,7 +281,7 @@ def mark_error(text: str, body: Body, report: LossReport) -> str:
     return text if text[:5].lower() == "error" else f"Error: {text}"
 
 
-def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
+def accept_types(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
     """An `Accept` that accepts media of these MIME types, each up to `max_bytes` (None: of any size)."""
     types = frozenset(images) | frozenset(others)
 

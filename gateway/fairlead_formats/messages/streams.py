@@ -174,10 +174,10 @@ class BlockAssembler:
 
     def _start(self, index: int, call: PartialCall | None) -> list[ModelCall]:
         """Start a block. An unfinished block of the same index ends here."""
-        ended = [*self._release(truncated=False), *self._stop(index, cut_off=True)]
+        calls = [*self._release(truncated=False), *self._stop(index, cut_off=True)]
         if call is not None and has_room(self._partials):
             self._partials[index] = call
-        return ended
+        return calls
 
     def _grow(self, index: int, chunk: object) -> list[ModelCall]:
         if index in self._partials:

@@ -236,9 +236,9 @@ def match_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
             if not matched or matched[-1].role != "assistant":
                 calls = OpenCalls()
                 ids.next_turn()
-            named = tuple(ids.rename(part) if isinstance(part, CallPart) else part for part in turn.parts)
-            calls.add(part.call for part in named if isinstance(part, CallPart))
-            matched.append(MessageTurn(turn.role, named))
+            renamed = tuple(ids.rename(part) if isinstance(part, CallPart) else part for part in turn.parts)
+            calls.add(part.call for part in renamed if isinstance(part, CallPart))
+            matched.append(MessageTurn(turn.role, renamed))
         else:
             matched.append(MessageTurn(turn.role, _match_turn_results(turn.parts, calls, ids)) if calls else turn)
     return tuple(matched)
@@ -270,8 +270,8 @@ class _UniqueIds:
 
     def id_of_result(self, ident: str) -> str:
         """The unique id of the call in this turn to which a result with the original id `ident` belongs."""
-        waiting = self._turn.get(ident)
-        return waiting.popleft() if waiting else ident
+        unique_ids = self._turn.get(ident)
+        return unique_ids.popleft() if unique_ids else ident
 
 
 def _match_turn_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> tuple[Part, ...]:

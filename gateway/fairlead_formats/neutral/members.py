@@ -60,10 +60,10 @@ class RequestMembers:
 
     def model(self) -> str:
         """The model name. Raises BadRequest if there is none."""
-        named = self.text("model")
-        if named is None:
+        name = self.text("model")
+        if name is None:
             raise BadRequest("model: the request needs the name of a model", "model")
-        return named
+        return name
 
     def positive_integer(self, *names: str) -> int | None:
         """A positive integer; None for any other value."""
@@ -127,15 +127,15 @@ def require_list(members: RequestMembers, name: str) -> list[Any]:
 
 def limit_parts(value: Value, name: str) -> Value:
     """The value, if it has at most `MAX_PARTS` entries including their parts. Raises BadRequest."""
-    counted, stack = 0, [value]
+    count, stack = 0, [value]
     while stack:
         entry: Any = stack.pop()
         if isinstance(entry, list):
-            counted += len(entry)
-            stack += entry if counted <= MAX_PARTS else ()
+            count += len(entry)
+            stack += entry if count <= MAX_PARTS else ()
         elif isinstance(entry, dict):
             stack += [entry[holder] for holder in _HOLDERS if holder in entry]
-    if counted > MAX_PARTS:
+    if count > MAX_PARTS:
         raise BadRequest(f"{name}: the entries and their parts exceed the limit of {MAX_PARTS}; send fewer parts", name)
     return value
 

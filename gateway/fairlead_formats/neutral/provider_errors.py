@@ -122,7 +122,7 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
     if status is not None and (kind is None or kind in ("invalid", "api")):
         kind = _BY_STATUS.get(status, "invalid" if status < 500 else "api")
     message = text_of(error if isinstance(error, str) else member(error, "message", "Message"))[:MAX_MESSAGE]
-    if kind == "invalid" and any(words in message for words in _TOO_LONG):
+    if kind == "invalid" and any(phrase in message for phrase in _TOO_LONG):
         kind = "too_large"
     if kind == "authentication":
         message = "the provider refused the API key"

@@ -13,7 +13,7 @@ from fairlead_formats.request_rules.draft import draft_fault
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 
 DefinitionFaults: TypeAlias = Callable[[dict[str, Any], SchemaCheck], Iterator[BrokenRule]]
-"""Rules that a definition in its provider's form breaks, but for those about its name."""
+"""Rules that a definition in its provider's form breaks, except rules about its name."""
 
 
 def rejection_by(faults: DefinitionFaults) -> Callable[[dict[str, Any]], str | None]:

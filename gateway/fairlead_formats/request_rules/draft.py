@@ -17,7 +17,7 @@ _OF_OTHER_DRAFTS: Final = ("nullable", "additionalItems")
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value may be that of one of `COUNTS`: a whole number of at least 0."""
+    """Whether the keywords in `COUNTS` accept a value: a whole number of at least 0."""
     return (type(value) is int and value >= 0) or (type(value) is float and value >= 0 and value.is_integer())
 
 

@@ -76,7 +76,7 @@ class ApiRules:
         self.by_name: Final = {rule.name: rule for rule in rules}
         """Rules by name, in the order of the documentation."""
 
-    def broken(self, name: str, /, **values: object) -> BrokenRule:
+    def broken_rule(self, name: str, /, **values: object) -> BrokenRule:
         """The rule with this name, as a request breaks it. `values`: values for the rule's templates."""
         return BrokenRule.of(self.by_name[name], **values)
 

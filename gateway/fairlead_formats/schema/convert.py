@@ -40,7 +40,7 @@ class ConvertedSchema(msgspec.Struct, frozen=True):
 
 
 def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) -> ConvertedSchema:
-    """Convert `inputSchema` to `strict` if that is given and loses nothing, else to `lax`.
+    """Convert `inputSchema` to `strict` if `strict` is given and nothing is lost, else to `lax`.
 
     Raises UnusableSchema for a schema whose instances are not objects, and TooMuch for one that exceeds the budget.
     """

@@ -60,12 +60,19 @@ class _Cleaner:
             return [self.clean(item, union, depth + 1) for item in value]
         out = {}
         for name, part in value.items():
-            places = [(shape, shape["properties"][name]) for shape in shapes if name in _properties(shape)]
-            if part is None and places and not any(self._means_null(name, *described_by) for described_by in places):
+            owners = [shape for shape in shapes if name in _properties(shape)]
+            subschemas = [shape["properties"][name] for shape in owners]
+            if (
+                part is None
+                and owners
+                and not any(
+                    self._means_null(name, shape, subschema)
+                    for shape, subschema in zip(owners, subschemas, strict=True)
+                )
+            ):
                 continue
-            described = [described_by[1] for described_by in places]
-            union = described[0] if len(described) == 1 else {"anyOf": described}
-            out[name] = self.clean(part, union, depth + 1) if described else part
+            union = subschemas[0] if len(subschemas) == 1 else {"anyOf": subschemas}
+            out[name] = self.clean(part, union, depth + 1) if subschemas else part
         return out
 
     def _means_null(self, name: str, shape: Mapping[str, Any], schema: Any) -> bool:
@@ -75,7 +82,9 @@ class _Cleaner:
         if not isinstance(schema, Mapping):
             return bool(schema)
         return any(
-            allows_null(shape_of) for shape_of in self._shapes(schema) if not shape_of.keys() & {"allOf", "$ref"}
+            allows_null(alternative)
+            for alternative in self._shapes(schema)
+            if not alternative.keys() & {"allOf", "$ref"}
         )
 
     def _shapes(self, schema: Any) -> list[Mapping[str, Any]]:

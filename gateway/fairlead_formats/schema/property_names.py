@@ -28,11 +28,11 @@ GEMINI_NAMES: Final = re.compile(r"(?!\$ref\Z)")
 
 _ALPHABETS: Final = (ANTHROPIC_NAMES, GEMINI_NAMES)
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_]+")
-_HASHED: Final = 8
+_HASH_DIGITS: Final = 8
 """Number of hexadecimal digits of the hash."""
-_PLAIN: Final = 55
+_MAX_PLAIN: Final = 55
 """Number of characters of the original name before the hash: 64 in all."""
-_NAMED: Final = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
+_NAME_MAPS: Final = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
 """Keywords whose member names are property names."""
 
 
@@ -73,10 +73,10 @@ def restore_path(path: str, names: Mapping[str, str]) -> str:
 
 
 def _replacement_name(name: str) -> str:
-    plain = _UNSAFE.sub("_", name).strip("_")[:_PLAIN]
+    plain = _UNSAFE.sub("_", name).strip("_")[:_MAX_PLAIN]
     if not plain[:1].isalpha():
-        plain = f"p_{plain}"[:_PLAIN].rstrip("_")
-    return f"{plain}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_HASHED]}"
+        plain = f"p_{plain}"[:_MAX_PLAIN].rstrip("_")
+    return f"{plain}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_HASH_DIGITS]}"
 
 
 def _refused_names(schema: object, alphabet: re.Pattern[str]) -> list[str]:
@@ -111,7 +111,7 @@ class _Renaming:
         return self._schema(out) if id(value) in self._schemas else out
 
     def _schema(self, out: JsonObject) -> JsonObject:
-        for keyword in _NAMED:
+        for keyword in _NAME_MAPS:
             if isinstance(out.get(keyword), dict):
                 out[keyword] = {self._others.get(name, name): part for name, part in out[keyword].items()}
         for keyword in ("dependentRequired", "dependencies"):

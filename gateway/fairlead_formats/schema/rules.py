@@ -199,11 +199,11 @@ def _tables() -> dict[str, tuple[Table, Table]]:
     return tables
 
 
-_OF: Final = _tables()
+_TABLES_BY_COLUMN: Final = _tables()
 
 
 def _target(name: str, **features: Any) -> SchemaTarget:
-    root, nested = _OF[name]
+    root, nested = _TABLES_BY_COLUMN[name]
     return SchemaTarget(name, root=root, nested=nested, **features)
 
 

@@ -71,7 +71,7 @@ def modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     return rest
 
 
-_TELLTALES: Final = (
+_TYPICAL_KEYWORDS: Final = (
     ("object", frozenset({"properties", "required", "additionalProperties", "minProperties", "maxProperties"})),
     ("array", frozenset({"items", "prefixItems", "minItems", "maxItems", "uniqueItems"})),
     ("string", frozenset({"minLength", "maxLength", "pattern", "format"})),
@@ -85,8 +85,8 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
         kinds = list(dict.fromkeys(type_of(value) for value in values))
         walk.lose(path, "type", Action.REWRITTEN, "the type is derived from the values")
         return {**schema, "type": kinds[0] if len(kinds) == 1 else kinds}
-    for kind, telltales in _TELLTALES:
-        if telltales & schema.keys():
+    for kind, keywords in _TYPICAL_KEYWORDS:
+        if keywords & schema.keys():
             walk.lose(path, "type", Action.NARROWED, f"every schema needs a type; the other keywords imply {kind}")
             return {**schema, "type": kind}
     return {**schema, **anything(walk, path)}
@@ -101,7 +101,7 @@ def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     return {key: value for key, value in schema.items() if key != "nullable"}
 
 
-_ABOUT: Final[dict[str, frozenset[str]]] = {
+_KEYWORDS_OF_TYPE: Final[dict[str, frozenset[str]]] = {
     "string": frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}),
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
     "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
@@ -118,7 +118,7 @@ _ABOUT: Final[dict[str, frozenset[str]]] = {
         }
     ),
 }
-_SPECIFIC: Final = frozenset().union(*_ABOUT.values())
+_TYPE_KEYWORDS: Final = frozenset().union(*_KEYWORDS_OF_TYPE.values())
 
 
 def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonObject:
@@ -139,7 +139,7 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
     branches: list[JsonObject] = []
     for kind in kinds:
         branch: JsonObject = {"type": kind}
-        branch.update({key: value for key, value in schema.items() if key in _ABOUT.get(kind, ())})
+        branch.update({key: value for key, value in schema.items() if key in _KEYWORDS_OF_TYPE.get(kind, ())})
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if values is not None:
             fitting = [value for value in values if _fits(value, kind)]
@@ -148,7 +148,7 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
             if kind != "null":
                 branch["enum"] = fitting
         branches.append(branch)
-    shared = {k: v for k, v in schema.items() if k not in _SPECIFIC and k not in {"type", "enum", "const"}}
+    shared = {k: v for k, v in schema.items() if k not in _TYPE_KEYWORDS and k not in {"type", "enum", "const"}}
     return {**shared, "anyOf": branches} if branches else {**shared, "type": others[0] if others else "null"}
 
 
@@ -169,8 +169,8 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
         branches = _with_siblings(walk, branches, constraints, path)
     if not branches:
         branches = [{"type": "null"}] if null else [True]
-    describing = rest.get("description")
-    if null or constraints or describing:
+    description = rest.get("description")
+    if null or constraints or description:
         walk.lose(
             path,
             "anyOf",
@@ -180,11 +180,11 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
     if "default" in schema:
         default = constraint_texts.describe("default", schema["default"])
         walk.lose(path, "default", Action.DESCRIBED, "a default next to anyOf is only described")
-        describing = constraint_texts.with_notes(describing if isinstance(describing, str) else None, [default])
+        description = constraint_texts.with_notes(description if isinstance(description, str) else None, [default])
     written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(branches)]
     flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
-    if isinstance(describing, str) and describing:
-        flat = [_describe(branch, describing) for branch in flat]
+    if isinstance(description, str) and description:
+        flat = [_describe(branch, description) for branch in flat]
     if null:
         flat = [{**branch, "nullable": True} for branch in flat]
     return flat[0] if len(flat) == 1 else {"anyOf": flat}

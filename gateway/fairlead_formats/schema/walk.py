@@ -20,8 +20,8 @@ SchemaLoss = tuple[str, str, Action, str]
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
 _REVERSED: Final = frozenset({"not", "if"})
-"""Keywords with which the whole schema accepts fewer values if a subschema accepts more. So it is with `oneOf` if its
-branches overlap.
+"""Keywords with which the whole schema accepts fewer values if a subschema accepts more. `oneOf` is also such a keyword
+if its branches overlap.
 """
 _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
 
@@ -88,10 +88,10 @@ class Walk:
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
         """Exclusive bounds as numbers. Until draft 6 they were booleans about the inclusive bounds."""
-        for keyword, kin in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            if schema.get(keyword) is True and shapes.SHAPES[kin](schema.get(kin)):
-                schema = {**schema, keyword: schema[kin]}
-                del schema[kin]
+        for keyword, inclusive in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if schema.get(keyword) is True and shapes.SHAPES[inclusive](schema.get(inclusive)):
+                schema = {**schema, keyword: schema[inclusive]}
+                del schema[inclusive]
                 self.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
         return schema
 

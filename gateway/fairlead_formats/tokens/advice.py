@@ -106,7 +106,7 @@ def _advise_higher_limits(best: Fit, pool: CandidateSet, needed: int) -> list[st
         raised.append("a model that takes tools")
     elif provider is not None and len(pool.pinned) > provider:
         raised.append(f"at most {provider} pinned tools")
-    if not pool.pinned and best.most_allowed is not None and best.most_allowed < 1:
+    if not pool.pinned and best.max_tools_by_limits is not None and best.max_tools_by_limits < 1:
         raised.append("maxTools of at least 1")
     if not pool.pinned and best.tool_tokens is not None and best.tool_tokens < needed:
         raised.append(f"toolTokens of at least {needed}")

@@ -26,17 +26,17 @@ LIST: Final = "list"
 TIER: Final = "tier"
 SEARCH: Final = "search"
 
-FOUND: Final = 8
-"""Number of tools in the answer to a search."""
-FOUND_FRAME: Final = 18
+MAX_RESULTS: Final = 8
+"""Maximum number of tools in the answer to a search."""
+RESULT_FRAME_TOKENS: Final = 18
 """Tokens of server and score, which the answer to a search has beside each definition."""
-ANSWER_FRAME: Final = 20
+ANSWER_FRAME_TOKENS: Final = 20
 """Tokens that the answer to a search has beside its entries."""
-QUERY: Final = 24
+QUERY_TOKENS: Final = 24
 """Tokens of a call of `search_tools`. The mean of the labelled queries is 16; the rest is the call's envelope."""
-WRAPPED_CALL: Final = 50
+WRAPPED_CALL_TOKENS: Final = 50
 """Tokens of the tool's name and the session as arguments of `execute_tool`."""
-WRAPPED_RESULT: Final = 80
+WRAPPED_RESULT_TOKENS: Final = 80
 """Tokens of the sentence that `execute_tool` adds to a result, which names the session and the entry."""
 
 
@@ -89,10 +89,12 @@ class ExposureAdvice(msgspec.Struct, frozen=True, rename="camel"):
     """The comparison as a sentence."""
 
 
-def search_answer_tokens(definitions: Sequence[int], max_results: int = FOUND) -> int:
+def search_answer_tokens(definitions: Sequence[int], max_results: int = MAX_RESULTS) -> int:
     """Tokens of one answer to a search in o200k's count, estimated from the mean of the searched definitions."""
     count = min(max_results, len(definitions))
-    return ANSWER_FRAME + (-(-sum(definitions) * count // len(definitions)) + count * FOUND_FRAME if count else 0)
+    return ANSWER_FRAME_TOKENS + (
+        -(-sum(definitions) * count // len(definitions)) + count * RESULT_FRAME_TOKENS if count else 0
+    )
 
 
 def advise(
@@ -112,29 +114,31 @@ def _exposure(fit: Fit, task: TaskShape, way: ExposedTools, prices: TokenPrices,
     definitions = fit.tokens(sum(way.definitions))
     every_turn = definitions + fit.text(way.other_tokens)
     if way.way == SEARCH:
-        spent = account_of_search(task, every_turn, _search(fit, way), prices, cache)
+        account = account_of_search(task, every_turn, _search(fit, way), prices, cache)
     else:
-        spent = account_of_list(task, every_turn, prices, cache)
+        account = account_of_list(task, every_turn, prices, cache)
     return Exposure(
         way=way.way,
         listed=len(way.definitions),
         reachable=way.reachable,
         tool_tokens=definitions,
-        turns=spent.turns,
-        tokens=spent.tokens,
-        priced_tokens=spent.priced,
-        largest_prompt=spent.largest,
-        fits=_fits(fit, way, definitions, spent),
+        turns=account.turns,
+        tokens=account.tokens,
+        priced_tokens=account.priced,
+        largest_prompt=account.largest,
+        fits=_fits(fit, way, definitions, account),
         tier=way.tier,
     )
 
 
 def _search(fit: Fit, way: ExposedTools) -> SearchTokens:
-    return SearchTokens(fit.text(QUERY), fit.text(way.results), fit.text(WRAPPED_CALL), fit.text(WRAPPED_RESULT))
+    return SearchTokens(
+        fit.text(QUERY_TOKENS), fit.text(way.results), fit.text(WRAPPED_CALL_TOKENS), fit.text(WRAPPED_RESULT_TOKENS)
+    )
 
 
-def _fits(fit: Fit, way: ExposedTools, definitions: int, spent: TaskTokens) -> bool:
-    return spent.largest <= fit.input and fit.allows(len(way.definitions), definitions)
+def _fits(fit: Fit, way: ExposedTools, definitions: int, account: TaskTokens) -> bool:
+    return account.largest <= fit.input and fit.allows(len(way.definitions), definitions)
 
 
 def _cheapest(options: Iterable[Exposure]) -> Exposure | None:

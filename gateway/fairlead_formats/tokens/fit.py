@@ -35,11 +35,11 @@ class CandidateSet:
     def __init__(self, tools: list[Candidate], *, short: bool) -> None:
         self.tools = tools
         self.short = short
-        self.loose = [cost(tool, short) for tool in tools if not tool.pinned]
+        self.unpinned_tokens = [cost(tool, short) for tool in tools if not tool.pinned]
         """Tokens of each tool that may be left out."""
         self.pinned = [tool for tool in tools if tool.pinned]
         self.pinned_tokens = self.tokens(self.pinned)
-        self.all_tokens = self.pinned_tokens + sum(self.loose)
+        self.all_tokens = self.pinned_tokens + sum(self.unpinned_tokens)
 
     def tokens(self, tools: Iterable[Candidate]) -> int:
         return sum(cost(tool, self.short) for tool in tools)
@@ -71,7 +71,7 @@ class Fit:
         """Maximum number of tokens of the whole prompt."""
         self.room = self.input - self.system - self.messages
         """Tokens left for tools and the preamble of tools; negative if the conversation alone does not fit."""
-        self.most_allowed = limits.max_tools
+        self.max_tools_by_limits = limits.max_tools
         """Maximum number of tools by the limits alone; None: unlimited."""
         self.max_tools = smaller_limit(limits.max_tools, model.max_tools)
         """Maximum number of tools by the limits and the provider; None: unlimited."""
@@ -104,7 +104,7 @@ class Fit:
             return -1
         places, window, budget = self._bounds(pool)
         max_tokens, used, fitting = min(window, budget), pool.pinned_tokens, 0
-        for size in pool.loose if places > 0 else ():
+        for size in pool.unpinned_tokens if places > 0 else ():
             if used + size <= max_tokens:
                 used += size
                 fitting += 1
@@ -144,12 +144,14 @@ class Fit:
     def plan(self, pool: CandidateSet, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
         cut_names = {each.name for each in cut}
         tools = [tool for tool in pool.tools if tool.name not in cut_names]
-        cheaper = tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()
+        shortened_names = (
+            tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()
+        )
         return Plan(
             model=self.model.name,
             format=self.model.format,
             tools=tuple(tool.name for tool in tools),
-            shortened=cheaper,
+            shortened=shortened_names,
             cut=tuple(cut),
             numbers=self.numbers(pool.tokens(tools), counter),
             skipped=tuple(fit.as_skipped(pool) for fit in fits[: fits.index(self)]),

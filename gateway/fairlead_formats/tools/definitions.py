@@ -41,8 +41,8 @@ MAX_NAME: Final = 1024
 """Maximum number of characters of a source name; MCP recommends 128."""
 
 _encode = msgspec.json.Encoder().encode
-_CARRIED: Final = frozenset({"name", "description", "inputSchema"})
-_WHY_DROPPED: Final = {
+_CONVERTED_MEMBERS: Final = frozenset({"name", "description", "inputSchema"})
+_DROP_REASONS: Final = {
     "title": "the format has no title of a tool",
     "annotations": "the format has no annotations",
     "outputSchema": "the format has no schema of results",
@@ -176,9 +176,9 @@ class ToolFormat:
         self, tools: Sequence[Definition], prepared: Sequence[PreparedTool], names: Names | None = None
     ) -> Converted:
         """Give prepared tools their names. Of several tools with the same name, only the first is kept."""
-        used = [name_of(tool) for tool in tools]
+        tool_names = [name_of(tool) for tool in tools]
         mapping = names or Names(
-            name for name, ready in zip(used, prepared, strict=True) if name and ready.definition is not None
+            name for name, tool in zip(tool_names, prepared, strict=True) if name and tool.definition is not None
         )
         out: list[JsonObject] = []
         report: list[Loss] = []
@@ -187,23 +187,23 @@ class ToolFormat:
         strict = 0
         max_strict = self._limits.max_strict
         rename, forward = self.envelope.rename, mapping.forward
-        for name, ready in zip(used, prepared, strict=True):
-            report += ready.losses
-            if ready.definition is None:
+        for name, tool in zip(tool_names, prepared, strict=True):
+            report += tool.losses
+            if tool.definition is None:
                 continue
             if name in seen or name not in forward:
                 why = "another tool has this name" if name in seen else "`names` has no entry for this tool"
                 report.append(Loss(name, "/name", "name", Action.REFUSED, why))
                 continue
             seen.add(name)
-            written = rename(ready.definition, forward[name])
+            written = rename(tool.definition, forward[name])
             strict += written.get("strict") is True
             if max_strict is not None and strict > max_strict and written.pop("strict", False):
                 why = f"a request may hold at most {max_strict} strict tools"
                 report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
             out.append(written)
-            if ready.properties:
-                properties[forward[name]] = ready.properties
+            if tool.properties:
+                properties[forward[name]] = tool.properties
         return Converted(tuple(out), mapping, tuple(report), properties)
 
     def prepare(self, tool: Definition, options: Options = DEFAULT) -> PreparedTool:
@@ -240,8 +240,8 @@ class ToolFormat:
         losses = [
             Loss(name, f"/inputSchema{path}", keyword, action, why) for path, keyword, action, why in outcome.losses
         ]
-        if len(tool) > len(_CARRIED):
-            self._others(tool, name, losses)
+        if len(tool) > len(_CONVERTED_MEMBERS):
+            self._report_dropped_members(tool, name, losses)
         output = tool.get("outputSchema") if self.envelope.output else None
         description = self._description(tool, name, outcome, losses)
         strict_outcome = outcome.strict if options.strict else None
@@ -252,11 +252,11 @@ class ToolFormat:
         )
         return PreparedTool(written, tuple(losses), outcome.names)
 
-    def _others(self, tool: Definition, name: str, losses: list[Loss]) -> None:
+    def _report_dropped_members(self, tool: Definition, name: str, losses: list[Loss]) -> None:
         for member in tool:
-            if member in _CARRIED or (member == "outputSchema" and self.envelope.output):
+            if member in _CONVERTED_MEMBERS or (member == "outputSchema" and self.envelope.output):
                 continue
-            why = _WHY_DROPPED.get(member, "the format has no such member")
+            why = _DROP_REASONS.get(member, "the format has no such member")
             losses.append(Loss(name, f"/{member}", member, Action.DROPPED, why))
 
     def _description(self, tool: Definition, name: str, outcome: ConvertedSchema, losses: list[Loss]) -> str:
@@ -312,8 +312,8 @@ class ToolFormat:
 
     def place_tools(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
         """The request's array of tools with `tools` and `originals`, and its location as a JSON Pointer."""
-        named = [original.definition for original in originals if original.name or not self.envelope.grouped]
-        member, array = array_of(self.envelope.request([*tools, *named]))
+        tools_with_name = [original.definition for original in originals if original.name or not self.envelope.grouped]
+        member, array = array_of(self.envelope.request([*tools, *tools_with_name]))
         others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
         return member, array + others
 

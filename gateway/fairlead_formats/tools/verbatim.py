@@ -33,7 +33,7 @@ def with_name(definition: bytes, *, name: str, description: str | None = None) -
 
 
 def verbatim(definition: bytes, *, name: str) -> bytes:
-    """The server's bytes, or the definition with `name` if the server named it otherwise.
+    """The server's bytes, or the definition with `name` if the server has another name for it.
 
     Raises UnusableDefinition.
     """

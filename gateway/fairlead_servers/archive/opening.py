@@ -38,12 +38,12 @@ def open_archive(folder: Path, settings: ArchiveSettings) -> Archive:
 
 
 def _files(settings: ArchiveSettings) -> list[Path]:
-    named, example = settings.ingest, [EXAMPLE] if settings.example else []
-    if named is None:
+    source, example = settings.ingest, [EXAMPLE] if settings.example else []
+    if source is None:
         return example
-    if not named.exists():
-        raise SettingError(f"ingest is {named}, which does not exist; give a file or a folder")
-    return example + (sorted(named.glob("*.jsonl")) if named.is_dir() else [named])
+    if not source.exists():
+        raise SettingError(f"ingest is {source}, which does not exist; give a file or a folder")
+    return example + (sorted(source.glob("*.jsonl")) if source.is_dir() else [source])
 
 
 @contextmanager

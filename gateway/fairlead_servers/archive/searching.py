@@ -14,7 +14,7 @@ from fairlead_servers.tool import ToolError
 MOST_TEXT: Final = 600
 """Maximum number of characters of one text in a result."""
 MOST_SUMMARY: Final = 8_000
-KNOWN: Final = 8
+MAX_SUGGESTED: Final = 8
 """Number of sessions, the latest first, that the error about an unknown session id names."""
 
 Query = Annotated[str, Field(description="What to look for, in plain words", min_length=1, max_length=500)]
@@ -210,7 +210,9 @@ def summary_of(archive: Archive, session_id: str) -> Summary:
     with archive.connect() as connection:
         row = connection.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if row is None:
-            latest = connection.execute("SELECT id FROM sessions ORDER BY started DESC, id DESC LIMIT ?", (KNOWN,))
+            latest = connection.execute(
+                "SELECT id FROM sessions ORDER BY started DESC, id DESC LIMIT ?", (MAX_SUGGESTED,)
+            )
             known_ids = ", ".join(each["id"] for each in latest) or "none"
             raise ToolError(f"session {cut(session_id, 60)!r} does not exist; the latest are: {known_ids}.")
         turns = connection.execute("SELECT count(*) FROM turns WHERE session = ?", (session_id,)).fetchone()[0]

@@ -266,7 +266,7 @@ class _Parser:
         if word := self._match(_SELECT):
             keep, highest = _SELECTS[word[0].lower()]
             return Select(keep, highest, self._number("how many dice"))
-        if of_dice and (modifier := self._of_dice()) is not None:
+        if of_dice and (modifier := self._dice_modifier()) is not None:
             return modifier
         if self._take(r"[fF](?=\s*[<>=])"):
             return Count(self._comparison(), success=False)
@@ -274,7 +274,7 @@ class _Parser:
             return Count(self._comparison(), success=True)
         return None
 
-    def _of_dice(self) -> Modifier | None:
+    def _dice_modifier(self) -> Modifier | None:
         if how := self._take(r"!!|!p|!"):
             compare = self._comparison() if _COMPARE.match(self._rest()) else None
             return Explode("!!" if how == "!!" else "!p" if how == "!p" else "!", compare)

@@ -121,13 +121,13 @@ class Roller:
         for modifier in modifiers:
             if isinstance(modifier, Select):
                 _select(dice, modifier)
-        counted = [die for die in dice if not die.dropped]
+        counted_dice = [die for die in dice if not die.dropped]
         if counts:
-            for die in counted:
+            for die in counted_dice:
                 die.counts = sum((1 if each.success else -1) for each in counts if each.compare.holds(die.value))
-            total = sum(die.counts or 0 for die in counted)
+            total = sum(die.counts or 0 for die in counted_dice)
         else:
-            total = sum(die.value for die in counted)
+            total = sum(die.value for die in counted_dice)
         self.throws.append(Throw(notation, dice, total, label, bool(counts)))
         return total
 

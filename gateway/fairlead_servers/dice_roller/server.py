@@ -117,11 +117,11 @@ class DiceRoller:
     ) -> TableRolled:
         """Roll on a table, and resolve further rolls in its entry. The error for an unknown name lists all tables."""
         try:
-            return self._on_table(table_name, [MOST_INSERTS], 0)
+            return self._roll_on(table_name, [MOST_INSERTS], 0)
         except (BadTable, BadExpression) as error:
             raise ToolError(f"{error}.") from error
 
-    def _on_table(self, name: str, left: list[int], depth: int) -> TableRolled:
+    def _roll_on(self, name: str, inserts_left: list[int], depth: int) -> TableRolled:
         if depth > DEEPEST:
             raise BadTable(f"the entries of {name} refer to other tables more than {DEEPEST} levels deep")
         table = self._tables.read(name)
@@ -129,12 +129,12 @@ class DiceRoller:
         rolled = self._random.randint(1, sides)
 
         def insert(match: re.Match[str]) -> str:
-            left[0] -= 1
-            if left[0] < 0:
+            inserts_left[0] -= 1
+            if inserts_left[0] < 0:
                 raise BadTable(f"the entries of {table.name} contain more than {MOST_INSERTS} rolls")
             inner = match[1].strip()
             if inner.startswith("@"):
-                return self._on_table(inner[1:], left, depth + 1).text
+                return self._roll_on(inner[1:], inserts_left, depth + 1).text
             return str(Roller(self._random).total(parse(inner)))
 
         text = _INSERT.sub(insert, table.entry(rolled).text)

@@ -22,7 +22,7 @@ DEEPEST: Final = 16
 """Maximum number of folders in a path."""
 LONGEST_NAME: Final = 200
 """Maximum number of bytes of one part of a path."""
-_PART: Final = ".fairlead-"
+_TEMPORARY_PREFIX: Final = ".fairlead-"
 """Prefix of the names of temporary files, which no path may use."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -86,11 +86,11 @@ class Jail:
                 f"content has {len(content):,} bytes; this server allows {self._quota.file_bytes:,} bytes for a file"
             )
         with self._writing:
-            before = self._before(folders, name, path)
+            before = self._existing_size(folders, name, path)
             self._within_quota(len(content) - (before or 0), new=before is None)
             # folders are created last, so that refused writes leave no folders
             with self._open(folders, path, make=True) as folder:
-                temporary = f"{_PART}{secrets.token_hex(8)}"
+                temporary = f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
                 try:
                     _write(folder, temporary, content)
                     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -108,7 +108,7 @@ class Jail:
             for name in folders:
                 try:
                     if make:
-                        _make(folder, name)
+                        _make_folder(folder, name)
                     deeper = os.open(name, _FOLDER, dir_fd=folder)
                 except OSError as error:
                     raise _refusal(path, error, writing=make) from error
@@ -118,7 +118,7 @@ class Jail:
         finally:
             os.close(folder)
 
-    def _before(self, folders: list[str], name: str, path: str) -> int | None:
+    def _existing_size(self, folders: list[str], name: str, path: str) -> int | None:
         """Size of the existing file in bytes; None if the file does not exist. Raises Refused if the path is not a
         regular file.
         """
@@ -165,8 +165,8 @@ def parts(path: str) -> list[str]:
             raise Refused(f"a name in the path has more than {LONGEST_NAME} bytes")
         if not part.isprintable():
             raise Refused(f"{part[:100]!r} holds characters that cannot be shown")
-        if part.startswith(_PART):
-            raise Refused(f"names that begin with {_PART} are reserved for temporary files")
+        if part.startswith(_TEMPORARY_PREFIX):
+            raise Refused(f"names that begin with {_TEMPORARY_PREFIX} are reserved for temporary files")
     return names
 
 
@@ -177,7 +177,7 @@ def _kind(status: os.stat_result) -> str:
     return "a hard link" if stat.S_ISREG(status.st_mode) else "not a regular file"
 
 
-def _make(folder: int, name: str) -> None:
+def _make_folder(folder: int, name: str) -> None:
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
     except FileExistsError:
@@ -229,7 +229,7 @@ def _usage(folder: int, depth: int) -> tuple[int, int]:
 def _sweep(folder: int, depth: int) -> None:
     """Remove temporary files that a killed process left."""
     for parent, entry in _walk(folder, depth):
-        if entry.name.startswith(_PART):
+        if entry.name.startswith(_TEMPORARY_PREFIX):
             _remove(parent, entry.name)
 
 

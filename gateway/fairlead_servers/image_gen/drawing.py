@@ -44,14 +44,14 @@ def draw(prompt: str, style: str, width: int, height: int) -> bytes:
         _hills(draw, random, picture.size, layer, ground, ink)
     picture = picture.filter(ImageFilter.GaussianBlur(min(width, height) / 700))
     _caption(picture, prompt, sky, ink)
-    made = io.BytesIO()
-    picture.save(made, "PNG", optimize=True)
-    return made.getvalue()
+    png = io.BytesIO()
+    picture.save(png, "PNG", optimize=True)
+    return png.getvalue()
 
 
-def work(given: bytes) -> bytes:
-    """Draw a PNG. `given`: JSON array with the arguments of `draw`."""
-    prompt, style, width, height = json.loads(given)
+def work(encoded: bytes) -> bytes:
+    """Draw a PNG. `encoded`: JSON array with the arguments of `draw`."""
+    prompt, style, width, height = json.loads(encoded)
     return draw(prompt, style, width, height)
 
 
@@ -81,7 +81,7 @@ def _hills(
     colour = tuple(round(a + (b - a) * share) for a, b in zip(far, near, strict=True))
     base, waves = height * (0.45 + 0.12 * layer), [(random.uniform(1, 5), random.uniform(0, 6.3)) for _ in range(3)]
     line = [
-        (x, base + sum(math.sin(x / width * often * 2 + shift) for often, shift in waves) * height * 0.035)
+        (x, base + sum(math.sin(x / width * frequency * 2 + phase) for frequency, phase in waves) * height * 0.035)
         for x in range(0, width + 8, 8)
     ]
     draw.polygon([(0, height), *line, (width, height)], fill=colour)

@@ -106,10 +106,10 @@ class ImageTool:
 
     async def _draw(self, prompt: str, style: str) -> bytes:
         """Draw a picture as PNG. Raises ToolError."""
-        given = json.dumps([prompt, style, *self._size]).encode()
+        arguments = json.dumps([prompt, style, *self._size]).encode()
         try:
             async with self._slots.slot() as slot:
-                return await slot.run(_DRAWING, [given], self._timeout_s)
+                return await slot.run(_DRAWING, [arguments], self._timeout_s)
         except (SlotsTaken, WorkFailed) as error:
             reason = f"drawing it {error}" if isinstance(error, WorkFailed) else str(error)
             raise ToolError(f"the picture was not drawn: {reason}.") from error

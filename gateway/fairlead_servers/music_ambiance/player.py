@@ -21,34 +21,34 @@ class PlayerFailed(Exception):
     """Failure to start the player. The message is a sentence without its full stop."""
 
 
-def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
+def find_player(player: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
     """Name and path of the player; None for `none`, or if `auto` finds no installed player. Raises PlayerFailed."""
-    if wanted == "none":
+    if player == "none":
         return None
-    names: tuple[Program, ...] = ("mpv", "ffplay") if wanted == "auto" else (wanted,)
+    names: tuple[Program, ...] = ("mpv", "ffplay") if player == "auto" else (player,)
     for name in names:
         path = shutil.which(name)
         if path is not None:
             return name, path
-    if wanted != "auto":
-        raise PlayerFailed(f"{wanted} is not installed; install it, or set player to none")
+    if player != "auto":
+        raise PlayerFailed(f"{player} is not installed; install it, or set player to none")
     return None
 
 
 class Player:
-    """The player's process. `ended(code)` is called when it exits by itself."""
+    """The player's process. `on_exit(code)` is called when it exits by itself."""
 
-    def __init__(self, name: Program, program: str, ended: Callable[[int], None]) -> None:
+    def __init__(self, name: Program, program: str, on_exit: Callable[[int], None]) -> None:
         self.name = name
         self._program = program
-        self._ended = ended
+        self._on_exit = on_exit
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def play(self, file: Path) -> None:
         """Play a file in a loop, instead of the current file. Raises PlayerFailed."""
-        async with self._turn:
+        async with self._lock:
             await self._stop()
             try:
                 # no inherited standard output: it is the connection to the MCP client
@@ -66,7 +66,7 @@ class Player:
 
     async def stop(self) -> None:
         """Stop the process, if one is running."""
-        async with self._turn:
+        async with self._lock:
             await self._stop()
 
     async def _stop(self) -> None:
@@ -88,4 +88,4 @@ class Player:
         code = await process.wait()
         if self._process is process:
             self._process = None
-            self._ended(code)
+            self._on_exit(code)

@@ -65,7 +65,7 @@ class Music:
         self._playlists = Playlists(self._root)
         self._random = random
         self._bus = bus
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._announcements: set[asyncio.Task[None]] = set()
         self.player: Player | None = None
         self._state = self._read_state()
@@ -79,7 +79,7 @@ class Music:
         tracks = await asyncio.to_thread(self._playlists.tracks, mood_key)
         if not tracks:
             raise ToolError(f"there is no music for {mood!r}; moods: {', '.join(self._playlists.moods())}.")
-        async with self._turn:
+        async with self._lock:
             others = [track for track in tracks if track.title != self._state.track]
             track = self._random.choice(others or tracks)
             state = MusicState(
@@ -103,7 +103,7 @@ class Music:
 
     async def stop_music(self) -> Playing:
         """Stop the music. Does nothing if no music plays."""
-        async with self._turn:
+        async with self._lock:
             if self.player is not None:
                 await self.player.stop()
             return result_of(await self._set_state(MusicState()) if self._state.playing else self._state)
@@ -119,7 +119,7 @@ class Music:
         task.add_done_callback(self._announcements.discard)
 
     async def _end(self, state: MusicState, code: int) -> None:
-        async with self._turn:
+        async with self._lock:
             if self._state is state:  # otherwise other music plays by now
                 note = f"the player exited with code {code} while playing {state.track}"
                 await self._set_state(MusicState(note=note))

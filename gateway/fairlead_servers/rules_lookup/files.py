@@ -52,16 +52,16 @@ def read_rules(*folders: Path) -> dict[str, GameRule]:
     rules: dict[str, GameRule] = {}
     for path in rule_files(*folders):
         system = slug(path.parent.name)
-        of_file: dict[str, GameRule] = {}
-        named: Counter[str] = Counter()
+        file_rules: dict[str, GameRule] = {}
+        uses: Counter[str] = Counter()
         for record in _records(path):
             name = first = slug(record.id or record.title)
-            named[first] += 1
-            while name in of_file:
-                name = f"{first}-{named[first]}"
-                named[first] += name in of_file
-            of_file[name] = GameRule(f"{system}/{name}", system, record.title, record.text)
-        rules.update({rule.id: rule for rule in of_file.values()})
+            uses[first] += 1
+            while name in file_rules:
+                name = f"{first}-{uses[first]}"
+                uses[first] += name in file_rules
+            file_rules[name] = GameRule(f"{system}/{name}", system, record.title, record.text)
+        rules.update({rule.id: rule for rule in file_rules.values()})
         if len(rules) > MOST_RULES:
             raise SettingError(f"the limit of {MOST_RULES:,} rules is exceeded at {path}; remove some rule files")
     return rules

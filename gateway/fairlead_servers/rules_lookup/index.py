@@ -33,7 +33,7 @@ class RuleIndex:
         self._lock = threading.Lock()
         self._seen = self._state()
         """Modification time and size of each file that was read, to detect changes."""
-        self._looked = clock()
+        self._checked_at = clock()
         """Time of the last check for changes, by `clock`."""
         self.rules = read_rules(*folders)
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # the lock serializes access
@@ -70,9 +70,9 @@ class RuleIndex:
         """
         with self._lock:
             now = self._clock()
-            if now < self._looked + CHECK_INTERVAL_S:
+            if now < self._checked_at + CHECK_INTERVAL_S:
                 return
-            self._looked = now
+            self._checked_at = now
             state = self._state()
             if state == self._seen:
                 return

@@ -44,7 +44,7 @@ class FileIndex:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._stamp: tuple[tuple[str, int, int], ...] = ()
         """Name, modification time and size of each indexed file, to detect changes."""
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
@@ -59,7 +59,7 @@ class FileIndex:
         if not words:
             return []
         expression = " OR ".join(f'"{word}"' for word in words)
-        with self._turn:
+        with self._lock:
             self._refresh()
             rows = self._db.execute(
                 "SELECT title, name, snippet(pages, 1, '', '', '…', 30) FROM pages WHERE pages MATCH ? "
@@ -71,7 +71,7 @@ class FileIndex:
     def page(self, url: str) -> IndexedPage | None:
         """File with a URL; None if the index has no such file."""
         name = url.removeprefix(SCHEME)
-        with self._turn:
+        with self._lock:
             self._refresh()
             row = self._db.execute("SELECT title, body FROM pages WHERE name = ?", (name,)).fetchone()
         return None if row is None else IndexedPage(row[0], row[1], name.endswith((".html", ".htm")))

@@ -96,11 +96,11 @@ def shorten(text: str, characters: int) -> tuple[str, bool]:
     return cut, True
 
 
-def work(given: bytes) -> bytes:
+def work(encoded: bytes) -> bytes:
     """Extract the text of a page in the child process. Returns JSON with title, text and whether the text was cut, or
-    with the reason why the page has no readable text. `given`: the page as `reading.read_apart` encodes it.
+    with the reason why the page has no readable text. `encoded`: the page as `reading.extract_in_child` encodes it.
     """
-    head, _, body = given.partition(b"\n")
+    head, _, body = encoded.partition(b"\n")
     members = json.loads(head)
     characters = members.pop("characters")
     try:

@@ -12,7 +12,7 @@ from fairlead_servers.web_search.page_text import Unreadable
 _WORK = "fairlead_servers.web_search.page_text"
 
 
-async def read_apart(page: Page, slot: ProcessSlot, characters: int, seconds: float) -> tuple[str, str, bool]:
+async def extract_in_child(page: Page, slot: ProcessSlot, characters: int, seconds: float) -> tuple[str, str, bool]:
     """Title of a page, its text up to a limit of characters, and whether the text was cut.
 
     Raises Unreadable, also on timeout: a crafted page of 2 MB can take a minute.

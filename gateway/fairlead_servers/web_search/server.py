@@ -20,7 +20,7 @@ from fairlead_servers.page import Page
 from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool
 from fairlead_servers.web_search.index import SCHEME, FileIndex
 from fairlead_servers.web_search.page_text import Unreadable
-from fairlead_servers.web_search.reading import read_apart
+from fairlead_servers.web_search.reading import extract_in_child
 from fairlead_tools.version import VERSION
 
 OWN_PAGES: Final = Path(__file__).parent / "pages"
@@ -127,7 +127,9 @@ class WebSearch:
                 page, indexed_title = (
                     await self._read_indexed(url) if url.startswith(SCHEME) else (await self._fetch(url), "")
                 )
-                title, text, cut = await read_apart(page, slot, self._settings.characters, self._settings.timeout_s)
+                title, text, cut = await extract_in_child(
+                    page, slot, self._settings.characters, self._settings.timeout_s
+                )
         except SlotsTaken as error:
             raise ToolError(f"{url[:200]} was not fetched: {error}.") from error
         except (FetchFailed, Unreadable) as error:

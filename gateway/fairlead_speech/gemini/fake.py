@@ -41,7 +41,7 @@ class RefusedByScript(Exception):
 
     def __init__(self, rule: str, /, **values: object) -> None:
         """`rule`: name of the broken rule without `live-`; `values`: for the placeholders in the rule's text."""
-        rejected = LIVE_RULES.broken(f"live-{rule}", **values)
+        rejected = LIVE_RULES.broken_rule(f"live-{rule}", **values)
         super().__init__(rejected.message)
         self.code = rejected.rule.status
 

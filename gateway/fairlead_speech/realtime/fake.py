@@ -40,7 +40,7 @@ class RefusedEvent(Exception):
 
     def __init__(self, rule: str | BrokenRule, /, **values: object) -> None:
         """`rule`: the broken rule, or its name without `realtime-` with `values` for the placeholders in its text."""
-        self.broken = rule if isinstance(rule, BrokenRule) else REALTIME_RULES.broken(f"realtime-{rule}", **values)
+        self.broken = rule if isinstance(rule, BrokenRule) else REALTIME_RULES.broken_rule(f"realtime-{rule}", **values)
         super().__init__(self.broken.message)
 
 

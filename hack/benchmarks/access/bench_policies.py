@@ -36,7 +36,7 @@ from fairlead_gateway.yielding import in_turns
 from gatewayworld import catalog
 from rig.harness import Goal, Report, Sample, Settings
 from rig.processes import become_realtime
-from selections import Upstreams, select, selecting
+from selections import Upstreams, build_selection, select
 
 SERVERS: Final = 100
 TOOLS: Final = 100
@@ -153,7 +153,7 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
 
     def work() -> Generator[None, None, Selection]:
         snapshot = yield from build_in_slices({**servers, "rules": rules}, before.snapshot)
-        made = yield from selecting(snapshot, upstreams, before)
+        made = yield from build_selection(snapshot, upstreams, before)
         yield from made.prepare_in_slices(before)
         return made
 

@@ -251,7 +251,7 @@ class Targets:
     def certificate(self) -> Path:
         """A key and a certificate for 127.0.0.1, in one file."""
         file = self.stage.folder / "server.pem"
-        file.write_text(Authority().issued())
+        file.write_text(Authority().issue())
         return file
 
     def _nginx(self, name: str, backend: int, core: int, *, tls: bool = False, scheme: str = "http") -> Target:

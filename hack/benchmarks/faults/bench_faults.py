@@ -130,7 +130,7 @@ def measured(here: World, fault: Fault, quick: bool) -> Outcome:
         run_command(CLUSTER, "up")  # later faults need a working cluster, whatever this fault broke
     time.sleep(2)
     here.quiet()
-    outcome = Outcome(fault, course, here.told(begun, course.killed), here.of_victim(begun), whole, problem)
+    outcome = Outcome(fault, course, here.report(begun, course.killed), here.of_victim(begun), whole, problem)
     course.finish()
     print("\n  ".join(["", outcome.seen(), *outcome.notes()]), file=sys.stderr)
     return outcome

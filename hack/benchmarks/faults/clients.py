@@ -49,7 +49,7 @@ class SdkClients:
             thread.join(10)
             loop.close()
 
-    def told(self, since: float, at: float) -> dict[str, Any]:
+    def report(self, since: float, at: float) -> dict[str, Any]:
         """Results in the form of a steady load's."""
         calls = [call for call in self.calls if call.began >= since and call.outcome != REFUSED]
         good = [call.ended - call.began for call in calls if call.outcome == OK]

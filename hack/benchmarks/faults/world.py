@@ -149,14 +149,14 @@ class World:
     victims: list[Load] = field(default_factory=list)
     """Loads on the server that faults happen to."""
 
-    def told(self, since: float, at: float = 0.0) -> list[Told]:
+    def report(self, since: float, at: float = 0.0) -> list[Told]:
         """Results of all loads except the victim's. `open_then` are the calls that were open at time `at`."""
-        reports = [load.told(since, at) for load in self.loads]
-        return [*reports, Told(**self.clients.told(since, at))]
+        reports = [load.report(since, at) for load in self.loads]
+        return [*reports, Told(**self.clients.report(since, at))]
 
     def of_victim(self, since: float) -> Told:
         """Results of the load on the server that faults happen to."""
-        return self.victims[0].told(since)
+        return self.victims[0].report(since)
 
     def quiet(self) -> None:
         """Wait until every call that began before now has ended, with or without success."""

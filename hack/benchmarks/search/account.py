@@ -27,7 +27,7 @@ from fairlead_formats.tokens.account import (
     account_of_search,
 )
 from fairlead_formats.tokens.counting import TokenCounter, best_counter
-from fairlead_formats.tokens.exposure import FOUND, QUERY, WRAPPED_CALL, WRAPPED_RESULT
+from fairlead_formats.tokens.exposure import MAX_RESULTS, QUERY_TOKENS, WRAPPED_CALL_TOKENS, WRAPPED_RESULT_TOKENS
 from fairlead_formats.tokens.prices import CLAUDE
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_gateway.core.meta_tools import DEFINITIONS
@@ -73,7 +73,7 @@ class Catalog:
         return [self._query(index, query) for query in self._queries]
 
     def _query(self, index: Bm25Index, query: dict[str, Any]) -> FoundQuery:
-        hits = index.search(query["query"], FOUND)
+        hits = index.search(query["query"], MAX_RESULTS)
         shown = [_shown(self._tools[hit.key], hit.score) for hit in hits]
         answer = {"tools": shown, "searched": len(self._tools), "ranking": "bm25"}
         results = self._sizes.counter.count(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
@@ -139,7 +139,7 @@ class Accounts:
         searches = sum(step.searches for step in steps)
         results = round(sum(step.searches * step.results for step in steps) / searches)
         task = TaskShape(calls + 1, calls, searches, conversation)
-        search = SearchTokens(QUERY, results, WRAPPED_CALL, WRAPPED_RESULT)
+        search = SearchTokens(QUERY_TOKENS, results, WRAPPED_CALL_TOKENS, WRAPPED_RESULT_TOKENS)
         return (
             account_of_list(task, catalog.definitions, CLAUDE, cache),
             account_of_search(task, self._router, search, CLAUDE, cache),

@@ -68,7 +68,7 @@ class TwoGateways:
     async def assertion_requests(self) -> list[tuple[str, str, str]]:
         """User, type of the subject token, and audience of each request for an assertion."""
         await self.provider.mark()
-        return [(grant["person"], grant["type"], grant["audience"]) for grant in self.provider.granted()]
+        return [(grant["person"], grant["type"], grant["audience"]) for grant in self.provider.token_events()]
 
 
 @contextlib.asynccontextmanager

@@ -82,12 +82,12 @@ async def test_cookie_of_one_sign_in_is_not_taken_for_another(tmp_path: Path) ->
 async def test_code_is_of_no_use_in_a_request_with_another_verifier(tmp_path: Path) -> None:
     """Code injection (RFC 9700 section 4.5)."""
     async with authorization_world(tmp_path) as world:
-        stolen = (await world.answered(Attempt()))["code"]
+        stolen = (await world.complete_authorization(Attempt()))["code"]
         own = Attempt()
         status, refusal = await world.redeem(own, stolen)
         assert (status, refusal.get("error")) == (400, "invalid_grant")
         attempt = Attempt()
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         status, refusal = await world.redeem(attempt, code, code_verifier=None)
         assert (status, refusal.get("error")) == (400, "invalid_request")
 
@@ -95,7 +95,7 @@ async def test_code_is_of_no_use_in_a_request_with_another_verifier(tmp_path: Pa
 async def test_session_whose_code_was_tried_with_another_verifier_has_ended(tmp_path: Path) -> None:
     async with authorization_world(tmp_path) as world:
         attempt = Attempt()
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         assert (await world.redeem(Attempt(), code))[0] == 400
         assert (await world.redeem(attempt, code))[1]["error"] == "invalid_grant"
 
@@ -223,7 +223,7 @@ async def test_token_request_does_not_widen_the_resource(tmp_path: Path) -> None
     async with authorization_world(tmp_path) as world:
         narrow = {"resource": f"{world.base}/servers/default/shop/mcp"}
         attempt = Attempt(more=narrow)
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         status, refusal = await world.redeem(attempt, code, resource=world.base)
         assert (status, refusal.get("error")) == (400, "invalid_target")
         tokens = await world.sign_in(Attempt(more=narrow))
@@ -256,10 +256,10 @@ async def test_refresh_for_another_person_of_the_provider_ends_the_sign_in(tmp_p
 async def test_code_is_of_no_use_to_another_client_or_at_another_redirect_uri(tmp_path: Path) -> None:
     async with authorization_world(tmp_path) as world:
         attempt = Attempt()
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         assert (await world.redeem(attempt, code, client_id=OTHER_ID))[1]["error"] == "invalid_grant"
         attempt = Attempt()
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         status, refusal = await world.redeem(attempt, code, redirect_uri=OTHER_BACK)
         assert (status, refusal.get("error")) == (400, "invalid_grant")
 
@@ -267,7 +267,7 @@ async def test_code_is_of_no_use_to_another_client_or_at_another_redirect_uri(tm
 async def test_client_with_a_secret_is_not_public(tmp_path: Path) -> None:
     async with authorization_world(tmp_path) as world:
         attempt = Attempt(SECRET_ID)
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         for more in ({}, {"client_secret": "wrong"}):
             status, refusal = await world.redeem(attempt, code, **more)
             assert (status, refusal.get("error")) == (401, "invalid_client")

@@ -18,7 +18,7 @@ from oidcprovider import BareBrowser, parameters
 from ports import free_port
 
 
-async def logged_in(url: str, callback: str) -> str:
+async def log_in(url: str, callback: str) -> str:
     """Log in at Dex. Returns the URL to which Dex redirects."""
     fields: dict[str, str] | None = None
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
@@ -62,7 +62,7 @@ async def test_person_of_dex_has_the_tools_of_her_groups_by_a_client(tmp_path: P
         async with gateway_of(tmp_path, file, STAFF_ALONE, port=port) as (base, _):
             browser, attempt = BareBrowser(base), Attempt()
             begun = await browser.get(f"/oauth/authorize?{urlencode(attempt.query)}")
-            page = await browser.get(await logged_in(begun.location, callback))
+            page = await browser.get(await log_in(begun.location, callback))
             assert "ann@example.com" in page.text
             allowed = await browser.post("/oauth/consent", **hidden_fields(page), decision="allow")
             code = {"code": parameters(target_of(allowed))["code"], "redirect_uri": attempt.redirect_uri}

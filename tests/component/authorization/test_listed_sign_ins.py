@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from authorizationworld import CLIENT_ID, OTHER_BACK, OTHER_ID, Attempt, AuthorizationWorld, authorization_world
 from commands import fairlead, wide_fairlead
-from consoleworld import csrf_of, posted, signed_in, visited
+from consoleworld import csrf_of, post_form, sign_in, visit
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 from gatewayworld import Answer, Ask, ask
 from restworld import get, problem
@@ -29,19 +29,19 @@ def person_of(world: AuthorizationWorld, subject: str) -> str:
     return f"jwt:{world.provider.url}#{subject}"
 
 
-async def answered(world: AuthorizationWorld, token: str, **query: str) -> Answer:
+async def get_sign_ins(world: AuthorizationWorld, token: str, **query: str) -> Answer:
     target = f"{PATH}?{urlencode(query)}" if query else PATH
     return await get(world.gateway, target, authorization=f"Bearer {token}")
 
 
-async def listed(world: AuthorizationWorld, token: str, **query: str) -> list[Any]:
-    answer = await answered(world, token, **query)
+async def list_sign_ins(world: AuthorizationWorld, token: str, **query: str) -> list[Any]:
+    answer = await get_sign_ins(world, token, **query)
     assert answer.status == 200, answer.body
     sign_ins: list[Any] = answer.message["signIns"]
     return sign_ins
 
 
-async def ended(world: AuthorizationWorld, token: str, sign_in: str = "", **query: str) -> Answer:
+async def end_sign_in(world: AuthorizationWorld, token: str, sign_in: str = "", **query: str) -> Answer:
     target = PATH + (f"/{sign_in}" if sign_in else "") + (f"?{urlencode(query)}" if query else "")
     headers = {"authorization": f"Bearer {token}"}
     return await ask(world.gateway, Ask(verb="DELETE", target=target, body=b"", headers=headers))
@@ -58,20 +58,20 @@ async def test_a_person_sees_and_ends_their_own_sign_ins_alone(tmp_path: Path) -
         tokens = await sign_in_of(world, "alice")
         await sign_in_of(world, "ben", OTHER)
         alice, ben = token_of(world, "alice"), token_of(world, "ben")
-        (own,) = await listed(world, alice)
-        (of_ben,) = await listed(world, ben)
+        (own,) = await list_sign_ins(world, alice)
+        (of_ben,) = await list_sign_ins(world, ben)
         refused = [
-            await answered(world, ben, everybody="true"),
-            await ended(world, ben, own["id"], person=person_of(world, "alice")),
-            await ended(world, ben, person=person_of(world, "alice")),
+            await get_sign_ins(world, ben, everybody="true"),
+            await end_sign_in(world, ben, own["id"], person=person_of(world, "alice")),
+            await end_sign_in(world, ben, person=person_of(world, "alice")),
         ]
-        foreign = await ended(world, ben, own["id"])
+        foreign = await end_sign_in(world, ben, own["id"])
         assert await world.call(tokens["access_token"]) == 200
-        gone = await ended(world, alice, own["id"])
+        gone = await end_sign_in(world, alice, own["id"])
         assert await world.call(tokens["access_token"]) == 401, "at once, as this replica knows of it"
         assert (await world.refresh(tokens))[1]["error"] == "invalid_grant"
-        again = await ended(world, alice, own["id"])
-        assert await listed(world, alice) == []
+        again = await end_sign_in(world, alice, own["id"])
+        assert await list_sign_ins(world, alice) == []
 
     times = {name: own.pop(name) for name in ("began", "used", "ends")}
     assert all(time.endswith("Z") for time in times.values())
@@ -104,16 +104,16 @@ async def test_an_administrator_ends_all_sign_ins_of_a_person_with_the_accounts(
         assert grants is not None
         grant = StoredGrant(issuer="https://as.example.com", client_id="c", refresh_token="r", granted_at=1.0)
         await grants.write(GrantKey(alice.encode(), SHOP), grant)
-        everybody = await listed(world, boss, everybody="true")
-        assert await listed(world, boss) == []
-        gone = await ended(world, boss, person=alice, accounts="true")
+        everybody = await list_sign_ins(world, boss, everybody="true")
+        assert await list_sign_ins(world, boss) == []
+        gone = await end_sign_in(world, boss, person=alice, accounts="true")
         for tokens in (first, second):
             assert await world.call(tokens["access_token"]) == 401
         assert await world.call(of_ben["access_token"]) == 200
-        left = await listed(world, boss, everybody="true")
+        left = await list_sign_ins(world, boss, everybody="true")
         assert await grants.read(GrantKey(alice.encode(), SHOP)) is None
-        of_desk = await ended(world, boss, left[0]["id"], person=person_of(world, "ben"))
-        nothing = await ended(world, boss, person=alice)
+        of_desk = await end_sign_in(world, boss, left[0]["id"], person=person_of(world, "ben"))
+        nothing = await end_sign_in(world, boss, person=alice)
 
     assert [sign_in["person"].rpartition("#")[2] for sign_in in everybody] == ["alice", "alice", "ben"]
     assert {sign_in["client"] for sign_in in gone.message["signIns"]} == {CLIENT_ID, OTHER_ID}
@@ -138,7 +138,7 @@ async def test_all_sign_ins_end_without_the_accounts_unless_asked(tmp_path: Path
         assert grants is not None
         key = GrantKey(person_of(world, "alice").encode(), SHOP)
         await grants.write(key, StoredGrant(issuer="https://as.example.com", client_id="c", granted_at=1.0))
-        gone = await ended(world, alice)
+        gone = await end_sign_in(world, alice)
         assert await grants.read(key) is not None
         assert await world.call(tokens["access_token"]) == 401
     assert [sign_in["name"] for sign_in in gone.message["signIns"]] == ["Desk"]
@@ -149,7 +149,7 @@ async def test_a_client_that_was_ended_asks_for_consent_again(tmp_path: Path) ->
     async with authorization_world(tmp_path) as world:
         await sign_in_of(world, "alice")
         assert (await world.come_back(await world.authorize(Attempt()))).status == 303
-        await ended(world, token_of(world, "alice"))
+        await end_sign_in(world, token_of(world, "alice"))
         assert "Desk" in (await world.come_back(await world.authorize(Attempt()))).text
 
 
@@ -176,7 +176,7 @@ async def test_the_commands_show_and_end_sign_ins(tmp_path: Path) -> None:
     assert row.split()[1:5] == ["Desk", "desk.example", CLIENT_ID, world.base]
     assert len(json.loads(everybody[1])) == 4
     assert unknown[0] == 2
-    assert "there is no sign-in of nothing: signed in are Desk" in unknown[2]
+    assert "there is no sign-in of nothing; clients that are signed in: Desk" in unknown[2]
     assert (both[0], several[0]) == (2, 2)
     assert "has signed in more than once: give the id" in several[2]
     assert desk[:2] == (0, "Desk: signed out\n")
@@ -192,19 +192,19 @@ async def test_the_page_ends_one_client_or_all_of_a_person(tmp_path: Path) -> No
         gateway = world.gateway
         tokens = await sign_in_of(world, "alice")
         await sign_in_of(world, "ben", OTHER)
-        own = await signed_in(gateway, token_of(world, "alice"))
-        page = await visited(gateway, PAGE, cookie=own)
-        (sign_in,) = await listed(world, token_of(world, "alice"))
-        form = {"csrf": csrf_of(page), "id": sign_in["id"], "person": sign_in["person"]}
-        stolen = await posted(gateway, f"{PAGE}/end-client", own, **{**form, "csrf": "another"})
-        done = await posted(gateway, f"{PAGE}/end-client", own, **form)
+        own = await sign_in(gateway, token_of(world, "alice"))
+        page = await visit(gateway, PAGE, cookie=own)
+        (entry,) = await list_sign_ins(world, token_of(world, "alice"))
+        form = {"csrf": csrf_of(page), "id": entry["id"], "person": entry["person"]}
+        stolen = await post_form(gateway, f"{PAGE}/end-client", own, **{**form, "csrf": "another"})
+        done = await post_form(gateway, f"{PAGE}/end-client", own, **form)
         assert await world.call(tokens["access_token"]) == 401
-        after = await visited(gateway, done.headers["location"], cookie=own)
-        boss = await signed_in(gateway, token_of(world, "boss", "admins"))
-        everybodys = await visited(gateway, PAGE, cookie=boss)
+        after = await visit(gateway, done.headers["location"], cookie=own)
+        boss = await sign_in(gateway, token_of(world, "boss", "admins"))
+        everybodys = await visit(gateway, PAGE, cookie=boss)
         form = {"csrf": csrf_of(everybodys), "person": person_of(world, "ben"), "accounts": "yes"}
-        all_done = await posted(gateway, f"{PAGE}/end-clients", boss, **form)
-        none_left = await visited(gateway, all_done.headers["location"], cookie=boss)
+        all_done = await post_form(gateway, f"{PAGE}/end-clients", boss, **form)
+        none_left = await visit(gateway, all_done.headers["location"], cookie=boss)
 
     text = page.body.decode()
     assert "End the sign-in of Desk" in text

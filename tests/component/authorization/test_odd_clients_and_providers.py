@@ -139,7 +139,7 @@ async def test_claims_are_not_those_of_the_id_token_while_the_access_token_canno
         signing.keys = [RSAKey.generate_key(2048, {"kid": "unpublished", "use": "sig"})]
         provider.access = signing.token(sub="alice", aud=world.base, groups=["staff"])
         provider.keyless = True
-        answer = await world.answered(Attempt())
+        answer = await world.complete_authorization(Attempt())
         assert answer.get("error") == "temporarily_unavailable"
         status, refusal = await world.refresh(tokens)
         assert (status, refusal.get("error")) == (503, "temporarily_unavailable")

@@ -220,7 +220,7 @@ async def test_client_with_a_secret_authenticates_by_form_or_by_header_in_any_en
 ) -> None:
     async with authorization_world(tmp_path) as world:
         attempt = Attempt(SECRET_ID)
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         fields = {"grant_type": "authorization_code", "code": code, "code_verifier": attempt.verifier}
         fields["redirect_uri"] = BACK
         if encoding is not None:
@@ -238,7 +238,7 @@ async def test_person_chooses_the_provider_where_there_are_several(tmp_path: Pat
         assert page.status == 200
         assert "fairlead_provider=corp" in page.text
         chosen = Attempt(verifier=attempt.verifier, more={"fairlead_provider": "partner"})
-        answer = await world.answered(chosen)
+        answer = await world.complete_authorization(chosen)
         status, tokens = await world.redeem(chosen, answer["code"])
         assert status == 200
         assert partner.url in (await identity_of(world, tokens["access_token"])).principal
@@ -257,7 +257,7 @@ async def test_client_signs_its_requests_with_its_key(tmp_path: Path) -> None:
     client = {"id": "signer", "redirectUris": [OTHER_BACK], "keys": [key.as_dict(private=False)]}
     async with authorization_world(tmp_path, server={"more_clients": [client]}) as world:
         attempt = Attempt("signer", OTHER_BACK)
-        code = (await world.answered(attempt))["code"]
+        code = (await world.complete_authorization(attempt))["code"]
         now = world.provider.claims()["iat"]
         claims = {"iss": "signer", "sub": "signer", "aud": world.base, "exp": now + 60, "jti": "1"}
         assertion = jwt.encode({"alg": "ES256", "kid": "one"}, claims, key)

@@ -69,19 +69,19 @@ def at(redis: RedisServer, seconds: float = LONGEST) -> RedisGrantStore:
 async def world_of(make: Callable[[], ClosableGrantStore]) -> AsyncIterator[SessionWorld]:
     async with AsyncExitStack() as stack:
 
-        def opened() -> ClosableGrantStore:
+        def open_store() -> ClosableGrantStore:
             store = make()
             stack.push_async_callback(store.aclose)
             return store
 
-        async with SessionWorld(opened) as world:
+        async with SessionWorld(open_store) as world:
             yield world
 
 
 async def race(world: SessionWorld, rounds: int) -> None:
     """Let two clients use the same refresh token at two replicas, for some rounds that are ten minutes apart."""
     replica, other = world.replica(), world.replica()
-    mine = theirs = (await replica.signed_in()).refresh_token
+    mine = theirs = (await replica.sign_in()).refresh_token
     for _ in range(rounds):
         world.later(600)
         ours = await asyncio.gather(replica.refresh(mine), other.refresh(theirs))
@@ -118,7 +118,7 @@ async def end_elsewhere(world: SessionWorld) -> None:
     told: list[str] = []
     watch = EndedSessions(replica.store, told.append)
     await watch.start()
-    issued, left = await replica.signed_in("ben"), await replica.signed_in("cleo")
+    issued, left = await replica.sign_in("ben"), await replica.sign_in("cleo")
     (listed,) = await other.sign_ins.of(key_of("ben"))
     assert listed.id == issued.session.id
     assert {listed.id, left.session.id} <= {each.id for each in await other.sign_ins.everybodys()}
@@ -145,7 +145,7 @@ async def test_a_replica_lists_and_ends_what_another_has_signed_in(tmp_path: Pat
 async def test_a_replay_after_the_grace_window_ends_the_family_at_every_replica(tmp_path: Path, stores: Stores) -> None:
     async with stores(tmp_path) as make, world_of(make) as world:
         replica, other = world.replica(), world.replica()
-        first = await replica.signed_in()
+        first = await replica.sign_in()
         second = await replica.refresh(first.refresh_token)
         world.later(TIMES.grace)
         for token in (first.refresh_token, second.refresh_token):
@@ -167,7 +167,7 @@ async def test_a_code_of_one_replica_is_redeemed_once_at_another(tmp_path: Path)
 async def test_a_replica_that_was_killed_between_claim_and_write_logs_nobody_out(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as redis, world_of(lambda: at(redis)) as world:
         replica = world.replica()
-        issued = await replica.signed_in()
+        issued = await replica.sign_in()
         support = Path(__file__).parents[2] / "support"
         arguments = (redis.url, SEALING_KEY.text, issued.refresh_token, CLIENT.id)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(support), *sys.path])}
@@ -186,9 +186,9 @@ async def test_a_replica_that_was_killed_between_claim_and_write_logs_nobody_out
 async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as redis, world_of(lambda: at(redis, 0.5)) as world:
         replica = world.replica()
-        issued = await replica.signed_in()
+        issued = await replica.sign_in()
         redis.freeze()
-        for away in (replica.refresh(issued.refresh_token), replica.begun("ben")):
+        for away in (replica.refresh(issued.refresh_token), replica.begin_session("ben")):
             with pytest.raises(SessionsAway, match="does not respond"):
                 await away
         assert await replica.tokens.issue(issued.session), "the keys were read before"

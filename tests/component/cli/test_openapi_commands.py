@@ -120,7 +120,7 @@ def test_a_document_is_checked_for_the_server_of_a_manifest(tmp_path: Path) -> N
     file, manifest = tmp_path / "api.json", tmp_path / "server.json"
     file.write_text(json.dumps(document(PATHS, components={"securitySchemes": schemes})))
 
-    def checked(*credentials: str) -> subprocess.CompletedProcess[str]:
+    def check_manifest(*credentials: str) -> subprocess.CompletedProcess[str]:
         bearer = {"bearer": {"secretRef": {"name": "api"}}}
         source = {"file": "api.json", "baseURL": "https://a.example", "exclude": ["bad"]}
         spec = {"openapi": {**source, "credentials": dict.fromkeys(credentials, bearer)}}
@@ -128,7 +128,7 @@ def test_a_document_is_checked_for_the_server_of_a_manifest(tmp_path: Path) -> N
         manifest.write_text(json.dumps({**kind, "spec": spec}))
         return check(str(file), "--manifest", str(manifest))
 
-    fine, wrong = checked("staff"), checked("Staf")
+    fine, wrong = check_manifest("staff"), check_manifest("Staf")
     assert (fine.returncode, wrong.returncode) == (0, 1)
     assert "1 operations, of 2" in fine.stderr
     assert "security schemes: staff (http bearer), key (apiKey in query k)" in fine.stderr

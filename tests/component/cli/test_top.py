@@ -69,7 +69,7 @@ def url_of(gateway: Gateway) -> str:
     return f"http://127.0.0.1:{gateway.port}/mcp"
 
 
-def made(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 
@@ -209,12 +209,12 @@ async def test_the_key_enter_says_why_a_server_is_not_ready_and_why_a_tool_is_hi
 async def test_a_lost_gateway_is_told_with_the_old_figures_and_comes_back(tmp_path: Path) -> None:
     port = free_port()
     async with AsyncExitStack() as before, AsyncExitStack() as opened:
-        gateway = await before.enter_async_context(world(made(tmp_path / "a"), port=port))
+        gateway = await before.enter_async_context(world(make_folder(tmp_path / "a"), port=port))
         app, pilot = await opened.enter_async_context(screen(gateway))
         await before.aclose()
         await until_shown(pilot, "the loss", lambda: "Values are" in text_of(app, "notice"))
         assert [row[0] for row in table(app, "servers")[1:]] == ["demo", "vault"]
-        await opened.enter_async_context(world(made(tmp_path / "b"), ("add", "other"), port=port))
+        await opened.enter_async_context(world(make_folder(tmp_path / "b"), ("add", "other"), port=port))
         await until_shown(pilot, "the return", lambda: not text_of(app, "notice"))
         assert [row[0] for row in table(app, "tools")[1:]] == ["demo__add", "demo__other"]
 

@@ -12,7 +12,7 @@ from fairlead_cli.clients.options import SetupOptions
 from fairlead_cli.clients.setup import run_setup
 from fairlead_cli.output import Output
 from gatewayworld import catalog, running
-from neededprograms import required
+from neededprograms import require_program
 from toolservers import modern_server, tool
 
 PACKAGES = {
@@ -39,7 +39,7 @@ async def _run(words: tuple[str, ...], folder: Path, **environment: str) -> str:
 
 async def _install(client: str) -> Path:
     """Folder of the client's programs, installed once for all runs."""
-    npm = required("npm", "it brings the vendors' clients")
+    npm = require_program("npm", "it brings the vendors' clients")
     package = PACKAGES[client][0]
     folder = Path.home() / ".cache/fairlead/clients" / package.replace("/", "-")
     if not (folder / "node_modules/.bin").is_dir():

@@ -47,7 +47,7 @@ def names_of(registry: AsyncToolRegistry) -> list[str]:
     return [tool.name for tool in registry.tools]
 
 
-async def looked_up(registry: AsyncToolRegistry) -> list[str]:
+async def tool_names(registry: AsyncToolRegistry) -> list[str]:
     return [tool.name for tool in await registry.get_all_tools()]
 
 
@@ -63,7 +63,7 @@ async def test_the_tools_of_all_servers_of_both_eras_and_transports_are_listed_b
             children = ["child__ask", "child__changed", "child__die", "child__echo", "child__later", "child__seen"]
             expected = [*children, "new__a", "new__b", "old__c", *(f"sdk__{name}" for name in SDK_TOOLS)]
             assert names_of(registry) == expected
-            assert await looked_up(registry) == expected
+            assert await tool_names(registry) == expected
 
 
 async def test_credentials_and_the_host_go_with_every_request_and_the_environment_to_the_process(
@@ -106,10 +106,10 @@ async def test_a_server_is_omitted_while_it_is_down_and_found_again_by_the_next_
     async with AsyncToolRegistry([server], cache_ttl=0) as registry:
         assert names_of(registry) == []
         async with changing_server([tool("a")], port=port):
-            assert await looked_up(registry) == ["s__a"]
-        assert await looked_up(registry) == []
+            assert await tool_names(registry) == ["s__a"]
+        assert await tool_names(registry) == []
         async with changing_server([tool("b")], port=port):
-            assert await looked_up(registry) == ["s__b"]
+            assert await tool_names(registry) == ["s__b"]
 
 
 async def test_without_initialize_on_startup_nothing_is_connected_before_the_first_use() -> None:
@@ -119,7 +119,7 @@ async def test_without_initialize_on_startup_nothing_is_connected_before_the_fir
     ):
         assert registry.tools == ()
         assert (server.seen, server.opened) == ([], 0)
-        assert await looked_up(registry) == ["s__a"]
+        assert await tool_names(registry) == ["s__a"]
 
 
 def listings(server: RawServer) -> int:
@@ -137,10 +137,10 @@ async def test_a_listing_is_asked_for_again_only_when_it_is_older_than_the_ttl()
     ):
         tools.append(tool("b"))
         clock.now += 599
-        assert await looked_up(registry) == ["s__a"]
+        assert await tool_names(registry) == ["s__a"]
         assert listings(server) == 1
         clock.now += 2
-        assert await looked_up(registry) == ["s__a", "s__b"]
+        assert await tool_names(registry) == ["s__a", "s__b"]
         assert listings(server) == 2
 
 
@@ -179,7 +179,7 @@ async def test_callers_that_come_together_share_one_refresh() -> None:
         raw_server(handle) as server,
         AsyncToolRegistry([Server(name="s", url=server.url)], initialize_on_startup=False) as registry,
     ):
-        lookups = [asyncio.create_task(looked_up(registry)) for _ in range(8)]
+        lookups = [asyncio.create_task(tool_names(registry)) for _ in range(8)]
         await asyncio.wait_for(requested.wait(), 20)
         lookups[0].cancel()  # a cancelled caller does not cancel the lookup for the others
         await asyncio.wait([lookups[0]])
@@ -197,7 +197,7 @@ async def test_refresh_cache_asks_at_once_and_clear_cache_has_the_next_lookup_as
         tools.append(tool("c"))
         registry.clear_cache()
         assert names_of(registry) == []
-        assert await looked_up(registry) == ["s__a", "s__b", "s__c"]
+        assert await tool_names(registry) == ["s__a", "s__b", "s__c"]
 
 
 async def test_an_announced_change_is_seen_by_the_next_lookup() -> None:
@@ -207,7 +207,7 @@ async def test_an_announced_change_is_seen_by_the_next_lookup() -> None:
         assert (await registry.execute("grow", {"name": "grown"})).ok
 
         async def has_grown() -> bool:
-            return await looked_up(registry) == ["grow", "grown"]
+            return await tool_names(registry) == ["grow", "grown"]
 
         await until_async("the announced tool is listed", has_grown)
 
@@ -225,7 +225,7 @@ async def test_tools_stay_until_their_server_is_closed_and_come_back_with_a_new_
         opened = server.opened
         await registry.close_mcp_clients()
         assert not server.open
-        assert await looked_up(registry) == ["s__a"]
+        assert await tool_names(registry) == ["s__a"]
         assert server.opened > opened
     assert heard == [("connected", "s", None), ("gone", "s", None)] * 2
 
@@ -234,17 +234,17 @@ async def test_the_death_of_a_process_is_told_at_once_and_the_next_lookup_restar
     connected: list[str] = []
     lost: asyncio.Queue[tuple[str, McpError | None]] = asyncio.Queue()
 
-    async def disconnected(name: str, error: McpError | None) -> None:
+    async def on_disconnect(name: str, error: McpError | None) -> None:
         await lost.put((name, error))
 
     child = Server(name="s", command=[sys.executable, LEGACY_STDIO])
-    async with AsyncToolRegistry([child], on_connect=connected.append, on_disconnect=disconnected) as registry:
+    async with AsyncToolRegistry([child], on_connect=connected.append, on_disconnect=on_disconnect) as registry:
         outcome = await registry.execute("s__die")
         name, error = await asyncio.wait_for(lost.get(), 20)
         assert (name, str(error)) == ("s", "s exited with code 7: told to die")
         assert str(outcome.error) == str(error)
         assert names_of(registry) == []
-        assert "s__echo" in await looked_up(registry)
+        assert "s__echo" in await tool_names(registry)
         await eventually(lambda: connected == ["s", "s"])
 
 
@@ -256,7 +256,7 @@ async def test_a_callback_that_fails_is_logged_and_stops_nothing(caplog: pytest.
         modern_server([tool("a")]) as server,
         AsyncToolRegistry([Server(name="s", url=server.url)], on_connect=fails) as registry,
     ):
-        assert await looked_up(registry) == ["s__a"]
+        assert await tool_names(registry) == ["s__a"]
     assert "no s please" in caplog.text
 
 
@@ -336,7 +336,7 @@ async def test_a_registry_opens_one_session_with_a_url_server_and_lists_its_tool
         server_of([tool("a")]) as server,
         AsyncToolRegistry([Server(name="one", url=server.url)]) as registry,
     ):
-        assert await looked_up(registry) == ["one__a"]
+        assert await tool_names(registry) == ["one__a"]
         assert server.methods().count("tools/list") == 1
         handshakes = [method for method in server.methods() if method in ("initialize", "server/discover")]
         assert len(set(handshakes)) == len(handshakes), "at most one of each era"

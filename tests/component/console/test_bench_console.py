@@ -11,7 +11,7 @@ from fairlead_app.gateway import Gateway
 from gatewayworld import running
 
 
-def looked_at(gateway: Gateway) -> tuple[list[str], int]:
+def browse(gateway: Gateway) -> tuple[list[str], int]:
     """Pages that the benchmark's browser finds, and the number of page views of its consoles, at least one per
     console."""
     browser = Browser(gateway.port)
@@ -24,7 +24,7 @@ def looked_at(gateway: Gateway) -> tuple[list[str], int]:
 
 async def test_the_consoles_of_the_benchmark_visit_the_navigation_a_server_and_a_tool(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1, 3)) as gateway:
-        pages, views = await asyncio.to_thread(looked_at, gateway)
+        pages, views = await asyncio.to_thread(browse, gateway)
 
     assert pages[0] == FIRST
     assert pages[-2:] == ["/console/servers/default/shop00", "/console/tools/shop00__item_000"]

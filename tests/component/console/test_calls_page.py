@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser
 
-from consoleworld import beside_the_browser, complaints, emptied, opened, signed_in, too_wide, violations, visited
+from consoleworld import beside_the_browser, complaints, emptied, open_page, sign_in, too_wide, violations, visit
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
@@ -51,7 +51,7 @@ async def newest(gateway: Gateway, **headers: str) -> str:
 @beside_the_browser
 async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: Path, chromium: Browser) -> None:
     async with shop(tmp_path) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, LIST)
+        page = await open_page(chromium, gateway, LIST)
         problems = complaints(page)
         empty = await page.locator("main").inner_text()
         await page.locator("#live:not([hidden])").wait_for()
@@ -79,7 +79,7 @@ async def test_the_page_of_a_call_shows_its_phases_and_links_its_trace(tmp_path:
     url = "https://traces.example.com/trace/{trace_id}?from=now-1h"
     async with shop(tmp_path, console_trace_url=url) as gateway, emptied(chromium):
         await ask(gateway, calling("demo__add", {}).with_headers(traceparent=PARENT))
-        page = await opened(chromium, gateway, LIST)
+        page = await open_page(chromium, gateway, LIST)
         problems = complaints(page)
         await page.get_by_role("link", name="demo__add").click()
         picture = await page.get_by_role("img").get_attribute("aria-label")
@@ -100,7 +100,7 @@ async def test_outcomes_are_words_with_the_code_beside_them(tmp_path: Path, chro
     async with shop(tmp_path) as gateway, emptied(chromium):
         for name in ("demo__add", "away__x"):
             await ask(gateway, calling(name, {}))
-        page = await opened(chromium, gateway, LIST)
+        page = await open_page(chromium, gateway, LIST)
         shown = await page.locator("td .tag").all_inner_texts()
         titles = [await tag.get_attribute("title") for tag in await page.locator("td .tag").all()]
         offered = await page.locator("#outcome option").all_inner_texts()
@@ -129,7 +129,7 @@ async def test_long_names_break_between_server_and_tool(tmp_path: Path, chromium
     name = "a_tool_with_a_long_name_too"
     servers = catalog("inventory-of-the-company", "http://127.0.0.1:9/mcp", [name])
     async with running(tmp_path, servers) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/tools", width=390)
+        page = await open_page(chromium, gateway, "/console/tools", width=390)
         link = page.get_by_role("link", name=f"inventory-of-the-company__{name}")
         lines = await link.evaluate(
             """link => {
@@ -155,13 +155,13 @@ def test_a_name_of_underscores_alone_stays_small() -> None:
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
 async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool, chromium: Browser) -> None:
     async with shop(tmp_path) as gateway, emptied(chromium):
-        empty = await opened(chromium, gateway, LIST, width=width, dark=dark)
+        empty = await open_page(chromium, gateway, LIST, width=width, dark=dark)
         broken = [*await violations(empty)]
         wide = [await too_wide(empty)]
         for name in ("demo__add", "away__x", "demo__none"):
             await ask(gateway, calling(name, {}))
         for path in (LIST, f"{LIST}?outcome=failed&slow=1", await newest(gateway)):
-            page = await opened(chromium, gateway, path, width=width, dark=dark)
+            page = await open_page(chromium, gateway, path, width=width, dark=dark)
             broken += [f"{path}: {violation}" for violation in await violations(page)]
             wide.append(await too_wide(page))
 
@@ -174,7 +174,7 @@ async def test_the_pages_work_without_scripts(tmp_path: Path, chromium: Browser)
     async with shop(tmp_path) as gateway, emptied(chromium):
         for name in ("demo__add", "away__x"):
             await ask(gateway, calling(name, {}))
-        page = await opened(chromium, gateway, LIST, java_script_enabled=False)
+        page = await open_page(chromium, gateway, LIST, java_script_enabled=False)
         await page.locator("#outcome").select_option("ok")
         await page.get_by_role("button", name="Filter").click()
         assert await page.locator("tbody tr").count() == 1
@@ -188,7 +188,7 @@ async def test_names_and_arguments_of_clients_are_text(tmp_path: Path, chromium:
     async with shop(tmp_path, **log) as gateway, emptied(chromium):
         await ask(gateway, legacy("tools/call", {"name": HOSTILE, "arguments": {}}))
         await ask(gateway, legacy("tools/call", {"name": "demo__add", "arguments": {HOSTILE: HOSTILE}}))
-        page = await opened(chromium, gateway, LIST)
+        page = await open_page(chromium, gateway, LIST)
         problems = complaints(page)
         title = await page.title()
         text = await page.locator("main").inner_text()
@@ -196,7 +196,7 @@ async def test_names_and_arguments_of_clients_are_text(tmp_path: Path, chromium:
         await page.goto(f"http://127.0.0.1:{gateway.port}{await newest(gateway)}")
         shown = await page.get_by_label("Arguments").inner_text()
         images += await page.locator("main img, main script").count()
-        filtered = await visited(gateway, f"{LIST}?tool=%22%3E%3Cimg%20src=x%3E&slow=%3Cimg%3E&agent=%3Cimg%3E")
+        filtered = await visit(gateway, f"{LIST}?tool=%22%3E%3Cimg%20src=x%3E&slow=%3Cimg%3E&agent=%3Cimg%3E")
 
     assert title.startswith("Calls")
     assert "<img src=x" in text
@@ -212,12 +212,12 @@ async def test_pages_of_many_calls_with_hostile_names_stay_small(tmp_path: Path)
         for number in range(120):
             await ask(gateway, legacy("tools/call", {"name": f"{number:03}" + '"' * 61, "arguments": {}}))
         await ask(gateway, legacy("tools/call", {"name": '"' * 5000, "arguments": {"a": '"' * 7000}}))
-        first = await visited(gateway, LIST)
+        first = await visit(gateway, LIST)
         match = re.search('rel="next" href="([^"]+)"', first.body.decode())
         assert match is not None
-        older = await visited(gateway, f"{LIST}{unescape(match[1])}")
-        detail = await visited(gateway, await newest(gateway))
-        missing = await visited(gateway, f"{LIST}/other-1")
+        older = await visit(gateway, f"{LIST}{unescape(match[1])}")
+        detail = await visit(gateway, await newest(gateway))
+        missing = await visit(gateway, f"{LIST}/other-1")
 
     assert [page.status for page in (first, older, detail, missing)] == [200, 200, 200, 404]
     assert max(len(page.body) for page in (first, older, detail)) <= 100_000
@@ -228,9 +228,9 @@ async def test_a_person_sees_its_own_calls(tmp_path: Path) -> None:
     async with shop(tmp_path, trust=Trust((Names("npc", "king"),))) as gateway:
         for key, name in (("npc", "demo__add"), ("king", "demo__sub")):
             await ask(gateway, calling(name, {}).with_headers(authorization=f"Bearer {key}"))
-        cookie = await signed_in(gateway, "npc")
-        page = await visited(gateway, LIST, cookie=cookie)
-        other = await visited(gateway, await newest(gateway, authorization="Bearer king"), cookie=cookie)
+        cookie = await sign_in(gateway, "npc")
+        page = await visit(gateway, LIST, cookie=cookie)
+        other = await visit(gateway, await newest(gateway, authorization="Bearer king"), cookie=cookie)
 
     assert "Your last calls" in page.body.decode()
     assert "demo__add" in page.body.decode()
@@ -240,7 +240,7 @@ async def test_a_person_sees_its_own_calls(tmp_path: Path) -> None:
 
 async def test_a_gateway_that_keeps_no_calls_says_which_setting_keeps_them(tmp_path: Path) -> None:
     async with shop(tmp_path, recent_calls=0) as gateway:
-        page = await visited(gateway, LIST)
+        page = await visit(gateway, LIST)
 
     assert "FAIRLEAD_RECENT_CALLS" in page.body.decode()
 

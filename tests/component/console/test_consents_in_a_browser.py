@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from consentservers import consent_server
 from consentworld import SERVER, consent_catalog, laptop, link_of, whoami
-from consoleworld import beside_the_browser, complaints, emptied, opened, too_wide
+from consoleworld import beside_the_browser, complaints, emptied, open_page, too_wide
 from fairlead_app.authentication import Trust
 from fairlead_gateway.core.identity import LOCAL, Identity
 from fixed_authenticator import Names
@@ -32,7 +32,7 @@ async def test_a_person_signs_in_at_a_server_on_a_laptop(tmp_path: Path, chromiu
         laptop(tmp_path, server) as gateway,
     ):
         link = await link_of(gateway)
-        page = await opened(chromium, gateway, link.partition(str(gateway.port))[2], width=375)
+        page = await open_page(chromium, gateway, link.partition(str(gateway.port))[2], width=375)
         problems = complaints(page)
         wide = await too_wide(page)
         await page.get_by_role("button", name="Continue to localhost").click()
@@ -54,7 +54,7 @@ async def test_a_person_signs_in_by_the_button_of_a_page_of_the_console(
         emptied(chromium),
         laptop(tmp_path, server) as gateway,
     ):
-        page = await opened(chromium, gateway, path)
+        page = await open_page(chromium, gateway, path)
         problems = complaints(page)
         await page.get_by_text("ou have not signed in at default/linear").wait_for()
         await page.get_by_role("button", name="Sign in at default/linear").click()
@@ -79,7 +79,7 @@ async def test_a_link_in_another_site_is_opened_by_the_session_of_the_console(
         laptop(tmp_path, consent_catalog(server.url), **public) as gateway,
     ):
         link = await link_of(gateway, ALICE)
-        page = await opened(chromium, gateway, "/console/sign-in")
+        page = await open_page(chromium, gateway, "/console/sign-in")
         problems = complaints(page)
         await page.get_by_label("API key").fill("alice")
         await page.get_by_role("button", name="Sign in", exact=True).click()

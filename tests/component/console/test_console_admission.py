@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from consoleworld import BROKEN, cookie_of, csrf_of, posted, visited
+from consoleworld import BROKEN, cookie_of, csrf_of, post_form, visit
 from fairlead_app.authentication import Trust
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.sign_in_form import safe_return_path
@@ -23,8 +23,8 @@ KEYS = Trust((Names("npc"),))
 
 async def test_a_browser_at_the_root_is_sent_to_the_console_and_a_program_is_not(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP) as gateway:
-        browser = await visited(gateway, "/")
-        program = await visited(gateway, "/", accept="application/json")
+        browser = await visit(gateway, "/")
+        program = await visit(gateway, "/", accept="application/json")
 
     assert (browser.status, browser.headers["location"]) == (303, "/console/")
     assert program.status == 404
@@ -32,9 +32,9 @@ async def test_a_browser_at_the_root_is_sent_to_the_console_and_a_program_is_not
 
 async def test_every_answer_forbids_scripts_frames_and_types_of_others(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, BROKEN) as gateway:
-        page = await visited(gateway, "/console/servers")
-        missing = await visited(gateway, "/console/nothing")
-        sign_in = await visited(gateway, "/console/sign-in")
+        page = await visit(gateway, "/console/servers")
+        missing = await visit(gateway, "/console/nothing")
+        sign_in = await visit(gateway, "/console/sign-in")
 
     for answer in (page, missing, sign_in):
         policy = answer.headers["content-security-policy"]
@@ -48,10 +48,10 @@ async def test_every_answer_forbids_scripts_frames_and_types_of_others(tmp_path:
 
 async def test_static_files_are_kept_for_good_and_named_by_their_content(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP) as gateway:
-        page = await visited(gateway, "/console/servers")
+        page = await visit(gateway, "/console/servers")
         urls = sorted(set(re.findall(r'"(/console/static/[^"]+)"', page.body.decode())))
-        files = [await visited(gateway, url, **{"accept-encoding": "gzip"}) for url in urls]
-        other = await visited(gateway, "/console/static/console.0000.js")
+        files = [await visit(gateway, url, **{"accept-encoding": "gzip"}) for url in urls]
+        other = await visit(gateway, "/console/static/console.0000.js")
 
     assert sorted(url.rpartition(".")[2] for url in urls) == ["css", "js", "svg"]
     assert {file.headers["cache-control"] for file in files} == {"public, max-age=31536000, immutable"}
@@ -61,11 +61,11 @@ async def test_static_files_are_kept_for_good_and_named_by_their_content(tmp_pat
 
 async def test_a_page_that_a_browser_opens_has_its_style_and_one_that_refreshes_itself_has_not(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP) as gateway:
-        opens = await visited(gateway, "/console/servers", **{"sec-fetch-dest": "document"})
-        refreshes = await visited(gateway, "/console/servers", **{"sec-fetch-dest": "empty"})
+        opens = await visit(gateway, "/console/servers", **{"sec-fetch-dest": "document"})
+        refreshes = await visit(gateway, "/console/servers", **{"sec-fetch-dest": "empty"})
         (style,) = re.findall(r"<style>(.*?)</style>", opens.body.decode(), re.DOTALL)
         (url,) = re.findall(r'"(/console/static/[^"]+\.css)"', refreshes.body.decode())
-        sheet = await visited(gateway, url)
+        sheet = await visit(gateway, url)
 
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert style == sheet.body.decode()
@@ -76,16 +76,16 @@ async def test_a_page_that_a_browser_opens_has_its_style_and_one_that_refreshes_
 
 async def test_the_console_is_off_by_one_setting(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, console=False) as gateway:
-        answers = [await visited(gateway, path) for path in ("/", "/console/", "/console/servers")]
+        answers = [await visit(gateway, path) for path in ("/", "/console/", "/console/servers")]
 
     assert [answer.status for answer in answers] == [404, 404, 404]
 
 
 async def test_without_a_session_one_is_asked_to_sign_in(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS) as gateway:
-        answer = await visited(gateway, "/console/servers")
-        stream = await visited(gateway, "/console/events")
-        form = await visited(gateway, answer.headers["location"])
+        answer = await visit(gateway, "/console/servers")
+        stream = await visit(gateway, "/console/events")
+        form = await visit(gateway, answer.headers["location"])
 
     assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in?next=%2Fconsole%2Fservers")
     assert stream.status == 303
@@ -95,8 +95,8 @@ async def test_without_a_session_one_is_asked_to_sign_in(tmp_path: Path) -> None
 async def test_a_key_becomes_a_session_that_no_script_can_read(tmp_path: Path) -> None:
     key = "non-player-character"  # a short one is in the cookie by chance, once in thousands of runs
     async with running(tmp_path, SHOP, trust=Trust((Names(key),))) as gateway:
-        answer = await posted(gateway, "/console/sign-in", key=key, next="/console/servers")
-        page = await visited(gateway, "/console/servers", cookie=cookie_of(answer))
+        answer = await post_form(gateway, "/console/sign-in", key=key, next="/console/servers")
+        page = await visit(gateway, "/console/servers", cookie=cookie_of(answer))
 
     assert (answer.status, answer.headers["location"]) == (303, "/console/servers")
     attributes = set(answer.headers["set-cookie"].split("; ")[1:])
@@ -108,10 +108,10 @@ async def test_a_key_becomes_a_session_that_no_script_can_read(tmp_path: Path) -
 
 async def test_a_printed_token_does_not_stand_for_the_key_that_a_gateway_asks_for(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, console_token="s3cret") as gateway:
-        opened = await visited(gateway, "/console/?token=s3cret")
-        form = await visited(gateway, opened.headers["location"])
-        entered = await posted(gateway, "/console/sign-in", key="npc", next="/console/servers")
-        page = await visited(gateway, "/console/servers", cookie=cookie_of(entered))
+        opened = await visit(gateway, "/console/?token=s3cret")
+        form = await visit(gateway, opened.headers["location"])
+        entered = await post_form(gateway, "/console/sign-in", key="npc", next="/console/servers")
+        page = await visit(gateway, "/console/servers", cookie=cookie_of(entered))
 
     assert (opened.status, opened.headers["location"]) == (303, "/console/sign-in")
     assert "set-cookie" not in opened.headers
@@ -121,9 +121,9 @@ async def test_a_printed_token_does_not_stand_for_the_key_that_a_gateway_asks_fo
 
 async def test_the_console_opens_without_a_key_where_anonymous_callers_are_served(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, anonymous="allow") as gateway:
-        form = await visited(gateway, "/console/sign-in?next=/console/tools")
-        entered = await posted(gateway, "/console/sign-in", next="/console/tools", anonymous="yes")
-        page = await visited(gateway, entered.headers["location"], cookie=cookie_of(entered))
+        form = await visit(gateway, "/console/sign-in?next=/console/tools")
+        entered = await post_form(gateway, "/console/sign-in", next="/console/tools", anonymous="yes")
+        page = await visit(gateway, entered.headers["location"], cookie=cookie_of(entered))
 
     assert "Continue without signing in" in form.body.decode()
     assert (entered.status, entered.headers["location"]) == (303, "/console/tools")
@@ -133,8 +133,8 @@ async def test_the_console_opens_without_a_key_where_anonymous_callers_are_serve
 
 async def test_the_console_needs_a_key_where_anonymous_callers_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, anonymous="deny") as gateway:
-        form = await visited(gateway, "/console/sign-in")
-        entered = await posted(gateway, "/console/sign-in", anonymous="yes")
+        form = await visit(gateway, "/console/sign-in")
+        entered = await post_form(gateway, "/console/sign-in", anonymous="yes")
 
     assert "Continue without" not in form.body.decode()
     assert entered.status == 400
@@ -143,7 +143,7 @@ async def test_the_console_needs_a_key_where_anonymous_callers_are_refused(tmp_p
 
 async def test_a_wrong_key_is_refused_with_a_sentence(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS) as gateway:
-        wrong, none = [await posted(gateway, "/console/sign-in", key=key) for key in ("bad-key", " ")]
+        wrong, none = [await post_form(gateway, "/console/sign-in", key=key) for key in ("bad-key", " ")]
 
     assert (wrong.status, none.status) == (401, 400)
     assert 'role="alert"' in wrong.body.decode()
@@ -154,10 +154,10 @@ async def test_a_wrong_key_is_refused_with_a_sentence(tmp_path: Path) -> None:
 async def test_a_session_ends_with_its_key(tmp_path: Path) -> None:
     keys = Names("npc")
     async with running(tmp_path, SHOP, trust=Trust((keys,))) as gateway:
-        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="npc"))
-        before = await visited(gateway, "/console/servers", cookie=cookie)
+        cookie = cookie_of(await post_form(gateway, "/console/sign-in", key="npc"))
+        before = await visit(gateway, "/console/servers", cookie=cookie)
         keys.revoke("npc")
-        after = await visited(gateway, "/console/servers", cookie=cookie)
+        after = await visit(gateway, "/console/servers", cookie=cookie)
 
     assert (before.status, after.status) == (200, 303)
 
@@ -165,10 +165,10 @@ async def test_a_session_ends_with_its_key(tmp_path: Path) -> None:
 async def test_a_form_without_the_token_of_its_session_changes_nothing(tmp_path: Path) -> None:
     target = "/console/servers/default/shop/refresh"
     async with running(tmp_path, SHOP, trust=KEYS) as gateway:
-        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="npc"))
-        page = await visited(gateway, "/console/servers/default/shop", cookie=cookie)
-        forged = [await posted(gateway, target, cookie, csrf=token) for token in ("", "x", "é")]
-        own = await posted(gateway, target, cookie, csrf=csrf_of(page))
+        cookie = cookie_of(await post_form(gateway, "/console/sign-in", key="npc"))
+        page = await visit(gateway, "/console/servers/default/shop", cookie=cookie)
+        forged = [await post_form(gateway, target, cookie, csrf=token) for token in ("", "x", "é")]
+        own = await post_form(gateway, target, cookie, csrf=csrf_of(page))
 
     assert [answer.status for answer in forged] == [403, 403, 403]
     assert (own.status, own.headers["location"]) == (303, "/console/servers/default/shop?asked=1")
@@ -177,25 +177,23 @@ async def test_a_form_without_the_token_of_its_session_changes_nothing(tmp_path:
 async def test_forms_of_other_origins_are_refused_and_those_of_its_own_host_are_not(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, allowed_hosts=("tools.example",)) as gateway:
 
-        async def answered(origin: str) -> int:
+        async def sign_in_status(origin: str) -> int:
             fields = urlencode({"key": "npc"}).encode()
             headers = {"host": "tools.example", "origin": origin, "content-type": "application/x-www-form-urlencoded"}
             return (await ask(gateway, Ask(target="/console/sign-in", body=fields, headers=headers))).status
 
-        assert await answered("https://tools.example") == 303
-        assert await answered("https://evil.example") == 403
-        assert await answered("null") == 403
+        assert await sign_in_status("https://tools.example") == 303
+        assert await sign_in_status("https://evil.example") == 403
+        assert await sign_in_status("null") == 403
 
 
 async def test_the_printed_token_opens_the_console_on_this_machine_and_leaves_the_address(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, console_token="s3cret") as gateway:
-        shut = await visited(gateway, "/console/servers")
-        wrong = await visited(gateway, "/console/?token=guess")
-        answer = await visited(gateway, "/console/?token=s3cret")
-        page = await visited(gateway, "/console/servers", cookie=cookie_of(answer))
-        proxied = await visited(
-            gateway, "/console/servers", cookie=cookie_of(answer), **{"x-forwarded-for": "192.0.2.7"}
-        )
+        shut = await visit(gateway, "/console/servers")
+        wrong = await visit(gateway, "/console/?token=guess")
+        answer = await visit(gateway, "/console/?token=s3cret")
+        page = await visit(gateway, "/console/servers", cookie=cookie_of(answer))
+        proxied = await visit(gateway, "/console/servers", cookie=cookie_of(answer), **{"x-forwarded-for": "192.0.2.7"})
 
     assert (shut.status, wrong.status) == (303, 303)
     assert wrong.headers["location"] == "/console/sign-in"
@@ -207,9 +205,9 @@ async def test_the_printed_token_opens_the_console_on_this_machine_and_leaves_th
 
 async def test_signing_out_ends_the_session_in_the_browser(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS) as gateway:
-        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="npc"))
-        page = await visited(gateway, "/console/servers", cookie=cookie)
-        answer = await posted(gateway, "/console/sign-out", cookie, csrf=csrf_of(page))
+        cookie = cookie_of(await post_form(gateway, "/console/sign-in", key="npc"))
+        page = await visit(gateway, "/console/servers", cookie=cookie)
+        answer = await post_form(gateway, "/console/sign-out", cookie, csrf=csrf_of(page))
 
     assert answer.headers["location"] == "/console/sign-in"
     assert "Max-Age=0" in answer.headers["set-cookie"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from consoleworld import shops, signed_in, visited
+from consoleworld import shops, sign_in, visit
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_app.authentication import Trust
@@ -40,7 +40,7 @@ async def test_calls_of_tools_that_one_may_not_see_are_in_no_sum(tmp_path: Path)
     async with running(tmp_path, SHOP, NO_STEALING) as gateway:
         for tool, error in (("buy", ""), ("buy", "tool_error"), ("steal", "")):
             gateway.call_metrics.recorder(CALL, tool, "default/shop").record(1_000_000, error)
-        pages = [(await visited(gateway, path)).body.decode() for path in (SERVERS, f"{SERVERS}/default/shop")]
+        pages = [(await visit(gateway, path)).body.decode() for path in (SERVERS, f"{SERVERS}/default/shop")]
 
     assert [figure(page, "Calls so far") for page in pages] == ["2", "2"]
     assert [re.findall(r"\d+", figure(page, "Errors so far"))[0] for page in pages] == ["1", "1"]
@@ -54,11 +54,11 @@ async def test_pages_show_what_was_measured_as_soon_as_it_is_served(tmp_path: Pa
         servers=(ServerState(namespace="default", name="shop", tools=(ToolState(name="buy", quantiles=measured),)),)
     )
     async with running(tmp_path, SHOP) as gateway:
-        before = (await visited(gateway, SERVERS)).body.decode()
+        before = (await visit(gateway, SERVERS)).body.decode()
         swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", state)
         await eventually(lambda: gateway.snapshots.swaps > swaps)
-        after = (await visited(gateway, SERVERS)).body.decode()
+        after = (await visit(gateway, SERVERS)).body.decode()
 
     assert "812 ms" not in before
     assert "812 ms" in after
@@ -66,9 +66,9 @@ async def test_pages_show_what_was_measured_as_soon_as_it_is_served(tmp_path: Pa
 
 async def test_metrics_count_pages_by_names_that_nobody_else_chooses(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1, 2), trust=Trust((Names("npc"),))) as gateway:
-        cookie = await signed_in(gateway, "npc")
+        cookie = await sign_in(gateway, "npc")
         for path in (SERVERS, f"{SERVERS}/default/shop00", "/console/tools/none", "/console/made-up", "/console/up"):
-            await visited(gateway, path, cookie=cookie)
+            await visit(gateway, path, cookie=cookie)
         series = await metric_values(gateway)
 
     views = series["fairlead_console_views_total"]

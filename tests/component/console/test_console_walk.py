@@ -12,7 +12,7 @@ from playwright.async_api import Browser
 
 from consoleshowcase import showcase
 from consolewalk import Look, walk
-from consoleworld import BROKEN, beside_the_browser, emptied, visited
+from consoleworld import BROKEN, beside_the_browser, emptied, visit
 from fairlead_api.documents.servers import Servers
 from fairlead_app.gateway import Gateway
 from gatewayworld import running
@@ -46,7 +46,7 @@ def screenshots(name: str) -> Path | None:
 async def problems_of(chromium: Browser, name: str, folder: Path, look: Look) -> list[str]:
     """Problems of all pages of one gateway. Asserts that every page was found."""
     async with world(name, folder) as gateway, emptied(chromium):
-        first = (await visited(gateway, "/console/servers")).body.decode()
+        first = (await visit(gateway, "/console/servers")).body.decode()
         pages = await walk(chromium, gateway, look, keyboard=look == DAY, folder=screenshots(name))
     entries = first.partition("</nav>")[0].count("<li>")
     assert len(pages) >= entries >= 7

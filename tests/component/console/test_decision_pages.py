@@ -16,13 +16,13 @@ from consoleworld import (
     cookie_of,
     csrf_of,
     emptied,
-    opened,
-    posted,
+    open_page,
+    post_form,
     shops,
-    signed_in,
+    sign_in,
     too_wide,
     violations,
-    visited,
+    visit,
 )
 from fairlead_api.client_files.known_clients import CLIENTS
 from fairlead_api.client_files.own_program import own_program
@@ -56,7 +56,7 @@ SHOP = catalog(
 )
 
 
-def measured(name: str, p50: float, p95: float, **hidden: str) -> ToolState:
+def tool_state(name: str, p50: float, p95: float, **hidden: str) -> ToolState:
     quantiles = Quantiles(p50_ms=p50, p90_ms=p95, p95_ms=p95, p99_ms=p95, samples=100)
     return ToolState(name=name, quantiles=quantiles, hidden=hidden, tiers=tuple({"fast", "deep"} - {*hidden}))
 
@@ -64,7 +64,9 @@ def measured(name: str, p50: float, p95: float, **hidden: str) -> ToolState:
 STATE = State(
     servers=(
         ServerState(
-            namespace="default", name="shop", tools=(measured("look", 40, 450), measured("paint", 700, 812, fast=SLOW))
+            namespace="default",
+            name="shop",
+            tools=(tool_state("look", 40, 450), tool_state("paint", 700, 812, fast=SLOW)),
         ),
     )
 )
@@ -81,7 +83,7 @@ PAGES = (
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
 async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool, chromium: Browser) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/", width=width, dark=dark)
+        page = await open_page(chromium, gateway, "/console/", width=width, dark=dark)
         problems = complaints(page)
         broken = []
         wide = []
@@ -99,7 +101,7 @@ async def test_each_page_is_small_with_1300_tools_and_without_any(tmp_path: Path
     (tmp_path / "many").mkdir()
     (tmp_path / "none").mkdir()
     async with running(tmp_path / "many", *shops(14), TIERS) as many, running(tmp_path / "none", TIERS) as none:
-        answers = [await visited(gateway, path) for gateway in (many, none) for path in PAGES]
+        answers = [await visit(gateway, path) for gateway in (many, none) for path in PAGES]
 
     assert [answer.status for answer in answers] == [200] * 10
     assert max(len(answer.body) for answer in answers) <= 100_000
@@ -107,9 +109,9 @@ async def test_each_page_is_small_with_1300_tools_and_without_any(tmp_path: Path
 
 async def test_access_names_the_rule_that_decides(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS) as gateway:
-        denied = (await visited(gateway, "/console/access?tool=shop__buy&agent=npc")).body.decode()
-        unknown = (await visited(gateway, "/console/access?tool=shop__lookk")).body.decode()
-        wrong = (await visited(gateway, "/console/access?tool=shop__look&agent=npc&claims=nonsense")).body.decode()
+        denied = (await visit(gateway, "/console/access?tool=shop__buy&agent=npc")).body.decode()
+        unknown = (await visit(gateway, "/console/access?tool=shop__lookk")).body.decode()
+        wrong = (await visit(gateway, "/console/access?tool=shop__look&agent=npc&claims=nonsense")).body.decode()
 
     assert "<strong>Denied</strong>" in denied
     assert "<strong>default/no-buying</strong>, rule 0" in denied
@@ -126,8 +128,8 @@ async def test_access_names_the_policy_that_allows_no_calls_a_minute(tmp_path: P
         limits=PolicyLimits(calls_per_minute=0),
     )
     async with running(tmp_path, SHOP, Rules(policies=(closed,))) as gateway:
-        question = (await visited(gateway, "/console/access?tool=shop__buy")).body.decode()
-        page = (await visited(gateway, "/console/tools/shop__buy")).body.decode()
+        question = (await visit(gateway, "/console/access?tool=shop__buy")).body.decode()
+        page = (await visit(gateway, "/console/tools/shop__buy")).body.decode()
 
     assert "<strong>Denied</strong>: limits.callsPerMinute of default/closed is 0" in question
     assert "<strong>default/closed</strong>, its limits" in question
@@ -138,9 +140,9 @@ async def test_access_names_the_policy_that_allows_no_calls_a_minute(tmp_path: P
 async def test_about_others_only_administrators_are_told(tmp_path: Path) -> None:
     trust = Trust((Names("npc"),))
     async with running(tmp_path, SHOP, TIERS, trust=trust, admin_groups=("admins",)) as gateway:
-        cookie = await signed_in(gateway, "npc")
-        form = (await visited(gateway, "/console/access", cookie=cookie)).body.decode()
-        other = (await visited(gateway, "/console/access?tool=shop__look&agent=king", cookie=cookie)).body.decode()
+        cookie = await sign_in(gateway, "npc")
+        form = (await visit(gateway, "/console/access", cookie=cookie)).body.decode()
+        other = (await visit(gateway, "/console/access?tool=shop__look&agent=king", cookie=cookie)).body.decode()
 
     assert 'name="agent"' not in form
     assert "administrators" in other
@@ -149,23 +151,23 @@ async def test_about_others_only_administrators_are_told(tmp_path: Path) -> None
 
 async def test_tiers_show_what_is_hidden_and_what_nearly_is(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
-        text = (await visited(gateway, "/console/tiers")).body.decode()
+        text = (await visit(gateway, "/console/tiers")).body.decode()
 
     assert "Too slow: its p95 is 812 ms" in text
     assert "p95 450 ms, 90 % of the limit" in text
 
 
 async def test_tiers_say_that_a_tool_over_the_limit_was_not_late_often_enough(tmp_path: Path) -> None:
-    late = State(servers=(ServerState(namespace="default", name="shop", tools=(measured("look", 40, 18_213),)),))
+    late = State(servers=(ServerState(namespace="default", name="shop", tools=(tool_state("look", 40, 18_213),)),))
     async with running(tmp_path, SHOP, TIERS, late) as gateway:
-        text = (await visited(gateway, "/console/tiers")).body.decode()
+        text = (await visit(gateway, "/console/tiers")).body.decode()
 
     assert "p95 18.2 s, over the limit, but not late often enough to be hidden" in text
 
 
 async def test_scores_rank_tools_and_hold_declared_against_measured(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
-        text = (await visited(gateway, "/console/scores?category=windows")).body.decode()
+        text = (await visit(gateway, "/console/scores?category=windows")).body.decode()
 
     assert re.findall(r'<li value="(\d)"><a href="/console/tools/(\w+)"', text) == [
         ("1", "shop__look"),
@@ -180,7 +182,7 @@ async def test_scores_without_a_measurement_say_how_to_measure_and_show_no_dash(
     tmp_path: Path, chromium: Browser
 ) -> None:
     async with running(tmp_path, SHOP, TIERS) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/scores", width=390)
+        page = await open_page(chromium, gateway, "/console/scores", width=390)
         text = await page.locator("main").inner_text()
         entry = await page.locator("nav a[aria-current]").inner_text()
         links = await page.locator("details a").all_text_contents()
@@ -197,7 +199,7 @@ async def test_scores_without_a_measurement_say_how_to_measure_and_show_no_dash(
 
 async def test_scores_leave_cells_empty_that_have_no_figure(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
-        text = (await visited(gateway, "/console/scores")).body.decode()
+        text = (await visit(gateway, "/console/scores")).body.decode()
 
     assert "Nothing is measured" not in text
     assert "–" not in text.partition("<main")[2]
@@ -205,16 +207,16 @@ async def test_scores_leave_cells_empty_that_have_no_figure(tmp_path: Path) -> N
 
 async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(2, 40)) as gateway:
-        empty = await visited(gateway, "/console/budget")
+        empty = await visit(gateway, "/console/budget")
         cookie = empty.headers["set-cookie"].partition(";")[0]
         csrf = csrf_of(empty)
 
-        async def planned(**fields: str) -> str:
-            return (await posted(gateway, "/console/budget", cookie, csrf=csrf, **fields)).body.decode()
+        async def post_budget(**fields: str) -> str:
+            return (await post_form(gateway, "/console/budget", cookie, csrf=csrf, **fields)).body.decode()
 
-        some = await planned(model="gpt-4o", messages="Hello", max_tools="3", calls="2")
-        wrong = await planned(model="gpt-4o", messages="[1", calls="2")
-        full = await planned(model="gpt-4o", messages=json.dumps([{"role": "user", "content": "word " * 190_000}]))
+        some = await post_budget(model="gpt-4o", messages="Hello", max_tools="3", calls="2")
+        wrong = await post_budget(model="gpt-4o", messages="[1", calls="2")
+        full = await post_budget(model="gpt-4o", messages=json.dumps([{"role": "user", "content": "word " * 190_000}]))
 
     assert "gpt-4o takes 3 tools; 77 tools do not fit" in some
     assert ">cheapest<" in some
@@ -232,8 +234,8 @@ def test_a_budget_form_with_words_for_numbers_is_refused() -> None:
 async def test_every_known_client_gets_a_text_that_it_can_read(tmp_path: Path, keyed: bool) -> None:
     trust = Trust((Names("npc"),)) if keyed else Trust()
     async with running(tmp_path, SHOP, TIERS, trust=trust) as gateway:
-        cookie = await signed_in(gateway, "npc") if keyed else ""
-        page = await visited(gateway, "/console/connect?endpoint=/mcp/deep", **({"cookie": cookie} if keyed else {}))
+        cookie = await sign_in(gateway, "npc") if keyed else ""
+        page = await visit(gateway, "/console/connect?endpoint=/mcp/deep", **({"cookie": cookie} if keyed else {}))
     text = page.body.decode()
     texts = {key: unescape(shown) for key, shown in re.findall(r'<pre id="text-([\w-]+)"[^>]*>(.*?)</pre>', text, re.S)}
 
@@ -250,8 +252,8 @@ async def test_every_known_client_gets_a_text_that_it_can_read(tmp_path: Path, k
 async def test_programs_that_clients_start_are_named_with_their_path_on_a_laptop(tmp_path: Path, laptop: bool) -> None:
     """An application of the desktop does not have the PATH of the terminal in which Fairlead was installed."""
     async with running(tmp_path, SHOP, console_token="s3cret" if laptop else "") as gateway:
-        entered = await visited(gateway, "/console/?token=s3cret")
-        page = await visited(gateway, "/console/connect", **({"cookie": cookie_of(entered)} if laptop else {}))
+        entered = await visit(gateway, "/console/?token=s3cret")
+        page = await visit(gateway, "/console/connect", **({"cookie": cookie_of(entered)} if laptop else {}))
     shown = re.search(r'<pre id="text-claude-desktop"[^>]*>(.*?)</pre>', page.body.decode(), re.S)
 
     assert shown is not None
@@ -270,7 +272,7 @@ async def test_names_of_tools_and_categories_are_text_on_every_page(tmp_path: Pa
             "/console/tools",
             f"/console/tools?q={hostile}",
         )
-        pages = [(await visited(gateway, path.replace(" ", "%20"))).body.decode() for path in paths]
+        pages = [(await visit(gateway, path.replace(" ", "%20"))).body.decode() for path in paths]
 
     assert not [page for page in pages if "<img src=x" in page]
     assert all("&lt;img src=x" in page for page in pages)

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, Page
 
-from consoleworld import beside_the_browser, complaints, emptied, opened
+from consoleworld import beside_the_browser, complaints, emptied, open_page
 from dexprocess import dex_process
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.authentication import build_trust
@@ -117,7 +117,7 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
             yield gateway
 
 
-async def signed_in(page: Page) -> None:
+async def sign_in(page: Page) -> None:
     """Sign in: from the console's form to Dex's form and back."""
     await page.get_by_role("link", name="Sign in with localhost").click()
     await page.locator("#login").fill(EMAIL)
@@ -141,9 +141,9 @@ async def let_end(page: Page) -> None:
 @pytest.mark.heavy
 async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, chromium: Browser) -> None:
     async with signing_in_by_dex(tmp_path) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/tools")
+        page = await open_page(chromium, gateway, "/console/tools")
         problems = complaints(page)
-        await signed_in(page)
+        await sign_in(page)
         who = await page.locator(".who").inner_text()
         tools = await page.locator("tbody th").all_inner_texts()
         await let_end(page)
@@ -171,13 +171,13 @@ async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, ch
 @pytest.mark.heavy
 async def test_a_person_whose_session_at_dex_is_gone_signs_in_again(tmp_path: Path, chromium: Browser) -> None:
     async with signing_in_by_dex(tmp_path) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/tools")
-        await signed_in(page)
+        page = await open_page(chromium, gateway, "/console/tools")
+        await sign_in(page)
         await let_end(page)
         await page.context.clear_cookies(domain="localhost")
         await page.get_by_role("link", name="Tiers").click()
         text = await page.locator("main").inner_text()
-        await signed_in(page)
+        await sign_in(page)
         address = page.url
 
     assert "Your session at localhost" in text

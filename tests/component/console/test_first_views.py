@@ -12,26 +12,26 @@ from fairlead_console.html import Templates
 from fairlead_console.static_files import StaticFiles
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from gatewayworld import publish, running, served
+from gatewayworld import publish, running, wait_for_snapshots
 from waiting import eventually
 
 
 async def test_each_piece_is_made_once_for_a_catalog(tmp_path: Path) -> None:
     seen: list[int] = []
 
-    def made(catalog: SubjectCatalog) -> None:
+    def record_view(catalog: SubjectCatalog) -> None:
         seen.append(len(catalog.view(None).routes))
 
     async with running(tmp_path, *shops(1, 3)) as gateway:
         views = FirstViews(gateway.rest.services.work.worker, Templates(StaticFiles()))
-        views.add(made)
+        views.add(record_view)
         for _ in range(3):
             views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         await eventually(lambda: seen == [3])
         views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         before = gateway.snapshots.swaps
         publish(tmp_path / "documents", *shops(1, 5))
-        await served(gateway, before + 1)
+        await wait_for_snapshots(gateway, before + 1)
         views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         await eventually(lambda: len(seen) > 1)
 

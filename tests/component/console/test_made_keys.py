@@ -18,12 +18,12 @@ from consoleworld import (
     complaints,
     csrf_of,
     emptied,
-    opened,
-    posted,
-    signed_in,
+    open_page,
+    post_form,
+    sign_in,
     too_wide,
     violations,
-    visited,
+    visit,
 )
 from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
@@ -72,7 +72,7 @@ async def is_refused(gateway: Gateway, key: str) -> bool:
     return (await get(gateway, "/v1/tools", **bearer(key))).status == 401
 
 
-async def revoked(gateway: Gateway, ident: str, key: str) -> int:
+async def revoke(gateway: Gateway, ident: str, key: str) -> int:
     answer = await ask(gateway, Ask(verb="DELETE", target=f"/v1/keys/{ident}", body=b"", headers=bearer(key)))
     return answer.status
 
@@ -80,7 +80,7 @@ async def revoked(gateway: Gateway, ident: str, key: str) -> int:
 @beside_the_browser
 async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chromium: Browser) -> None:
     async with gateway_with(tmp_path) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, PAGE, width=375)
+        page = await open_page(chromium, gateway, PAGE, width=375)
         problems = complaints(page)
         await page.get_by_label("API key or bearer token").fill(ANN)
         await page.get_by_role("button", name="Sign in").click()
@@ -131,7 +131,7 @@ async def test_a_made_key_ends_with_the_key_that_made_it(tmp_path: Path) -> None
 async def test_principals_without_the_right_make_no_keys(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
         answer = await post(gateway, "/v1/keys", {"name": "mine"}, **bearer(BEN))
-        page = await visited(gateway, PAGE, cookie=await signed_in(gateway, BEN))
+        page = await visit(gateway, PAGE, cookie=await sign_in(gateway, BEN))
 
     assert problem(answer) == (403, "FORBIDDEN")
     assert "Make a key" not in page.body.decode()
@@ -140,7 +140,7 @@ async def test_principals_without_the_right_make_no_keys(tmp_path: Path) -> None
 async def test_keys_cannot_be_made_where_no_key_makers_are_set(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, key_makers=()) as gateway:
         answer = await post(gateway, "/v1/keys", {"name": "mine"}, **bearer(ANN))
-        page = await visited(gateway, PAGE, cookie=await signed_in(gateway, ANN))
+        page = await visit(gateway, PAGE, cookie=await sign_in(gateway, ANN))
 
     assert problem(answer) == (403, "FORBIDDEN")
     assert "Make a key" not in page.body.decode()
@@ -175,7 +175,7 @@ async def test_keys_of_other_principals_are_for_administrators_alone(tmp_path: P
         ben = json.loads((await get(gateway, "/v1/keys", **bearer(BEN))).body)
         all_by_ben = await get(gateway, "/v1/keys?everybody=true", **bearer(BEN))
         all_by_ann = json.loads((await get(gateway, "/v1/keys?everybody=true", **bearer(ANN))).body)
-        outcomes = [await revoked(gateway, anns, BEN), await revoked(gateway, bens, ANN)]
+        outcomes = [await revoke(gateway, anns, BEN), await revoke(gateway, bens, ANN)]
 
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     assert [key["id"] for key in ben["keys"]] == [bens]
@@ -188,13 +188,13 @@ async def test_keys_of_other_principals_are_for_administrators_alone(tmp_path: P
 
 async def test_forms_without_the_token_of_the_session_make_and_revoke_nothing(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
-        cookie = await signed_in(gateway, ANN)
-        page = await visited(gateway, PAGE, cookie=cookie)
-        forged = await posted(gateway, f"{PAGE}/keys", cookie, csrf="x", name="n", days="1")
-        hostile = await posted(gateway, f"{PAGE}/keys", cookie, csrf=csrf_of(page), name=HOSTILE, days="1")
+        cookie = await sign_in(gateway, ANN)
+        page = await visit(gateway, PAGE, cookie=cookie)
+        forged = await post_form(gateway, f"{PAGE}/keys", cookie, csrf="x", name="n", days="1")
+        hostile = await post_form(gateway, f"{PAGE}/keys", cookie, csrf=csrf_of(page), name=HOSTILE, days="1")
         ident = re.search(r"flk_([0-9a-f]{12})_", hostile.body.decode())
         assert ident is not None
-        gone = await posted(gateway, f"{PAGE}/keys/revoke", cookie, csrf="x", id=ident[1])
+        gone = await post_form(gateway, f"{PAGE}/keys/revoke", cookie, csrf="x", id=ident[1])
         left = json.loads((await get(gateway, "/v1/keys", **bearer(ANN))).body)
 
     assert (forged.status, hostile.status, gone.status) == (403, 200, 403)

@@ -20,10 +20,10 @@ from oidcprovider import (
     BareBrowser,
     OidcProvider,
     alter_url,
+    is_turned_away,
     parameters,
     providing,
     signing_in,
-    turned_away,
 )
 
 SERVERS = "/console/servers"
@@ -46,7 +46,7 @@ async def test_redirects_that_do_not_fit_are_refused(tmp_path: Path, change: str
         answer = await browser.get(alter_url(back, **REDIRECTS[change]))
 
         assert answer.status in (400, 502)
-        assert await turned_away(browser, answer)
+        assert await is_turned_away(browser, answer)
     assert len(provider.exchanged) == (change == "another code")
 
 
@@ -56,7 +56,7 @@ async def test_a_parameter_that_comes_twice_is_refused(tmp_path: Path) -> None:
         answer = await browser.get(f"{back}&code=another")
 
         assert answer.status == 400
-        assert await turned_away(browser, answer)
+        assert await is_turned_away(browser, answer)
 
 
 async def test_a_redirect_is_taken_once(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_a_redirect_is_taken_once(tmp_path: Path) -> None:
 
         assert again.status == 400
         assert "was completed already" in again.text
-        assert await turned_away(thief, answer), "the provider takes a code once"
+        assert await is_turned_away(thief, answer), "the provider takes a code once"
 
 
 async def test_a_redirect_is_of_no_use_in_another_browser(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ async def test_a_redirect_is_of_no_use_in_another_browser(tmp_path: Path) -> Non
         await victim.begin()
         mixed = await victim.get(back)
 
-        assert await turned_away(victim, answer)
-        assert await turned_away(victim, mixed)
+        assert await is_turned_away(victim, answer)
+        assert await is_turned_away(victim, mixed)
     assert provider.exchanged == []
 
 
@@ -110,7 +110,7 @@ async def test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_refused(
     assert shut.status == 303
 
 
-def signed_by_secret(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
+def sign_with_public_key(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
     """Token signed by HS256 with the provider's public key, which everybody knows."""
     public = json.dumps(provider.keys[0].as_dict(private=False)).encode()
     return lambda claims: provider.token(key=OctKey.import_key(public), **claims)
@@ -122,7 +122,7 @@ def unsigned_token(claims: dict[str, Any]) -> str:
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
 
 
-def signed_by_another(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
+def sign_with_other_key(provider: OidcProvider) -> Callable[[dict[str, Any]], str]:
     """Token signed with another key under the provider's key id."""
     key = RSAKey.generate_key(2048, {"kid": "first"})
     return lambda claims: provider.token(key=key, **claims)
@@ -150,14 +150,14 @@ async def test_id_tokens_that_do_not_fit_are_refused(tmp_path: Path, deceit: str
         provider.id_claims = CLAIMS.get(deceit, {})
         provider.sign_id = {
             "alg none": unsigned_token,
-            "HS256": signed_by_secret(provider),
-            "another key": signed_by_another(provider),
+            "HS256": sign_with_public_key(provider),
+            "another key": sign_with_other_key(provider),
             "no token": lambda _: "nothing",
         }.get(deceit)
         answer = await browser.sign_in()
 
         assert answer.status == 400
-        assert await turned_away(browser, answer)
+        assert await is_turned_away(browser, answer)
     assert len(provider.exchanged) == 1
 
 
@@ -171,7 +171,7 @@ async def test_a_code_is_of_no_use_without_its_verifier(tmp_path: Path) -> None:
 
         assert answer.status == 502
         assert "did not sign you in: invalid_grant" in answer.text
-        assert await turned_away(thief, answer)
+        assert await is_turned_away(thief, answer)
 
 
 async def test_words_of_the_provider_are_text_and_few(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_words_of_the_provider_are_text_and_few(tmp_path: Path) -> None:
         other = await browser.sign_in()
         unasked = await browser.get("/console/sign-in/oidc/callback?error=access_denied&error_description=send+money")
 
-        assert await turned_away(browser, answer)
+        assert await is_turned_away(browser, answer)
     assert "ask its administrator" in answer.text
     assert "&lt;img src=x" in answer.text
     for page in (answer, other):
@@ -198,7 +198,7 @@ async def test_a_provider_that_quotes_the_request_tells_nobody_the_clients_secre
         provider.quotes = 1
         async with signing_in(tmp_path, provider) as browser:
             answer = await browser.sign_in()
-            assert await turned_away(browser, answer)
+            assert await is_turned_away(browser, answer)
 
     pair = base64.b64encode(f"{CLIENT}:{quote_plus(SECRET)}".encode()).decode()
     assert "[credential]" in answer.text
@@ -223,7 +223,7 @@ async def test_a_provider_that_fails_on_the_way_back_is_said_to_have(tmp_path: P
         answer = await browser.get(back)
 
         assert answer.status == 503
-        assert await turned_away(browser, answer)
+        assert await is_turned_away(browser, answer)
 
 
 METADATA: dict[str, dict[str, Any]] = {

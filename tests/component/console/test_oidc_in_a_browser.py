@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from playwright.async_api import Browser
 
-from consoleworld import beside_the_browser, complaints, emptied, opened, too_wide, violations
+from consoleworld import beside_the_browser, complaints, emptied, open_page, too_wide, violations
 from fairlead_console.session_cookie import CookieSealer
 from gatewayworld import catalog, running
 from oidcprovider import console_of, providing
@@ -24,7 +24,7 @@ async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites
         provider.asks = True
         provider.url = provider.url.replace("127.0.0.1", "localhost")  # a site other than the console's
         async with running(tmp_path, shop, **console_of(tmp_path, provider)) as gateway:
-            page = await opened(chromium, gateway, "/console/servers", width=375)
+            page = await open_page(chromium, gateway, "/console/servers", width=375)
             problems = complaints(page)
             form = (await too_wide(page), await violations(page))
             await page.get_by_role("link", name="Sign in with localhost").click()
@@ -53,7 +53,7 @@ async def test_a_person_whose_token_ended_goes_on_without_a_word(tmp_path: Path,
     async with providing() as provider, emptied(chromium):
         provider.url = provider.url.replace("127.0.0.1", "localhost")
         async with running(tmp_path, shop, **console_of(tmp_path, provider, session_key="key")) as gateway:
-            page = await opened(chromium, gateway, "/console/sign-in")
+            page = await open_page(chromium, gateway, "/console/sign-in")
             await page.get_by_role("link", name="Sign in with localhost").click()
             await page.get_by_role("link", name="Tools").wait_for()
             (cookie,) = await page.context.cookies()

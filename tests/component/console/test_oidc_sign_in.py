@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fairlead_console.session_cookie import CookieSealer
-from oidcprovider import CLIENT, BareBrowser, parameters, providing, signing_in, turned_away
+from oidcprovider import CLIENT, BareBrowser, is_turned_away, parameters, providing, signing_in
 
 SERVERS = "/console/servers"
 KEY = "key of the sessions"
@@ -119,7 +119,7 @@ async def test_tokens_for_somebody_else_are_explained(tmp_path: Path) -> None:
         provider.access_claims["aud"] = "account"
         async with signing_in(tmp_path, provider) as browser:
             answer = await browser.sign_in()
-            assert await turned_away(browser, answer)
+            assert await is_turned_away(browser, answer)
     assert answer.status == 403
     assert (
         "access token: the token is for another audience (claim aud); ID token: the token is for another "
@@ -158,7 +158,7 @@ async def test_a_session_is_not_renewed_for_somebody_else_or_nobody(tmp_path: Pa
         once_more = await browser.get(page.location, **{"sec-fetch-mode": "navigate"})
 
         assert answer.status == 401
-        assert await turned_away(browser, answer)
+        assert await is_turned_away(browser, answer)
         assert once_more.status == 200, "a second try by itself would go round in circles"
 
 

@@ -13,12 +13,12 @@ from consoleworld import (
     beside_the_browser,
     complaints,
     emptied,
-    opened,
+    open_page,
     shops,
-    signed_in,
+    sign_in,
     too_wide,
     violations,
-    visited,
+    visit,
 )
 from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.documents.servers import FAILED, FileProblem, ServerEntry, Servers
@@ -35,7 +35,7 @@ HOSTILE = '<img src=x onerror="document.title=\'owned\'"><script>document.title=
 @beside_the_browser
 async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, *shops(14), BROKEN) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/servers")
+        page = await open_page(chromium, gateway, "/console/servers")
         problems = complaints(page)
         card = page.locator("section.problem")
         text = await card.inner_text()
@@ -55,7 +55,7 @@ async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Pat
         assert problems == []
 
 
-def failed(name: str, message: str) -> ServerEntry:
+def failed_server(name: str, message: str) -> ServerEntry:
     return ServerEntry(
         namespace="default",
         name=name,
@@ -70,7 +70,7 @@ def failed(name: str, message: str) -> ServerEntry:
 async def test_problems_of_files_head_the_list_and_are_bounded(tmp_path: Path) -> None:
     files = tuple(FileProblem(file=f"{number}.json", message=HOSTILE * 5) for number in range(50))
     async with running(tmp_path, Servers(files=files)) as gateway:
-        page = (await visited(gateway, LIST)).body.decode()
+        page = (await visit(gateway, LIST)).body.decode()
     assert page.count('<section class="card problem">') == 10
     assert "and 40 more problems of files" in page
     assert "<img src=x" not in page
@@ -79,18 +79,20 @@ async def test_problems_of_files_head_the_list_and_are_bounded(tmp_path: Path) -
 
 async def test_a_reason_that_is_cut_has_a_link_to_all_of_it(tmp_path: Path) -> None:
     long = "npx printed a failure. " * 30
-    entries = Servers(servers=(failed("long", f"{long}Read: fairlead logs default/long"), failed("short", "No.")))
+    entries = Servers(
+        servers=(failed_server("long", f"{long}Read: fairlead logs default/long"), failed_server("short", "No."))
+    )
     async with running(tmp_path, entries) as gateway:
-        page = (await visited(gateway, LIST)).body.decode()
-        whole = (await visited(gateway, f"{LIST}/default/long")).body.decode()
+        page = (await visit(gateway, LIST)).body.decode()
+        whole = (await visit(gateway, f"{LIST}/default/long")).body.decode()
     assert page.count("All of it") == page.count('<a href="/console/servers/default/long">All of it</a>') == 1
     assert "fairlead logs" in whole
 
 
 async def test_a_server_whose_replicas_are_0_is_listed_as_stopped_and_needs_nobody(tmp_path: Path) -> None:
-    stopped = msgspec.structs.replace(failed("off", ""), state="stopped", reason="Stopped", cause="Stopped")
+    stopped = msgspec.structs.replace(failed_server("off", ""), state="stopped", reason="Stopped", cause="Stopped")
     async with running(tmp_path, *shops(1), Servers(servers=(stopped,))) as gateway:
-        text = (await visited(gateway, LIST)).body.decode()
+        text = (await visit(gateway, LIST)).body.decode()
     assert "All servers that run answer; 1 server is stopped." in text
     assert "<dt>Servers ready</dt><dd>1 <small>of 2</small>" in text
     assert "card problem" not in text
@@ -98,18 +100,18 @@ async def test_a_server_whose_replicas_are_0_is_listed_as_stopped_and_needs_nobo
 
 
 async def test_commands_for_logs_of_pods_name_the_server(tmp_path: Path) -> None:
-    crashing = msgspec.structs.replace(failed("mail", ""), cause="CrashLooping")
+    crashing = msgspec.structs.replace(failed_server("mail", ""), cause="CrashLooping")
     async with running(tmp_path, Servers(servers=(crashing,))) as gateway:
-        text = (await visited(gateway, LIST)).body.decode()
+        text = (await visit(gateway, LIST)).body.decode()
     assert "kubectl logs --namespace default --selector fairlead.dev/server=mail " in text
 
 
 async def test_commands_in_the_console_name_the_gateway_that_the_browser_asked(tmp_path: Path) -> None:
     why = "it ended with code 1; fairlead logs mail has all that it printed, `fairlead tools --url http://other` lists."
-    async with running(tmp_path, Servers(servers=(failed("mail", why),))) as gateway:
+    async with running(tmp_path, Servers(servers=(failed_server("mail", why),))) as gateway:
         port = gateway.port
-        pages = [await visited(gateway, target) for target in (LIST, f"{LIST}/default/mail")]
-        unknown = await visited(gateway, "/console/tools/mail__send")
+        pages = [await visit(gateway, target) for target in (LIST, f"{LIST}/default/mail")]
+        unknown = await visit(gateway, "/console/tools/mail__send")
     for page in pages:
         text = page.body.decode()
         assert f"fairlead logs --url http://127.0.0.1:{port}/mcp mail has all" in text
@@ -122,9 +124,9 @@ async def test_commands_in_the_console_name_the_gateway_that_the_browser_asked(t
 async def test_every_server_that_is_counted_as_failed_is_shown_with_its_reason(
     tmp_path: Path, chromium: Browser
 ) -> None:
-    entries = [failed(f"s{number:02}", f"KEY_{number:02} is not set.") for number in range(12)]
+    entries = [failed_server(f"s{number:02}", f"KEY_{number:02} is not set.") for number in range(12)]
     async with running(tmp_path, *shops(3), Servers(servers=tuple(entries))) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, LIST, width=390)
+        page = await open_page(chromium, gateway, LIST, width=390)
         lead = await page.locator(".lead").inner_text()
         cards = await page.locator("section.problem").all_inner_texts()
         rows = await page.locator("tbody th").all_inner_texts()
@@ -137,9 +139,9 @@ async def test_every_server_that_is_counted_as_failed_is_shown_with_its_reason(
 
 
 async def test_failed_servers_beyond_a_page_are_on_the_next_one(tmp_path: Path) -> None:
-    entries = tuple(failed(f"s{number:03}", 'is "not" <set> ' * 400) for number in range(90))
+    entries = tuple(failed_server(f"s{number:03}", 'is "not" <set> ' * 400) for number in range(90))
     async with running(tmp_path, Servers(servers=entries)) as gateway:
-        pages = [(await visited(gateway, f"{LIST}?page={number}")).body.decode() for number in (1, 2, 3)]
+        pages = [(await visit(gateway, f"{LIST}?page={number}")).body.decode() for number in (1, 2, 3)]
 
     assert "90 of 90 servers" in pages[0].partition("</strong>")[0]
     assert [page.count('<section class="card problem">') for page in pages] == [40, 40, 10]
@@ -148,8 +150,8 @@ async def test_failed_servers_beyond_a_page_are_on_the_next_one(tmp_path: Path) 
 
 async def test_transports_of_servers_are_named_in_words(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1)) as gateway:
-        listed = (await visited(gateway, LIST)).body.decode()
-        own = (await visited(gateway, f"{LIST}/default/shop00")).body.decode()
+        listed = (await visit(gateway, LIST)).body.decode()
+        own = (await visit(gateway, f"{LIST}/default/shop00")).body.decode()
 
     assert 'title="streamable-http">HTTP</td>' in listed
     assert 'HTTP <code class="hint">streamable-http</code>' in own
@@ -164,7 +166,7 @@ def test_each_transport_of_the_catalog_has_words() -> None:
 @beside_the_browser
 async def test_the_pages_fit_a_phone_and_the_dark(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, *shops(2, 5), BROKEN) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/servers", width=375, dark=True)
+        page = await open_page(chromium, gateway, "/console/servers", width=375, dark=True)
         wide = [await too_wide(page)]
         broken = [*await violations(page)]
         await page.goto(f"http://127.0.0.1:{gateway.port}/console/servers/default/shop00")
@@ -181,7 +183,7 @@ async def test_the_pages_fit_a_phone_and_the_dark(tmp_path: Path, chromium: Brow
 @beside_the_browser
 async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, Servers()) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/")
+        page = await open_page(chromium, gateway, "/console/")
 
         assert "fairlead up mcp.json" in await page.locator("main").inner_text()
         assert await violations(page) == []
@@ -191,7 +193,7 @@ async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path, chr
 async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path, chromium: Browser) -> None:
     first, second = shops(2, 2)
     async with running(tmp_path, first) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/servers")
+        page = await open_page(chromium, gateway, "/console/servers")
         await page.locator("#live:not([hidden])").wait_for()
         publish(tmp_path / "documents", second)
         await page.get_by_role("link", name="default/shop01").wait_for()
@@ -207,7 +209,7 @@ async def test_texts_of_servers_are_text(tmp_path: Path, chromium: Browser) -> N
     )
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"], version=HOSTILE)
     async with running(tmp_path, shop, Servers(servers=(entry,))) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/servers")
+        page = await open_page(chromium, gateway, "/console/servers")
         problems = complaints(page)
         title = await page.title()
         text = await page.locator("main").inner_text()
@@ -222,7 +224,7 @@ async def test_texts_of_servers_are_text(tmp_path: Path, chromium: Browser) -> N
 async def test_pages_of_large_installations_stay_small(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1, 1300), *shops(120, 1)[1:]) as gateway:
         pages = [
-            await visited(gateway, target)
+            await visit(gateway, target)
             for target in (
                 "/console/servers",
                 "/console/servers?page=3",
@@ -248,8 +250,8 @@ CONFLICTED = Servers(
 async def test_the_holder_of_a_prefix_is_shown_beside_other_faults_of_a_server(tmp_path: Path) -> None:
     ready = msgspec.structs.replace(catalog("ready", "http://127.0.0.1:9/mcp", ["buy"]), prefix=None)
     async with running(tmp_path, ready, CONFLICTED) as gateway:
-        pages = [await visited(gateway, f"{LIST}{name}") for name in ("", "/default/ready", "/default/mail")]
-        served = [(await visited(gateway, f"/v1/servers/default/{name}")).message for name in ("ready", "mail")]
+        pages = [await visit(gateway, f"{LIST}{name}") for name in ("", "/default/ready", "/default/mail")]
+        served = [(await visit(gateway, f"/v1/servers/default/{name}")).message for name in ("ready", "mail")]
 
     texts = [page.body.decode() for page in pages]
     assert "strict/ready" in texts[0]
@@ -263,9 +265,9 @@ async def test_the_holder_of_a_prefix_is_shown_beside_other_faults_of_a_server(t
 async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: Path) -> None:
     trust = Trust((Names("npc"),))
     async with running(tmp_path, CONFLICTED, trust=trust, admin_groups=("admins",)) as gateway:
-        cookie = await signed_in(gateway, "npc")
-        page = await visited(gateway, f"{LIST}/default/mail", cookie=cookie)
-        taken = await visited(gateway, f"{LIST}/default/ready", cookie=cookie)
+        cookie = await sign_in(gateway, "npc")
+        page = await visit(gateway, f"{LIST}/default/mail", cookie=cookie)
+        taken = await visit(gateway, f"{LIST}/default/ready", cookie=cookie)
 
     assert "another server has this server" in taken.body.decode()
     assert "strict/mail" not in page.body.decode()
@@ -274,8 +276,8 @@ async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: P
 
 async def test_messages_of_servers_are_for_administrators(tmp_path: Path) -> None:
     async with running(tmp_path, BROKEN, trust=Trust((Names("npc"),)), admin_groups=("admins",)) as gateway:
-        cookie = await signed_in(gateway, "npc")
-        pages = [await visited(gateway, target, cookie=cookie) for target in (LIST, f"{LIST}/default/mail")]
+        cookie = await sign_in(gateway, "npc")
+        pages = [await visit(gateway, target, cookie=cookie) for target in (LIST, f"{LIST}/default/mail")]
 
     for page in pages:
         text = page.body.decode()

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.async_api import Browser
 
-from consoleworld import beside_the_browser, complaints, emptied, opened, signed_in, too_wide, violations, visited
+from consoleworld import beside_the_browser, complaints, emptied, open_page, sign_in, too_wide, violations, visit
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_app.authentication import Trust
@@ -55,11 +55,11 @@ async def publish_decision(gateway: Gateway, folder: Path, state: State, total: 
 async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path: Path, chromium: Browser) -> None:
     everywhere = state_with_decision("fast", "standard", "deep", why="fits p95=212ms tier=500ms late=0/5")
     async with running(tmp_path, shop(), Rules(tiers=TIERS), everywhere) as gateway, emptied(chromium):
-        before = (await visited(gateway, PAGE)).body.decode()
+        before = (await visit(gateway, PAGE)).body.decode()
         await publish_decision(gateway, tmp_path, state_with_decision("standard", "deep"), 1)
         await publish_decision(gateway, tmp_path, everywhere, 2)
         document = await moves(gateway)
-        page = await opened(chromium, gateway, PAGE, width=375, dark=True)
+        page = await open_page(chromium, gateway, PAGE, width=375, dark=True)
         problems = complaints(page)
         text = await page.locator("section", has=page.get_by_role("heading", name="Moves between tiers")).inner_text()
         picture = await page.locator("svg.moves").get_attribute("aria-label")
@@ -94,7 +94,7 @@ async def test_texts_of_decisions_and_names_are_text(tmp_path: Path, chromium: B
         emptied(chromium),
     ):
         await publish_decision(gateway, tmp_path, state_with_decision("deep", why=HOSTILE, names=names), 1)
-        page = await opened(chromium, gateway, PAGE)
+        page = await open_page(chromium, gateway, PAGE)
 
         assert (await page.title()).startswith("Tiers")
         assert HOSTILE in await page.locator("ol.log").inner_text()
@@ -117,7 +117,7 @@ async def test_moves_of_tools_that_somebody_may_not_see_are_not_told_to_them(tmp
     ) as gateway:
         await publish_decision(gateway, tmp_path, state_with_decision("deep", names=both), 2)
         document = await moves(gateway, authorization="Bearer npc")
-        page = await visited(gateway, PAGE, cookie=await signed_in(gateway, "npc"))
+        page = await visit(gateway, PAGE, cookie=await sign_in(gateway, "npc"))
 
     assert [move["tool"] for move in document["moves"]] == ["shop__buy"]
     assert document["total"] == 1
@@ -133,7 +133,7 @@ async def test_the_last_moves_are_kept_within_a_bound_and_the_page_stays_small(t
         started = (await moves(gateway))["since"]
         await publish_decision(gateway, tmp_path, state_with_decision("deep", names=names), 500)
         document = await moves(gateway, "?limit=500")
-        page = await visited(gateway, PAGE)
+        page = await visit(gateway, PAGE)
 
     assert (document["total"], len(document["moves"])) == (500, 500)
     assert document["since"] == document["moves"][-1]["at"] > started

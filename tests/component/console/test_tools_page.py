@@ -14,13 +14,13 @@ from consoleworld import (
     complaints,
     csrf_of,
     emptied,
-    opened,
-    posted,
+    open_page,
+    post_form,
     shops,
-    signed_in,
+    sign_in,
     too_wide,
     violations,
-    visited,
+    visit,
 )
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
@@ -66,7 +66,7 @@ STATE = State(
 )
 
 
-def selling(seen: list[Any], text: str = "sold") -> Any:
+def sales_handler(seen: list[Any], text: str = "sold") -> Any:
     def call(request: Request) -> dict[str, Any]:
         seen.append(request.message["params"])
         return {"content": [{"type": "text", "text": text}]}
@@ -77,7 +77,7 @@ def selling(seen: list[Any], text: str = "sold") -> Any:
 @beside_the_browser
 async def test_tools_are_found_while_one_types(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, *shops(14)) as gateway, emptied(chromium):
-        page = await opened(chromium, gateway, "/console/tools")
+        page = await open_page(chromium, gateway, "/console/tools")
         problems = complaints(page)
         broken = await violations(page)
         await page.keyboard.press("/")
@@ -97,8 +97,8 @@ async def test_tools_are_found_while_one_types(tmp_path: Path, chromium: Browser
 async def test_a_tools_page_says_why_it_is_hidden_and_what_it_costs(tmp_path: Path, chromium: Browser) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", [tool("buy", description="Buy it", inputSchema=SCHEMA)])
     async with running(tmp_path, shop, TIERS, STATE) as gateway, emptied(chromium):
-        listed = await visited(gateway, "/console/tools")
-        page = await opened(chromium, gateway, "/console/tools/shop__buy", width=375, dark=True)
+        listed = await visit(gateway, "/console/tools")
+        page = await open_page(chromium, gateway, "/console/tools/shop__buy", width=375, dark=True)
         text = await page.locator("main").inner_text()
 
         assert '<span class="tag warn">hidden</span>' in listed.body.decode()
@@ -112,10 +112,10 @@ async def test_a_tools_page_says_why_it_is_hidden_and_what_it_costs(tmp_path: Pa
 @beside_the_browser
 async def test_a_tool_is_tried_as_oneself(tmp_path: Path, chromium: Browser) -> None:
     called: list[Any] = []
-    async with modern_server(call=selling(called)) as server:
+    async with modern_server(call=sales_handler(called)) as server:
         shop = catalog("shop", server.url, [tool("buy", inputSchema=SCHEMA)])
         async with running(tmp_path, shop) as gateway, emptied(chromium):
-            page = await opened(chromium, gateway, "/console/tools/shop__buy")
+            page = await open_page(chromium, gateway, "/console/tools/shop__buy")
             await page.get_by_label("item").fill("rope")
             await page.get_by_label("many").fill("3")
             await page.get_by_label("loud").select_option("true")
@@ -138,8 +138,8 @@ async def test_a_tool_is_tried_as_oneself(tmp_path: Path, chromium: Browser) -> 
 @beside_the_browser
 async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, *shops(1, 2), rest_processes=1) as gateway, emptied(chromium):
-        first = (await visited(gateway, "/console/tools/shop00__item_000")).body.decode()
-        page = await opened(chromium, gateway, "/console/tools/shop00__item_000")
+        first = (await visit(gateway, "/console/tools/shop00__item_000")).body.decode()
+        page = await open_page(chromium, gateway, "/console/tools/shop00__item_000")
         problems = complaints(page)
         await page.get_by_text("being counted").first.wait_for(state="detached")
         tokens = await page.locator("#costs td.n").all_inner_texts()
@@ -152,7 +152,7 @@ async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path:
 
 @beside_the_browser
 async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path, chromium: Browser) -> None:
-    async with modern_server(call=selling([], HOSTILE)) as server:
+    async with modern_server(call=sales_handler([], HOSTILE)) as server:
         schema = {
             "type": "object",
             "properties": {HOSTILE: {"type": "string", "description": HOSTILE, "enum": [HOSTILE]}},
@@ -160,7 +160,7 @@ async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path, c
         definition = tool("buy", description=HOSTILE, title=HOSTILE, inputSchema=schema)
         shop = catalog("shop", server.url, [definition])
         async with running(tmp_path, shop) as gateway, emptied(chromium):
-            page = await opened(chromium, gateway, "/console/tools")
+            page = await open_page(chromium, gateway, "/console/tools")
             problems = complaints(page)
             assert HOSTILE in await page.locator("main").inner_text()
             await page.get_by_role("link", name="shop__buy").click()
@@ -177,7 +177,7 @@ async def test_pages_of_ten_thousand_tools_stay_small_and_a_large_one_is_cut(tmp
     huge = tool("huge", description="x" * 200_000)
     async with running(tmp_path, *shops(10, 1000), catalog("shop", "http://127.0.0.1:9/mcp", [huge])) as gateway:
         pages = [
-            await visited(gateway, target)
+            await visit(gateway, target)
             for target in (
                 "/console/tools",
                 "/console/tools?page=200",
@@ -185,7 +185,7 @@ async def test_pages_of_ten_thousand_tools_stay_small_and_a_large_one_is_cut(tmp
                 "/console/tools?q=huge",
             )
         ]
-        detail = await visited(gateway, "/console/tools/shop__huge")
+        detail = await visit(gateway, "/console/tools/shop__huge")
 
     assert max(len(page.body) for page in [*pages, detail]) <= MOST_BYTES
     assert "10,001" in pages[0].body.decode()
@@ -194,14 +194,14 @@ async def test_pages_of_ten_thousand_tools_stay_small_and_a_large_one_is_cut(tmp
 
 async def test_hidden_tools_are_not_found_and_a_form_of_another_session_calls_nothing(tmp_path: Path) -> None:
     called: list[Any] = []
-    async with modern_server(call=selling(called)) as server:
+    async with modern_server(call=sales_handler(called)) as server:
         shop = catalog("shop", server.url, ["buy"])
         async with running(tmp_path, shop, trust=Trust((Names("npc", "bard"),))) as gateway:
-            npc = await signed_in(gateway, "npc")
-            bard = await signed_in(gateway, "bard")
-            token = csrf_of(await visited(gateway, "/console/tools/shop__buy", cookie=bard))
-            stolen = await posted(gateway, "/console/tools/shop__buy", npc, csrf=token)
-            missing = await visited(gateway, "/console/tools/shop__steal", cookie=npc)
+            npc = await sign_in(gateway, "npc")
+            bard = await sign_in(gateway, "bard")
+            token = csrf_of(await visit(gateway, "/console/tools/shop__buy", cookie=bard))
+            stolen = await post_form(gateway, "/console/tools/shop__buy", npc, csrf=token)
+            missing = await visit(gateway, "/console/tools/shop__steal", cookie=npc)
 
     assert (stolen.status, missing.status) == (403, 404)
     assert called == []
@@ -210,11 +210,11 @@ async def test_hidden_tools_are_not_found_and_a_form_of_another_session_calls_no
 async def test_a_call_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", [tool("buy", inputSchema=SCHEMA)])
     async with running(tmp_path, shop) as gateway:
-        first = await visited(gateway, "/console/tools/shop__buy")
+        first = await visit(gateway, "/console/tools/shop__buy")
         cookie = first.headers["set-cookie"].partition(";")[0]
         fields = {"csrf": csrf_of(first), "argument.item": "rope", "argument.many": "few"}
-        wrong = await posted(gateway, "/console/tools/shop__buy", cookie, **fields)
-        away = await posted(gateway, "/console/tools/shop__buy", cookie, **{**fields, "argument.many": ""})
+        wrong = await post_form(gateway, "/console/tools/shop__buy", cookie, **fields)
+        away = await post_form(gateway, "/console/tools/shop__buy", cookie, **{**fields, "argument.many": ""})
 
     assert "No call was made: many is not valid JSON" in wrong.body.decode()
     assert 'value="few"' in wrong.body.decode(), "what was typed stays"

@@ -41,7 +41,7 @@ every_choice = pytest.mark.parametrize("choice", sorted(CHOICES))
 Tool = dict[str, Any]
 
 
-def _converted(choice: str, tools: list[Tool]) -> tuple[Tool, ...]:
+def _convert(choice: str, tools: list[Tool]) -> tuple[Tool, ...]:
     format_name, options = CHOICES[choice]
     return find(format_name).convert(tools, options).tools
 
@@ -90,7 +90,7 @@ def test_every_tool_of_the_evaluation_set_is_converted_validly_beside_one_that_i
     tools = named_tools(definitions[part::PARTS])
     refused = {"name": "refused", "inputSchema": {"type": "array"}}
     assert [loss.tool for loss in broken_tools(choice, [refused, *tools])] == ["refused"]
-    faults = (provider_fault(CHOICES[choice][0], each) for each in _converted(choice, tools))
+    faults = (provider_fault(CHOICES[choice][0], each) for each in _convert(choice, tools))
     assert [fault for fault in faults if fault is not None] == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.endpoint.event_store import KEEP_SECONDS
-from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, legacy, reached, running
+from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, legacy, running, wait_for_requests
 from toolservers import broken_server
 from waiting import eventually
 
@@ -22,7 +22,7 @@ async def session_of(gateway: Any) -> str:
     return (await ask(gateway, legacy("initialize", hello))).headers["mcp-session-id"]
 
 
-def ending(session: str) -> Ask:
+def end_session(session: str) -> Ask:
     return Ask(verb="DELETE", headers={"mcp-session-id": session})
 
 
@@ -37,7 +37,7 @@ async def test_a_call_that_nobody_can_come_back_to_is_cancelled_where_a_setting_
         session = await session_of(gateway) if in_session else None
         wire = await Wire.connect(gateway)
         wire.send(calling("demo__x", era=LEGACY, session=session))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         wire.close()
         await asyncio.wait_for(server.broken_off.wait(), 5)
         await eventually(lambda: not gateway.endpoint.calls)
@@ -51,7 +51,7 @@ async def test_a_stream_without_an_id_to_come_back_with_is_cancelled_at_once(tmp
         wire = await Wire.connect(gateway)
         wire.send(calling("demo__x", era=LEGACY).with_headers(accept=STREAM_FIRST))
         await wire.reader.readuntil(b"\r\n\r\n")
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         wire.close()
         await asyncio.wait_for(server.broken_off.wait(), 5)
 
@@ -71,7 +71,7 @@ async def test_a_stream_that_a_client_can_come_back_to_is_waited_with(tmp_path: 
         wire = await Wire.connect(gateway)
         wire.send(calling("demo__x", era=LEGACY, session=session).with_headers(accept=STREAM_FIRST))
         head = await wire.reader.readuntil(b"data: \n\n")
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
         gateway.endpoint.event_store.sweep()
@@ -105,8 +105,8 @@ async def test_a_client_that_ends_its_session_ends_its_calls_and_no_others(tmp_p
         sessions = [await session_of(gateway) for _ in range(2)]
         for wire, session in zip((mine, other), sessions, strict=True):
             wire.send(calling("demo__x", era=LEGACY, session=session).with_headers(accept=accept))
-        await reached(server, 2)
-        assert (await ask(gateway, ending(sessions[0]))).status == 200
+        await wait_for_requests(server, 2)
+        assert (await ask(gateway, end_session(sessions[0]))).status == 200
         await asyncio.wait_for(server.broken_off.wait(), 5)
         await eventually(lambda: len(gateway.endpoint.calls) == 1)
         await mine.reader.readuntil(b"CANCELLED")

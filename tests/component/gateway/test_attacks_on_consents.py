@@ -13,7 +13,7 @@ import pytest
 from yarl import URL
 
 from consentservers import BrowserPage, FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from consentworld import SERVER, call_whoami, consent_catalog, laptop, link_of, title_of, whoami
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
@@ -72,7 +72,7 @@ async def test_the_person_who_called_opens_the_link_by_a_session_of_the_console(
         assert title_of(page.text) == "Signed in at default/linear"
         assert await whoami(gateway, calling("linear__whoami").with_headers(authorization="Bearer alice")) == "alice"
         mallorys = calling("linear__whoami").with_headers(authorization="Bearer mallory")
-        assert (await called(gateway, mallorys)).message["result"]["isError"] is True
+        assert (await call_whoami(gateway, mallorys)).message["result"]["isError"] is True
 
 
 async def test_link_of_somebody_else_is_refused_and_both_persons_are_named(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ async def test_the_page_of_a_laptop_is_for_browsers_of_this_machine(tmp_path: Pa
         assert "form" not in forwarded.text
 
 
-async def refused_as_nobody(gateway: Gateway, wire: Wire, **headers: str) -> None:
+async def assert_unknown_user(gateway: Gateway, wire: Wire, **headers: str) -> None:
     """Assert that the gateway takes requests on a connection for those of an unknown user, who has no accounts and
     cannot sign in."""
     answer = await wire.ask(calling("linear__whoami").with_headers(**headers))
@@ -312,7 +312,7 @@ async def test_a_request_that_a_proxy_forwards_is_not_the_owners(tmp_path: Path,
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         await browser.sign_in(await link_of(gateway))
         async with await Wire.connect(gateway) as wire:
-            await refused_as_nobody(gateway, wire, **{header: "203.0.113.9"})
+            await assert_unknown_user(gateway, wire, **{header: "203.0.113.9"})
             assert (await wire.ask(Ask(verb="GET", target="/v1/accounts"))).message["accounts"] != []
         assert await whoami(gateway) == "alice"
 
@@ -323,7 +323,7 @@ async def test_another_user_of_the_machine_is_not_its_owner(tmp_path: Path) -> N
         link = await link_of(gateway)
         await browser.sign_in(link)
         async with await Wire.connect(gateway, opened=foreign_socket()) as wire:
-            await refused_as_nobody(gateway, wire)
+            await assert_unknown_user(gateway, wire)
             page = await wire.ask(Ask(verb="GET", target=link.partition(str(gateway.port))[2]))
             assert page.status == 403
         assert await whoami(gateway) == "alice"
@@ -407,6 +407,6 @@ async def test_an_account_at_one_url_is_not_used_at_another_of_the_servers_name(
         refreshed = server.provider.refreshed
         async with laptop(tmp_path, other) as gateway:
             await eventually(lambda: f"you signed in at {server.url}, but the server is at {evil.url}" in caplog.text)
-            assert (await called(gateway)).message["result"]["isError"] is True
+            assert (await call_whoami(gateway)).message["result"]["isError"] is True
         assert server.provider.refreshed == refreshed
         assert not [request for request in seen if "authorization" in request.headers]

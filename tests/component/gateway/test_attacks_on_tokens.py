@@ -44,7 +44,7 @@ async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_ma
         code, sentence = complaint_of(await world.call(gateway, await world.token("alice")))
     assert code == "CREDENTIAL_UNAVAILABLE"
     assert "not allowed" in sentence
-    assert world.provider.granted() == []
+    assert world.provider.token_events() == []
 
 
 async def test_a_server_gets_the_tokens_that_are_for_it_alone(shared_provider: TokenProvider, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_a_callers_token_for_another_application_is_exchanged_for_nothing(
         box = oauth_catalog(provider, "box", server.url)
         async with exchanging(tmp_path, provider, box) as gateway:
             answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
-    assert provider.granted == {}
+    assert provider.tokens_by_person == {}
     assert answer.status == 401
 
 

@@ -39,13 +39,13 @@ async def with_keys(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterato
 async def outcome(gateway: Gateway, key: str) -> str:
     """Outcome of a call: a code, a status, or ok. Waits for the gateway to read its keys."""
 
-    async def told() -> str:
+    async def call_outcome() -> str:
         answer = await ask(gateway, calling("demo__add").with_headers(authorization=f"Bearer {key}"))
         if answer.status != 200:
             return ""
         return answer.refusal if answer.message["result"]["isError"] else "ok"
 
-    return await until_async("an answer", told, seconds=30)
+    return await until_async("an answer", call_outcome, seconds=30)
 
 
 async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_path: Path) -> None:
@@ -101,18 +101,18 @@ async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_
     log = tmp_path / "audit.log"
     prefix = "demo__" if target == "/mcp" else ""
 
-    def asking(name: str, **more: Any) -> Ask:
+    def request_for(name: str, **more: Any) -> Ask:
         return by("npc", calling(prefix + name, {"path": "/etc/passwd"}, **more)).to(target)
 
     async with modern_server([tool("read"), tool("roll"), tool("web-search")]) as server:
         demo = catalog("demo", server.url, ["read", "roll", "web-search"])
         trust = Trust((Vouching(anybody("npc")),))
         async with running(tmp_path, demo, Rules(policies=(NO_WEB,)), trust=trust, audit_file=log) as gateway:
-            unknown = await ask(gateway, asking("web-search"))
+            unknown = await ask(gateway, request_for("web-search"))
             assert "no-web" not in unknown.body.decode()
-            assert (await ask(gateway, asking("read"))).refusal == "INVALID_ARGUMENTS"
-            assert (await ask(gateway, asking("read", progressToken="p"))).refusal == "INVALID_ARGUMENTS"
-            assert not (await ask(gateway, asking("roll"))).message["result"]["isError"]
+            assert (await ask(gateway, request_for("read"))).refusal == "INVALID_ARGUMENTS"
+            assert (await ask(gateway, request_for("read", progressToken="p"))).refusal == "INVALID_ARGUMENTS"
+            assert not (await ask(gateway, request_for("roll"))).message["result"]["isError"]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["decision"], line["tool"], line["server"], line["agent"]) for line in lines] == [
         ("denied", f"mcp.demo.{name}", "default/demo", "npc") for name in ("web-search", "read", "read")

@@ -26,8 +26,8 @@ from gatewayworld import (
     entry,
     legacy,
     limits,
-    reached,
     running,
+    wait_for_requests,
 )
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import post
@@ -57,7 +57,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def refused(answer: Answer) -> dict[str, Any]:
+def error_of(answer: Answer) -> dict[str, Any]:
     return dict(answer.message["result"]["_meta"][ERROR])
 
 
@@ -68,7 +68,7 @@ async def test_an_agent_that_calls_too_often_is_told_when_to_come_again(
     async with audited(tmp_path, server, agent_calls_per_minute=2) as (gateway, log):
         answers = [await ask(gateway, calling("demo__add", {}, **more)) for _ in range(3)]
         assert [answer.message["result"].get("isError", False) for answer in answers] == [False, False, True]
-        error = refused(answers[2])
+        error = error_of(answers[2])
         assert error["code"] == "RATE_LIMITED"
         assert error["message"] == "The limit of 2 calls a minute for each agent is reached: retry later"
         assert 0 < error["retryAfterMs"] <= 30_000
@@ -93,8 +93,8 @@ async def test_calls_at_once_of_one_agent_are_bounded_and_each_end_makes_room(
     async with raw_server(handle) as server, audited(tmp_path, server, agent_concurrency=2) as (gateway, _):
         wires = [await Wire.connect(gateway) for _ in range(2)]
         requests = [asyncio.ensure_future(wire.ask(calling("demo__add", {}, **more))) for wire in wires]
-        await reached(server, 2)
-        assert refused(await ask(gateway, calling("demo__add")))["code"] == "RATE_LIMITED"
+        await wait_for_requests(server, 2)
+        assert error_of(await ask(gateway, calling("demo__add")))["code"] == "RATE_LIMITED"
         wires[0].close()
         await asyncio.wait([requests[0]])
         assert requests[0].exception() is not None
@@ -136,7 +136,7 @@ async def test_a_tool_takes_so_many_calls_from_everybody_together_and_another_it
     async with running(tmp_path, catalog("demo", server.url, tools)) as gateway:
         first, second = [await ask(gateway, calling("demo__add", {}, **more)) for _ in range(2)]
         assert not first.message["result"]["isError"]
-        assert refused(second)["message"] == "The limit of 1 calls a minute for the tool is reached: retry later"
+        assert error_of(second)["message"] == "The limit of 1 calls a minute for the tool is reached: retry later"
         assert not (await ask(gateway, calling("demo__sub", {}, **more))).message["result"]["isError"]
         assert gateway.call_metrics.limited == {"tool": 1}
 
@@ -146,7 +146,7 @@ async def test_calls_per_second_of_a_server_are_a_limit_too(tmp_path: Path, serv
     log = tmp_path / "audit.log"
     async with running(tmp_path, demo, audit_file=log) as gateway:
         answers = [await ask(gateway, calling("demo__add")) for _ in range(2)]
-        assert refused(answers[1])["code"] == "RATE_LIMITED"
+        assert error_of(answers[1])["code"] == "RATE_LIMITED"
         assert gateway.call_metrics.limited == {"server": 1}
     assert [line["reason"] for line in lines(log)] == ["server"]
 
@@ -252,7 +252,7 @@ async def test_calls_of_one_agent_keep_another_waiting_for_one_of_them(tmp_path:
         await next_one.wait()
         answer_modern(request, reply, [])
 
-    def asking(who: str, address: str) -> asyncio.Task[None]:
+    def begin_call(who: str, address: str) -> asyncio.Task[None]:
         return asyncio.ensure_future(_from(gateway, address, calling("demo__add", {"who": who})))
 
     next_one = asyncio.Event()
@@ -260,9 +260,9 @@ async def test_calls_of_one_agent_keep_another_waiting_for_one_of_them(tmp_path:
         demo = catalog("demo", server.url, ["add"], limits=limits(concurrency=1))
         async with running(tmp_path, demo) as gateway:
             guard = next(iter(gateway.registry.guards.values()))
-            calls = [asking("greedy", "127.0.0.1") for _ in range(8)]
+            calls = [begin_call("greedy", "127.0.0.1") for _ in range(8)]
             await eventually(lambda: guard.waiting >= 7)
-            calls.append(asking("polite", "127.0.0.2"))
+            calls.append(begin_call("polite", "127.0.0.2"))
             await eventually(lambda: guard.waiting >= 8)
             next_one.set()
             await asyncio.gather(*calls)

@@ -38,7 +38,7 @@ def demo(url: str, era: str = MODERN, name: str = "demo", **more: Any) -> Catalo
     )
 
 
-def asking(method: str, params: dict[str, Any], era: str, target: str) -> Ask:
+def make_request(method: str, params: dict[str, Any], era: str, target: str) -> Ask:
     if era == LEGACY:
         return legacy(method, params).to(target)
     named = params.get("name") or params.get("uri")
@@ -58,23 +58,23 @@ async def test_names_are_prefixed_on_merged_endpoints_and_common_uris_never(
 ) -> None:
     async with raw_server(handle) as server, running(tmp_path, demo(server.url, server_era)) as gateway:
         for target, prompt in ((MERGED, "demo__greet"), (SERVER, "greet")):
-            listed = (await ask(gateway, asking("prompts/list", {}, era, target))).message["result"]["prompts"]
+            listed = (await ask(gateway, make_request("prompts/list", {}, era, target))).message["result"]["prompts"]
             assert listed == [{"x": 1, "name": prompt}]
-            got = await ask(gateway, asking("prompts/get", {"name": prompt}, era, target))
+            got = await ask(gateway, make_request("prompts/get", {"name": prompt}, era, target))
             assert got.message["result"]["saw"] == {"name": "greet"}
             assert got.message["result"]["z"] == {"b": 1}
             for uri in ("test://one", "test://7/data"):
-                read = await ask(gateway, asking("resources/read", {"uri": uri}, era, target))
+                read = await ask(gateway, make_request("resources/read", {"uri": uri}, era, target))
                 assert read.message["result"]["saw"] == {"uri": uri}
             completion = {"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": "a", "value": "b"}}
-            done = await ask(gateway, asking("completion/complete", completion, era, target))
+            done = await ask(gateway, make_request("completion/complete", completion, era, target))
             assert done.message["result"]["saw"]["ref"]["name"] == "greet"
 
 
 async def test_a_uri_that_nobody_has_is_refused_in_the_words_of_the_era(tmp_path: Path) -> None:
     async with raw_server(handle) as server, running(tmp_path, demo(server.url)) as gateway:
         for era, code in ((MODERN, -32602), (LEGACY, -32002)):
-            answer = await ask(gateway, asking("resources/read", {"uri": "nowhere://"}, era, MERGED))
+            answer = await ask(gateway, make_request("resources/read", {"uri": "nowhere://"}, era, MERGED))
             assert (answer.code, answer.message["error"]["data"]) == (code, {"uri": "nowhere://"})
 
 
@@ -97,7 +97,7 @@ async def test_errors_of_resources_read_have_the_code_of_the_clients_era(
         return reply.error(request, status, mine, "Resource not found: zürich", {"uri": "test://one", "z": [1]})
 
     async with raw_server(unknown) as server, running(tmp_path, demo(server.url, server_era)) as gateway:
-        answer = await ask(gateway, asking("resources/read", {"uri": "test://one"}, era, MERGED))
+        answer = await ask(gateway, make_request("resources/read", {"uri": "test://one"}, era, MERGED))
     assert (answer.status, answer.code) == (400 if era == MODERN else 200, code)
     assert answer.message["error"]["message"] == "Resource not found: zürich"
     assert answer.message["error"]["data"] == {"uri": "test://one", "z": [1]}
@@ -109,7 +109,7 @@ async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpo
         raw_server(handle) as second,
         running(tmp_path, demo(first.url, name="a"), demo(second.url, name="b")) as gateway,
     ):
-        await ask(gateway, asking("resources/read", {"uri": "test://one"}, MODERN, MERGED))
+        await ask(gateway, make_request("resources/read", {"uri": "test://one"}, MODERN, MERGED))
         collisions = [collision.exposed for collision in gateway.snapshot.collisions]
         assert (first.methods(), second.methods()) == (["resources/read"], [])
         assert collisions == ["test://one", "test://{id}/data"]
@@ -164,7 +164,7 @@ async def test_list_changed_notifications_reach_listeners_for_the_lists_that_cha
             assert heard["method"] == f"notifications/{changed}/list_changed"
             if era == MODERN:
                 assert heard["params"]["_meta"] == {META + "subscriptionId": "s"}
-            listed = (await ask(gateway, asking(f"{changed}/list", {}, era, target))).message["result"][changed]
+            listed = (await ask(gateway, make_request(f"{changed}/list", {}, era, target))).message["result"][changed]
             assert len(listed) == len(getattr(round_, changed)), "who asks then gets what has changed"
 
 

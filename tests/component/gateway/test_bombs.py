@@ -25,7 +25,7 @@ def tool(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "description": "d", "inputSchema": {"type": "object", **schema}}
 
 
-def nested(levels: int) -> dict[str, Any]:
+def nest_schema(levels: int) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -46,7 +46,7 @@ BOMBS: dict[str, dict[str, Any]] = {
     "reference_to_itself": {"properties": {"child": {"$ref": "#"}, "other": {"$ref": "#"}}},
     "exponential_allof": doubling_schema(30, "allOf"),
     "exponential_anyof": doubling_schema(30, "anyOf"),
-    "nested_deeply": nested(28),
+    "nested_deeply": nest_schema(28),
     "catastrophic_pattern": {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}},
     "catastrophic_names": {"patternProperties": {"^(([a-z])+.)+[A-Z]([a-z])+$": {}}},
     "pattern_of_counts": {"properties": {"x": {"type": "string", "pattern": "((a{0,1000}){0,1000}){0,1000}"}}},

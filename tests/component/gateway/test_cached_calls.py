@@ -22,10 +22,10 @@ from gatewayworld import (
     catalog,
     entry,
     publish,
-    reached,
     running,
-    scraped,
-    served,
+    scrape,
+    wait_for_requests,
+    wait_for_snapshots,
 )
 from rawserver import Reply, Request, raw_server
 from taskserver import CAPABILITIES, TaskServer
@@ -157,7 +157,7 @@ async def test_a_result_after_a_question_to_its_client_is_not_cached(
         ) as gateway,
     ):
 
-        async def said_by(word: str) -> tuple[int, str]:
+        async def call_with_answer(word: str) -> tuple[int, str]:
             session = await session_of(gateway, {"elicitation": {}})
             answer = {"action": "accept", "content": {"x": word}}
             call = {"name": f"demo__{tool}", "arguments": arguments}
@@ -165,8 +165,8 @@ async def test_a_result_after_a_question_to_its_client_is_not_cached(
             return len(questions), last["result"]["content"][0]["text"]
 
         words = ["mine", "yours"]
-        alone = [await said_by(word) for word in words]
-        beside = await asyncio.gather(*(said_by(word) for word in words))
+        alone = [await call_with_answer(word) for word in words]
+        beside = await asyncio.gather(*(call_with_answer(word) for word in words))
         for word, (questions, text) in zip(words * 2, alone + beside, strict=True):
             assert questions == 1
             assert word in text
@@ -202,11 +202,11 @@ async def test_another_principal_and_another_definition_get_their_own(tmp_path: 
             await ask(gateway, calling("demo__x"))
             assert from_cache(await ask(gateway, calling("demo__x")))
             publish(tmp_path / "documents", document("s2"))
-            await served(gateway, gateway.snapshots.swaps + 1)
+            await wait_for_snapshots(gateway, gateway.snapshots.swaps + 1)
             assert not from_cache(await ask(gateway, calling("demo__x")))
             assert server.seen[-1].headers["authorization"] == "Bearer s2"
             publish(tmp_path / "documents", document("s2", description="another"))
-            await served(gateway, gateway.snapshots.swaps + 1)
+            await wait_for_snapshots(gateway, gateway.snapshots.swaps + 1)
             assert not from_cache(await ask(gateway, calling("demo__x")))
             assert from_cache(await ask(gateway, calling("demo__x")))
 
@@ -224,7 +224,7 @@ async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
     ):
         wires = [await Wire.connect(gateway) for _ in range(5)]
         requests = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         await eventually(lambda: len(gateway.endpoint.calls) >= 5)
         wires[4].close()  # one of the waiting clients disconnects
         go.set()
@@ -252,12 +252,12 @@ async def test_the_client_that_leads_may_go_and_the_next_makes_the_call(tmp_path
     ):
         leader = await Wire.connect(gateway)
         leader.send(calling("demo__x"))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         others = [await Wire.connect(gateway) for _ in range(3)]
         requests = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in others]
         await eventually(lambda: len(gateway.endpoint.calls) >= 4)
         leader.close()
-        await reached(server, 2)
+        await wait_for_requests(server, 2)
         go.set()
         assert sorted(from_cache(answer) for answer in await asyncio.gather(*requests)) == [False, True, True]
         assert len(server.seen) == 2
@@ -269,7 +269,7 @@ async def test_the_result_cache_counts_hits_misses_and_entries(tmp_path: Path) -
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         for _ in range(3):
             await ask(gateway, calling("demo__x"))
-        seen = await scraped(gateway)
+        seen = await scrape(gateway)
         assert "fairlead_result_cache_hits_total 2.0" in seen
         assert "fairlead_result_cache_misses_total 1.0" in seen
         assert "fairlead_result_cache_entries 1.0" in seen

@@ -94,7 +94,7 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
         )
     )
 
-    async def told(gateway: Reachable, agent: str, name: str) -> str:
+    async def call_body(gateway: Reachable, agent: str, name: str) -> str:
         return (await ask(gateway, by(agent, calling(name)))).body.decode()
 
     async with (
@@ -102,9 +102,9 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
         raw_server(handle) as other,
         running(tmp_path, *namesakes(first.url, other.url), rules, trust=TRUST) as gateway,
     ):
-        assert "team-b" in await told(gateway, "qa", "mcp.demo.add")
-        assert '"result"' in await told(gateway, "npc", "mcp.demo.add")
-        hidden, unknown = [await told(gateway, "npc", f"mcp.demo.{name}") for name in ("theirs", "nobody")]
+        assert "team-b" in await call_body(gateway, "qa", "mcp.demo.add")
+        assert '"result"' in await call_body(gateway, "npc", "mcp.demo.add")
+        hidden, unknown = [await call_body(gateway, "npc", f"mcp.demo.{name}") for name in ("theirs", "nobody")]
         assert hidden.replace("theirs", "nobody") == unknown
         assert (called_tools(first), called_tools(other)) == (["add"], [])
 

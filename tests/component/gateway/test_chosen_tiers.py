@@ -17,7 +17,20 @@ from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_operator.publish.compile import compile_rules
-from gatewayworld import LEGACY, MODERN, Clock, Wire, ask, calling, catalog, legacy, modern, publish, running, served
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Clock,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    legacy,
+    modern,
+    publish,
+    running,
+    wait_for_snapshots,
+)
 from policyworld import Vouching, anybody, by
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, get, post, problem
@@ -270,7 +283,7 @@ async def test_a_client_without_a_tier_hears_nothing_of_moves_between_tiers(tmp_
         await fast.reader.readuntil(b"notifications/tools/list_changed")
         swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", prompt_catalog("p"))
-        await served(gateway, swaps + 1)
+        await wait_for_snapshots(gateway, swaps + 1)
         first = await anywhere.reader.readuntil(b"list_changed")
     assert first.endswith(b"notifications/prompts/list_changed")
 
@@ -287,7 +300,7 @@ async def test_figures_that_move_no_tool_change_no_definition_and_announce_nothi
         await wire.reader.readuntil(b"}}\n\n")
         swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", published_state(slow={"fast": "over_budget p95=990ms tier=500ms"}))
-        await served(gateway, swaps + 1)
+        await wait_for_snapshots(gateway, swaps + 1)
         after = await result(gateway, "/mcp/fast")
         publish(tmp_path / "documents", prompt_catalog("p"))
         first = await wire.reader.readuntil(b"list_changed")

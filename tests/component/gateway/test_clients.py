@@ -22,7 +22,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import LEGACY, MODERN, Ask, ask, catalog, legacy, running
-from neededprograms import required
+from neededprograms import require_program
 from toolservers import SDK_TOOLS, sdk_server
 from waiting import eventually
 
@@ -140,7 +140,7 @@ await client.close();
 
 async def client_output(folder: Path, *command: str) -> str:
     """Output of a client. Skips the test if its program is missing."""
-    program = required(command[0])
+    program = require_program(command[0])
     environment = {**os.environ, "MCP_CATALOG_PATH": str(folder / "inspector.json")}
     process = await asyncio.create_subprocess_exec(
         program,

@@ -12,7 +12,7 @@ import pytest
 from fairlead_gateway.heap import CHECK_SECONDS, MOST_FROZEN, THAW_SECONDS, THRESHOLDS, Heap
 from gateway.bench_path import CONNECTIONS, Loop
 from gateway.bench_path import running as running_without_sockets
-from gatewayworld import catalog, publish, running, scraped, served
+from gatewayworld import catalog, publish, running, scrape, wait_for_snapshots
 from waiting import eventually
 
 TOOLS_OF_A_SERVER = 100
@@ -48,7 +48,7 @@ def full_collections() -> int:
 
 @pytest.mark.timeout(240)  # 10,000 tools on a loaded machine
 def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_thousand_tools(tmp_path: Path) -> None:
-    async def made(loop: Loop) -> dict[tuple[str, str], int]:
+    async def count_collections(loop: Loop) -> dict[tuple[str, str], int]:
         collections = {}
         async with running_without_sockets(tmp_path / "documents", loop, TOOLS_OF_A_SERVER) as (world, cases):
             for case, requests in cases.items():
@@ -62,7 +62,7 @@ def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_tho
 
     loop = Loop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        by_case = runner.run(made(loop))
+        by_case = runner.run(count_collections(loop))
 
     assert ("progress token", "modern") in by_case
     assert ("capabilities declared", "legacy") in by_case
@@ -77,12 +77,12 @@ async def test_a_selection_is_frozen_after_its_swap_and_freed_by_the_next(tmp_pa
         first = weakref.ref(gateway.endpoint.selection)
         publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:1/mcp", ["two"]))
         nudge.set()
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert not any(thing is gateway.endpoint.selection for thing in gc.get_objects())
         before = full_collections()
         await eventually(lambda: first() is None)
         assert full_collections() == before
-        assert "fairlead_gc_full_collection_seconds_total" in await scraped(gateway)
+        assert "fairlead_gc_full_collection_seconds_total" in await scrape(gateway)
 
 
 async def test_the_collector_is_as_it_was_after_the_gateway_has_stopped(tmp_path: Path) -> None:

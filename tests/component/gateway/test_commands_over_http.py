@@ -104,11 +104,11 @@ async def _elsewhere(request: Request, reply: Reply) -> None:
     reply.send(302, location="http://127.0.0.1:9/")
 
 
-async def _refused(request: Request, reply: Reply) -> None:
+async def _refuse(request: Request, reply: Reply) -> None:
     reply.send(401)
 
 
-async def _failed(request: Request, reply: Reply) -> None:
+async def _fail(request: Request, reply: Reply) -> None:
     reply.send(500, b"oops")
 
 
@@ -121,8 +121,8 @@ async def _failed(request: Request, reply: Reply) -> None:
         (_cut_off, "--url"),
         (_garbage, "--url"),
         (_elsewhere, "302"),
-        (_refused, "--token"),
-        (_failed, "500"),
+        (_refuse, "--token"),
+        (_fail, "500"),
     ],
 )
 async def test_a_url_of_another_server_ends_each_verb_with_a_sentence(handler: Handler, sentence: str) -> None:
@@ -136,7 +136,7 @@ async def test_a_url_of_another_server_ends_each_verb_with_a_sentence(handler: H
 
 
 async def test_a_token_is_shown_by_every_verb_that_asks(tmp_path: Path) -> None:
-    async with raw_server(_refused) as server:
+    async with raw_server(_refuse) as server:
         for words in (["scores"], ["leaderboard"], ["predict", "x"], ["telemetry", "show"]):
             await fairlead(*words, "--url", server.url, "--token", "abc")
         assert {request.headers.get("authorization") for request in server.seen} == {"Bearer abc"}

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from exchangeworld import complaint_of, exchange_world, text_of
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
-from gatewayworld import LEGACY, MODERN, Reachable, Wire, calling, legacy, modern, publish, running, served
+from gatewayworld import LEGACY, MODERN, Reachable, Wire, calling, legacy, modern, publish, running, wait_for_snapshots
 from tokenproviders import SECRET, TokenProvider
 from waiting import eventually, until_async
 
@@ -154,7 +154,7 @@ async def test_client_credentials_are_sent_with_each_request(
         async with running(tmp_path, world.catalog(oauth=oauth, version=version), **world.settings()) as gateway:
             alice, bob = await world.token("alice"), await world.token("bob")
             names = {await world.who(gateway, token) for token in (alice, bob, alice)}
-        grants = world.provider.granted("client_credentials")
+        grants = world.provider.token_events("client_credentials")
     assert names == {oauth.client_id}
     assert len(grants) == 1
     assert "error" not in grants[0]
@@ -190,7 +190,7 @@ async def test_a_changed_client_secret_is_used_from_the_next_call_on(
             _, sentence = complaint_of(await world.call(gateway, alice))
             swaps = gateway.snapshots.swaps
             publish(tmp_path / "documents", world.catalog())
-            await served(gateway, swaps + 1)
+            await wait_for_snapshots(gateway, swaps + 1)
 
             async def is_answered() -> bool:
                 answer = await world.call(gateway, alice)
@@ -211,7 +211,7 @@ async def test_lists_need_nobodys_token(tmp_path: Path) -> None:
             world.provider.end()
             assert first == await tool_names_of(gateway, alice) == ["desk__later", "desk__whoami"]
         assert world.server.requests() == []
-        assert world.provider.granted() == []
+        assert world.provider.token_events() == []
 
 
 @BOTH_ERAS

@@ -17,7 +17,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_client import AsyncToolRegistry, ExecutionError, Server
 from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 from fairlead_kube.client import Kube
-from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scrape, wait_for_snapshots
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import WHOAMI, protected_server
 from restworld import post
@@ -37,7 +37,7 @@ async def test_two_persons_call_one_server_each_as_itself(tmp_path: Path, client
                     answer = await ask(gateway, of(provider, person, calling("box__whoami", era=client_era)))
                     assert text_of(answer) == person
     assert protected.crossed == []
-    assert provider.granted == {"alice": 1, "bob": 1}
+    assert provider.tokens_by_person == {"alice": 1, "bob": 1}
     assert [*protected.sessions.values()] == []  # the sessions end with the gateway
 
 
@@ -61,7 +61,7 @@ async def test_client_credentials_reach_the_server_as_the_gateway(tmp_path: Path
             names.add(text_of(await ask(gateway, of(provider, "alice", calling("box__whoami")))))
     assert len(names) == 1
     assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
-    assert provider.granted == {"": 1} or sum(provider.granted.values()) == 1
+    assert provider.tokens_by_person == {"": 1} or sum(provider.tokens_by_person.values()) == 1
 
 
 async def test_two_hundred_calls_after_expiry_wait_for_one_grant(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ async def test_two_hundred_calls_after_expiry_wait_for_one_grant(tmp_path: Path)
             provider.hold["alice"].set()
             answers = await asyncio.gather(*calls)
     assert {text_of(answer) for answer in answers} == {"alice"}
-    assert provider.granted == {"alice": 1}
+    assert provider.tokens_by_person == {"alice": 1}
 
 
 async def test_a_slow_grant_of_one_person_holds_up_no_other(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_a_call_with_a_cached_token_needs_no_more_tasks_than_one_with_a_fi
 ) -> None:
     created: list[str] = []
 
-    def counted(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
+    def record_task(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **named)
         created.append(task.get_name())
         return task
@@ -114,7 +114,7 @@ async def test_a_call_with_a_cached_token_needs_no_more_tasks_than_one_with_a_fi
         ref = CredentialRef(secret="fixed", key="k", hash="1")
         robot = catalog("robot", server.url, [WHOAMI], version=era, credential=ref)
         async with exchanging(tmp_path, provider, box, robot) as gateway:
-            asyncio.get_running_loop().set_task_factory(counted)
+            asyncio.get_running_loop().set_task_factory(record_task)
             try:
                 counts = {name: [await counts_of(gateway, provider, name, created) for _ in range(6)] for name in TOOLS}
             finally:
@@ -147,7 +147,7 @@ async def test_a_401_is_answered_with_one_grant_and_one_repetition(tmp_path: Pat
             assert guard.breaker.closed
             assert not guard.breaker.troubled
             ((_, attempts),) = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
-    assert provider.granted == {"alice": 2}
+    assert provider.tokens_by_person == {"alice": 2}
     assert protected.executed == {"alice": 2}
     assert [attempt.outcome for attempt in attempts] == ["ok", "neutral", "ok"]
 
@@ -161,7 +161,7 @@ async def test_a_server_that_refuses_each_token_is_told_to_the_caller(tmp_path: 
             answer = await ask(gateway, request)
             assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
             assert "default/box refuses the access token, also a new one" in text_of(answer)
-            assert provider.granted == {"alice": 2}
+            assert provider.tokens_by_person == {"alice": 2}
             assert not any(grant.token in str(answer.message) for grant in provider.grants)
             assert gateway.registry.guard(box.key).breaker.closed
     assert protected.executed == {}
@@ -177,7 +177,7 @@ async def test_a_403_for_scopes_is_answered_with_a_token_that_has_them(tmp_path:
             assert text_of(await ask(gateway, request)) == "alice"
             assert set(provider.grants[-1].scopes) == {"read", "write"}
             assert text_of(await ask(gateway, request)) == "alice"  # the same token is used
-            assert provider.granted == {"alice": 2}
+            assert provider.tokens_by_person == {"alice": 2}
             protected.demands.add("unheard")
             answer = await ask(gateway, request)
     assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
@@ -211,10 +211,10 @@ async def test_tokens_outlive_a_change_of_limits_but_not_of_the_secret(tmp_path:
                 replaced = gateway.registry.upstream(changed.key)
                 swaps = gateway.snapshots.swaps
                 publish(tmp_path / "documents", changed)
-                await served(gateway, swaps + 1)
+                await wait_for_snapshots(gateway, swaps + 1)
                 assert gateway.registry.upstream(changed.key) is not replaced
                 assert text_of(await ask(gateway, request)) == "alice"
-                granted.append(provider.granted["alice"])
+                granted.append(provider.tokens_by_person["alice"])
     assert granted == [1, 1, 2]
 
 
@@ -261,7 +261,7 @@ async def test_a_service_account_calls_as_itself_where_the_authorization_server_
             explain = Ask(verb="GET", body=b"", target="/v1/tools/box__whoami/explain")
             answer = await ask(gateway, of_npc(explain, 2))
             assert "the caller's own access token" in answer.message["credential"]
-    assert provider.granted == {"system:serviceaccount:shop:npc": 1}
+    assert provider.tokens_by_person == {"system:serviceaccount:shop:npc": 1}
 
 
 async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:
             assert provider.server is not None
             await asyncio.wait_for(provider.server.broken_off.wait(), 10)
             provider.hold["alice"].set()
-    assert provider.granted["alice"] == 0 or protected.messages == []
+    assert provider.tokens_by_person["alice"] == 0 or protected.messages == []
 
 
 @pytest.mark.parametrize("per", ["Person", AGENT])
@@ -287,7 +287,7 @@ async def test_agents_of_a_person_share_a_grant_unless_told_apart(tmp_path: Path
             for agent in ("planner", "coder"):
                 await ask(gateway, of(provider, "alice", calling("box__whoami"), azp=agent))
     sessions = len([method for _, method, _ in protected.messages if method == "initialize"])
-    assert (provider.granted["alice"], sessions) == ((2, 2) if per == AGENT else (1, 1))
+    assert (provider.tokens_by_person["alice"], sessions) == ((2, 2) if per == AGENT else (1, 1))
 
 
 async def test_a_session_outlives_the_tokens_that_it_is_used_with(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ async def test_a_session_outlives_the_tokens_that_it_is_used_with(tmp_path: Path
                     protected.refuse_tokens.add(provider.grants[-1].token)
             assert len(gateway.registry.upstream(box.key).sessions.open) == 1  # type: ignore[attr-defined]
     assert protected.crossed == []
-    assert provider.granted == {"alice": 2}
+    assert provider.tokens_by_person == {"alice": 2}
     assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
 
 
@@ -322,7 +322,7 @@ async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_with
         async with exchanging(tmp_path, provider, box, audit="all", audit_file=log) as gateway:
             for person in ("alice", "carol"):
                 await ask(gateway, of(provider, person, calling("box__whoami")))
-            metrics = await scraped(gateway)
+            metrics = await scrape(gateway)
     grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
     assert [(entry["server"], entry["decision"], entry["outcome"]) for entry in grants] == [
         ("default/box", "allowed", "ok"),
@@ -350,7 +350,7 @@ async def test_calls_without_a_token_are_counted_and_audited_also_where_nothing_
             protected.refuse_all = False
             protected.demands.add("unheard")
             await ask(gateway, of(provider, "bob", calling("box__whoami")))
-            metrics = await scraped(gateway)
+            metrics = await scrape(gateway)
     grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
     expected = {"no_subject_token": 1, "access_denied": 3, "token_refused": 1, "invalid_scope": 1, "ok": 3}
     assert Counter(entry["outcome"] for entry in grants) == expected

@@ -50,7 +50,7 @@ async def test_a_connection_too_many_is_told_why_and_those_inside_go_on(
                 refused = await third.answer()
                 assert (refused.status, refused.headers["retry-after"]) == (status, "1")
                 assert words in refused.message["error"]["message"]
-                assert await third.closed() == b""
+                assert await third.read_to_end() == b""
         assert (await first.ask(calling("demo__add"))).status == 200
         second.close()
         await await_room(gateway, 1)

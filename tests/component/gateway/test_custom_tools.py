@@ -16,7 +16,7 @@ from fairlead_app.settings import Settings
 from fairlead_gateway import tool
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.custom.load import load
-from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scraped
+from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scrape
 from restworld import MESSAGES, get, post
 from toolservers import modern_server
 from toolservers import tool as served_tool
@@ -107,7 +107,7 @@ async def test_custom_tools_are_in_rest_with_their_tags_and_in_the_metrics_under
         calls = {"format": "anthropic", "message": MESSAGES["anthropic"]([("1", "lookup", {"email": "a@b"})])}
         (outcome,) = (await post(gateway, "/v1/tool-calls", calls)).message["calls"]
         assert outcome["state"] == "done"
-        metrics = (await scraped(gateway)).splitlines()
+        metrics = (await scrape(gateway)).splitlines()
         assert any('gen_ai_tool_name="lookup"' in line and "fairlead-system/local" in line for line in metrics)
 
 
@@ -147,7 +147,7 @@ async def test_custom_tools_that_could_not_be_loaded_are_counted_for_an_alert(tm
     (tmp_path / "mine.py").write_text("from fairlead_gateway import tool\n\n@tool\ndef fine() -> None: ...\n")
     loaded = load([str(tmp_path / "mine.py"), "nothing.here"], points=())
     async with running(tmp_path, custom=loaded.tools) as gateway:
-        metrics = (await scraped(gateway)).splitlines()
+        metrics = (await scrape(gateway)).splitlines()
     assert "fairlead_custom_tools 1.0" in metrics
     assert "fairlead_custom_tool_problems 1.0" in metrics
 

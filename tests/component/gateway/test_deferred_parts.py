@@ -88,7 +88,7 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
         assert output is not None
         assert wanted is not None
 
-        async def loaded() -> list[str]:
+        async def list_modules() -> list[str]:
             wanted.write(b"\n")
             names: list[str] = json.loads(await output.readline())
             return names
@@ -98,12 +98,12 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
         assert not called.message["result"]["isError"]
         for target in ("/healthz", "/readyz", "/metrics", "/samples"):
             assert (await ask(operations, page(target))).status == 200
-        assert await loaded() == []
+        assert await list_modules() == []
         assert [(await ask(port, page(target))).status for target in ("/healthz", "/readyz")] == [200, 200]
         assert (await ask(port, page(WELL_KNOWN))).status == 404  # the gateway has no issuer
-        assert set(await loaded()) == set(SERVER)
+        assert set(await list_modules()) == set(SERVER)
         assert (await ask(port, page("/v1/tools"))).status == 200
-        assert {"fastapi", "pydantic", "fairlead_rest.application"} <= set(await loaded())
+        assert {"fastapi", "pydantic", "fairlead_rest.application"} <= set(await list_modules())
         wanted.close()
         assert await child.wait() == 0
 

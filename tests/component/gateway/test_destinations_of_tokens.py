@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_app.authentication import build_trust
 from fairlead_app.settings import Settings
-from gatewayworld import ask, calling, scraped
+from gatewayworld import ask, calling, scrape
 from issuers import HERE
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import protected_server
@@ -70,7 +70,7 @@ async def test_a_token_goes_where_the_installation_allows_it(tmp_path: Path, ent
         allowed = {"issuer": f"{other.url}/", "tokenURL": other.token_url}.get(entry, entry)
         async with exchanging(tmp_path, provider, box, token_exchange_allowed=(allowed,)) as gateway:
             assert text_of(await ask(gateway, of(provider, "alice", calling("box__whoami")))) == "alice"
-    assert other.granted == {"alice": 1}
+    assert other.tokens_by_person == {"alice": 1}
 
 
 async def test_callers_of_two_issuers_reach_the_servers_of_their_own(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ async def test_no_server_gets_a_token_that_the_gateway_takes(tmp_path: Path, aud
             answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
             assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
             assert "whose audience (aud) is this gateway" in text_of(answer)
-            metrics = await scraped(gateway)
-    assert provider.granted == {"alice": 1}
+            metrics = await scrape(gateway)
+    assert provider.tokens_by_person == {"alice": 1}
     assert protected.messages == []
     assert 'fairlead_server_grants_total{fairlead_server="default/box",outcome="bad_answer"} 1.0' in metrics
 

@@ -62,12 +62,12 @@ class Application:
 async def serving(folder: Path, answer: Callable[[Request], Awaitable[Response]]) -> AsyncIterator[Application]:
     application, loop = Application(answer), asyncio.get_running_loop()
 
-    def accepted(gateway: Gateway) -> ClientConnection:
+    def accept(gateway: Gateway) -> ClientConnection:
         return ClientConnection(gateway.endpoint, application.server, application.connections, loop)
 
     async with running(folder) as gateway:
         # it takes what has a protocol's methods
-        socket = await loop.create_server(lambda: accepted(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]
+        socket = await loop.create_server(lambda: accept(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]
         application.port = socket.sockets[0].getsockname()[1]
         try:
             yield application
@@ -177,7 +177,7 @@ async def test_an_application_that_fails_gives_500_and_closes(tmp_path: Path, ca
     async with serving(tmp_path, answer) as application, await Wire.connect(application) as wire:
         answered = await wire.ask(CALL)
         assert (answered.status, answered.headers["connection"]) == (500, "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
     assert "no idea" in caplog.text
 
 
@@ -190,7 +190,7 @@ async def test_a_response_of_another_length_than_its_head_says_closes_the_connec
 
     async with serving(tmp_path, answer) as application, await Wire.connect(application) as wire:
         wire.send(CALL)
-        assert not (await wire.closed()).endswith(b"\r\n\r\n12345678")
+        assert not (await wire.read_to_end()).endswith(b"\r\n\r\n12345678")
 
 
 async def test_a_header_field_that_would_end_its_line_is_not_sent(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_a_client_that_wants_no_more_than_one_answer_is_closed(
         wire.send(Ask(body=b"12345", target="/calls", version=version).with_headers(connection=connection))
         answer = await wire.answer()
         assert (answer.message, answer.headers["connection"]) == ({"bytes": 5}, "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_a_connection_that_is_retired_is_answered_and_closed(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ async def test_a_connection_that_is_retired_is_answered_and_closed(tmp_path: Pat
         may_end.set()
         answered = await wire.answer()
         assert (answered.message, answered.headers["connection"]) == ({"bytes": 5}, "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_a_request_that_is_cancelled_is_answered_with_500(tmp_path: Path) -> None:

@@ -16,7 +16,19 @@ from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from gatewayworld import Ask, ask, calling, catalog, entry, modern, publish, running, scraped, served, withdraw
+from gatewayworld import (
+    Ask,
+    ask,
+    calling,
+    catalog,
+    entry,
+    modern,
+    publish,
+    running,
+    scrape,
+    wait_for_snapshots,
+    withdraw,
+)
 from toolservers import modern_server
 from waiting import eventually
 
@@ -32,13 +44,13 @@ async def test_a_new_a_changed_and_a_withdrawn_document_change_the_list(tmp_path
     async with running(tmp_path, document) as gateway:
         assert await names(gateway) == ["one__a"]
         publish(documents, catalog("two", "http://127.0.0.1:1/mcp", ["b"]))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert await names(gateway) == ["one__a", "two__b"]
         publish(documents, catalog("one", "http://127.0.0.1:1/mcp", ["c", "d"]))
-        await served(gateway, 3)
+        await wait_for_snapshots(gateway, 3)
         assert await names(gateway) == ["one__c", "one__d", "two__b"]
         withdraw(documents, document)
-        await served(gateway, 4)
+        await wait_for_snapshots(gateway, 4)
         assert await names(gateway) == ["two__b"]
 
 
@@ -50,10 +62,10 @@ async def test_a_nudge_has_the_directory_looked_at_at_once(tmp_path: Path) -> No
     gateway = compose(Settings.of(port=0, metrics_port=0), CatalogFeed(source=source), servers)
     await gateway.start()
     try:
-        await served(gateway, 1)
+        await wait_for_snapshots(gateway, 1)
         publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["b"]))
         nudge.set()
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert await names(gateway) == ["one__b"]
     finally:
         await gateway.stop(0)
@@ -70,7 +82,7 @@ async def test_of_a_broken_document_the_last_good_version_stays(tmp_path: Path, 
         await eventually(lambda: bool(gateway.snapshots.broken))
         assert await names(gateway) == ["one__a"]
         publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["b"]))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert await names(gateway) == ["one__b"]
         assert gateway.snapshots.broken == {}
 
@@ -105,7 +117,7 @@ async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_be
         )
         await lost.start()
         try:
-            await served(lost, 1)
+            await wait_for_snapshots(lost, 1)
             assert await names(lost) == ["one__a"]
             assert (await ask(lost, calling("one__a"))).message["result"]["isError"] is False
             ready = await ask(lost, Ask(verb="GET", body=b"", target="/readyz"))
@@ -184,7 +196,7 @@ async def test_tiers_have_endpoints_as_soon_as_the_rules_name_them(tmp_path: Pat
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
         assert (await ask(gateway, modern("tools/list").to("/mcp/fast"))).status == 404
         publish(tmp_path / "documents", Rules(tiers=(Tier(name="fast"),)))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert await names(gateway, "/mcp/fast") == ["one__a"]
 
 
@@ -195,7 +207,7 @@ async def test_a_swap_leaves_connections_and_calls_of_other_servers_alone(tmp_pa
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             for n in range(3):
                 publish(tmp_path / "documents", catalog("two", f"http://127.0.0.1:{n + 1}/mcp", ["b"]))
-                await served(gateway, n + 2)
+                await wait_for_snapshots(gateway, n + 2)
                 assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             assert server.opened == 1
 
@@ -205,7 +217,7 @@ async def test_a_server_that_moves_is_called_at_its_new_address(tmp_path: Path) 
         async with running(tmp_path, catalog("one", old.url, ["a"])) as gateway:
             await ask(gateway, calling("one__a"))
             publish(tmp_path / "documents", catalog("one", new.url, ["a"]))
-            await served(gateway, 2)
+            await wait_for_snapshots(gateway, 2)
             await ask(gateway, calling("one__a"))
         assert (len(old.seen), len(new.seen)) == (1, 1)
 
@@ -215,7 +227,7 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
         await ask(gateway, calling("one__a"))
         await ask(gateway, calling("one__nope"))
         await ask(gateway, Ask(verb="GET", body=b""))
-        text = await scraped(gateway)
+        text = await scrape(gateway)
     labels = 'error_type="",fairlead_server="default/one",gen_ai_tool_name="a"'
     count = f'mcp_server_operation_duration_seconds_count{{{labels},mcp_method_name="tools/call"}} 1.0'
     assert count in text
@@ -236,20 +248,20 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
 
 async def test_the_operations_port_serves_nothing_of_what_clients_ask_for(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
-        assert {await scraped(gateway, path) for path in ("/other", "/v1/tools")} == {
+        assert {await scrape(gateway, path) for path in ("/other", "/v1/tools")} == {
             "the operations port has no page at this path\n"
         }
-        assert "this is the operations port, which has no MCP endpoints" in await scraped(gateway, "/mcp")
+        assert "this is the operations port, which has no MCP endpoints" in await scrape(gateway, "/mcp")
 
 
 async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all_connections(tmp_path: Path) -> None:
     document = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
     async with running(tmp_path, document, client_connections=1, drain=30.0) as gateway:
         _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        assert (await scraped(gateway, "/healthz"), await scraped(gateway, "/readyz")) == ("ok\n", "serving\n")
+        assert (await scrape(gateway, "/healthz"), await scrape(gateway, "/readyz")) == ("ok\n", "serving\n")
         ending = asyncio.create_task(gateway.stop(), name="ending")
         await asyncio.sleep(0)
-        assert await scraped(gateway, "/readyz") == "the gateway is stopping\n"
+        assert await scrape(gateway, "/readyz") == "the gateway is stopping\n"
         ending.cancel()
         writer.close()
 

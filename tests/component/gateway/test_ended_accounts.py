@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from commands import fairlead
 from consentservers import ConsentServer, FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, whoami
+from consentworld import SERVER, call_whoami, consent_catalog, laptop, link_of, whoami
 from controlplane import ControlPlane
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_app.gateway import Gateway
@@ -70,7 +70,7 @@ async def in_secrets(folder: Path, plane: ControlPlane, namespace: str, **store:
 
 
 @pytest.fixture(params=["folder", "redis", "secrets"])
-def opening(tmp_path: Path, request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Pair]:
+def open_gateways(tmp_path: Path, request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Pair]:
     """Function that starts gateways with a store of one kind."""
     if request.param == "folder":
         return gateways(tmp_path, grants_directory=tmp_path / "grants")
@@ -82,13 +82,13 @@ def opening(tmp_path: Path, request: pytest.FixtureRequest) -> AbstractAsyncCont
 
 
 @pytest_asyncio.fixture
-async def pair(opening: AbstractAsyncContextManager[Pair]) -> AsyncIterator[Pair]:
-    async with opening as made:
+async def pair(open_gateways: AbstractAsyncContextManager[Pair]) -> AsyncIterator[Pair]:
+    async with open_gateways as made:
         yield made
 
 
 async def is_refused(gateway: Gateway) -> bool:
-    return (await called(gateway)).message["result"].get("isError") is True
+    return (await call_whoami(gateway)).message["result"].get("isError") is True
 
 
 async def test_a_logout_is_in_force_at_every_gateway_and_revoked_at_the_provider(pair: Pair) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from askers import session_of
-from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, reached, running
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, running, wait_for_requests
 from rawserver import Reply, Request, raw_server
 from toolservers import broken_server, modern_server, tool
 from waiting import eventually
@@ -20,7 +20,7 @@ async def test_a_modern_client_that_goes_away_cancels_its_call_at_the_server(tmp
     async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
         wire = await Wire.connect(gateway)
         wire.send(calling("demo__x"))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         wire.close()
         await asyncio.wait_for(server.broken_off.wait(), 5)
         await eventually(lambda: not gateway.endpoint.calls)
@@ -44,7 +44,7 @@ async def test_a_modern_client_that_goes_away_has_a_legacy_server_told(tmp_path:
         async with running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway:
             wire = await Wire.connect(gateway)
             wire.send(calling("demo__x"))
-            await reached(server, 3)
+            await wait_for_requests(server, 3)
             wire.close()
             await asyncio.wait_for(told.wait(), 5)
         by_method = {request.method: request for request in server.seen}
@@ -65,7 +65,7 @@ async def test_a_legacy_client_that_goes_away_does_not_cancel(tmp_path: Path) ->
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
         wire = await Wire.connect(gateway)
         wire.send(calling("demo__x", era=LEGACY))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
         assert len(gateway.endpoint.calls) == 1
@@ -86,7 +86,7 @@ async def test_a_legacy_client_cancels_its_own_call_by_session_and_id(tmp_path: 
         session = await session_of(gateway, {})
         mine.send(calling("demo__x", era=LEGACY, number=7, session=session))
         other.send(calling("demo__x", era=LEGACY, number=7, session=await session_of(gateway, {})))
-        await reached(server, 2)
+        await wait_for_requests(server, 2)
         cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session=session)
         assert (await ask(gateway, cancel)).status == 202
         assert (await mine.answer()).refusal == "CANCELLED"
@@ -108,9 +108,9 @@ async def test_calls_in_flight_are_finished_when_the_gateway_stops(tmp_path: Pat
     ):
         assert (await idle.ask(legacy("ping"))).status == 200
         busy.send(calling("demo__x"))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         stopping = asyncio.create_task(gateway.stop(5))
-        assert await idle.closed() == b""
+        assert await idle.read_to_end() == b""
         assert gateway.readiness().ready is False
         with pytest.raises(ConnectionError):
             await Wire.connect(gateway)
@@ -135,7 +135,7 @@ async def test_a_draining_gateway_answers_requests_and_closes_their_connections(
                 answer = await wire.ask(request_)
                 assert answer.headers["connection"] == "close"
                 assert answer.status == (503 if request_.verb == "GET" else 200)
-                assert await wire.closed() == b""
+                assert await wire.read_to_end() == b""
         assert not stopping.done()
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
@@ -148,6 +148,6 @@ async def test_calls_that_do_not_end_within_the_grace_are_told_so(tmp_path: Path
         await Wire.connect(gateway) as wire,
     ):
         wire.send(calling("demo__x"))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         await asyncio.wait_for(gateway.stop(0.1), 5)
         assert (await wire.answer()).refusal == "CANCELLED"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from consentservers import BrowserPage, FormBrowser, consent_server
-from consentworld import called, laptop, link_of, title_of, whoami
+from consentworld import call_whoami, laptop, link_of, title_of, whoami
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
@@ -31,7 +31,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey
 from fairlead_mcp.opening import NetworkAccess, network_session
 from fixed_authenticator import Names
 from gated_stdio_server import TOKEN
-from gatewayworld import LEGACY, Ask, ask, calling, legacy, publish, scraped
+from gatewayworld import LEGACY, Ask, ask, calling, legacy, publish, scrape
 from keyservers import HEADER, key_catalog, key_server, keyed_pod, pod_catalog, process_catalog
 from otlpreceiver import otlp_receiver
 from ports import free_port
@@ -62,7 +62,7 @@ async def enter_key(gateway: Gateway, key: str, person: str = "", *, server: str
 
 async def refusal_text(gateway: Gateway, request: Ask | None = None) -> str:
     """Text of the result of a call for which there is no key."""
-    result = (await called(gateway, request or call_of())).message["result"]
+    result = (await call_whoami(gateway, request or call_of())).message["result"]
     assert result["isError"] is True, result
     assert result["_meta"]["fairlead.dev/error"]["code"] == "SIGN_IN_REQUIRED"
     return str(result["content"][0]["text"])
@@ -244,7 +244,7 @@ async def test_a_logout_deletes_the_key_and_is_in_force_at_every_gateway(tmp_pat
         await refusal_text(first)
 
         async def is_refused() -> bool:
-            return (await called(second, call_of())).message["result"].get("isError") is True
+            return (await call_whoami(second, call_of())).message["result"].get("isError") is True
 
         await until_async("the other gateway refuses too", is_refused)
 
@@ -460,7 +460,7 @@ async def test_another_program_in_a_pod_of_the_name_gets_no_key_that_was_entered
         publish(tmp_path / "documents", keyed_pod(pod, program="2"))
 
         async def is_refused() -> bool:
-            return (await called(gateway, call_of("alice"))).message["result"].get("isError") is True
+            return (await call_whoami(gateway, call_of("alice"))).message["result"].get("isError") is True
 
         await until_async("the key is asked for again", is_refused)
 
@@ -468,7 +468,7 @@ async def test_another_program_in_a_pod_of_the_name_gets_no_key_that_was_entered
 async def test_a_key_reaches_no_other_program_in_a_pod_whose_catalog_is_not_published_yet(tmp_path: Path) -> None:
     async with pod_catalog(tmp_path) as (pod, _), shared_gateway(tmp_path, keyed_pod(pod, program="0")) as gateway:
         await enter_key(gateway, "alice-key-1", "alice")
-        refusal = json.dumps((await called(gateway, call_of("alice"))).message)
+        refusal = json.dumps((await call_whoami(gateway, call_of("alice"))).message)
         assert "program has changed" in refusal
         await eventually(lambda: pod.servers == [])
 
@@ -492,7 +492,7 @@ async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(t
         publish(tmp_path / "documents", process_catalog(tmp_path, "keyed", "--other"))
 
         async def is_refused() -> bool:
-            return (await called(gateway, call_of())).message["result"].get("isError") is True
+            return (await call_whoami(gateway, call_of())).message["result"].get("isError") is True
 
         await until_async("the key is asked for again", is_refused)
 
@@ -535,7 +535,7 @@ async def test_no_key_is_in_metrics_traces_calls_documents_or_logs(
             await eventually(lambda: any("called with" in line for line in process.program.printed.stderr()))
             told["process"] = "\n".join(process.program.printed.stderr())
             del persons["alice-key-1"]
-            told |= {"refusal": await refusal_text(gateway), "metrics": await scraped(gateway)}
+            told |= {"refusal": await refusal_text(gateway), "metrics": await scrape(gateway)}
             for target in ("/v1/accounts", "/v1/calls", "/v1/servers", SIGN_IN):
                 told[target] = (await get(gateway, target)).body.decode()
     exported = {"spans": receiver.spans, "exported logs": receiver.logs, "exported metrics": receiver.metrics}

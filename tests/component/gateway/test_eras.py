@@ -13,7 +13,20 @@ from msgspec import Raw
 
 from askers import PICKED, QUESTION, LegacyAsker, conversation, session_of
 from fairlead_api.documents.catalog import ToolEntry, definition_hash
-from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, calling, catalog, legacy, modern, reached, running
+from gatewayworld import (
+    LEGACY,
+    META,
+    MODERN,
+    Ask,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    legacy,
+    modern,
+    running,
+    wait_for_requests,
+)
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
@@ -111,7 +124,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_in_its_own_way(
             wire.send(modern("tools/call", X, **meta))
         else:
             wire.send(legacy("tools/call", params, number=7, session=session))
-        await reached(server, 1 if server_era == MODERN else 3)
+        await wait_for_requests(server, 1 if server_era == MODERN else 3)
         if client == MODERN:
             wire.close()
         else:

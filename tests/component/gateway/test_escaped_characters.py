@@ -75,7 +75,7 @@ def paint(url: str, **more: Any) -> Catalog:
     )
 
 
-def asking(era: str, method: str, params: dict[str, Any]) -> Ask:
+def make_request(era: str, method: str, params: dict[str, Any]) -> Ask:
     if era == LEGACY:
         return legacy(method, params)
     return modern(method, params).with_headers(mcp_name=params.get("name") or params.get("uri"))
@@ -89,14 +89,14 @@ async def test_control_characters_are_shown_to_those_whose_policy_says_so(
     name = "paint__draw" if target == "/mcp" else "draw"
     prompt = "paint__p" if target == "/mcp" else "p"
     requests = {
-        "definitions": asking(era, "tools/list", {}),
-        "prompts": asking(era, "prompts/list", {}),
-        "resources": asking(era, "resources/list", {}),
+        "definitions": make_request(era, "tools/list", {}),
+        "prompts": make_request(era, "prompts/list", {}),
+        "resources": make_request(era, "resources/list", {}),
         "a result": calling(name, {}, era=era),
         "a result with progress": calling(name, {}, era=era, **({"progressToken": "t"} if era == MODERN else {})),
         "an error": calling(name, {"fail": 1}, era=era),
-        "a prompt": asking(era, "prompts/get", {"name": prompt}),
-        "a resource": asking(era, "resources/read", {"uri": "test://one"}),
+        "a prompt": make_request(era, "prompts/get", {"name": prompt}),
+        "a resource": make_request(era, "resources/read", {"uri": "test://one"}),
     }
     async with (
         raw_server(serve) as server,
@@ -160,7 +160,7 @@ async def test_control_characters_are_escaped_where_one_of_several_policies_says
 
 
 async def test_progress_is_shown_too(tmp_path: Path) -> None:
-    async def progressing(request: Request, reply: Reply) -> None:
+    async def send_progress(request: Request, reply: Reply) -> None:
         if request.method != "tools/call":
             return handle(request, reply)
         token = request.params["_meta"]["progressToken"]
@@ -173,7 +173,7 @@ async def test_progress_is_shown_too(tmp_path: Path) -> None:
         return reply.end_stream()
 
     async with (
-        raw_server(progressing) as server,
+        raw_server(send_progress) as server,
         running(tmp_path, paint(server.url), RULES, trust=TRUST) as gateway,
     ):
         answer = await ask(gateway, by("npc", calling("paint__draw", progressToken="t")))

@@ -272,15 +272,15 @@ def translation(name: str, kind: str, server: str) -> tuple[object, ...]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def shared_world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     """One gateway for all cells, each of which has its own servers."""
     async with world(tmp_path_factory.mktemp("every")) as started:
         yield started
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def exporting(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """Like `shared`, but the gateway exports spans to a collector."""
+async def exporting_world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """Like `shared_world`, but the gateway exports spans to a collector."""
     with otlp_receiver() as collector:
         async with world(tmp_path_factory.mktemp("exporting"), collector) as started:
             yield started
@@ -293,20 +293,22 @@ def expected_outcome(feature: Feature, server: str) -> Outcome:
 
 @pytest.mark.diagonal(also=translation)
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=False))
-async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
+async def test_a_feature_is_the_same_for_every_client(shared_world: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
     wanted = expected_outcome(feature, server)
     for difference in DIFFERENCES:
         if difference.feature == name and kind in difference.kinds and server in difference.servers:
             wanted |= difference.changes
-    assert await outcome(shared, kind, server, feature.method, feature.play) == wanted
+    assert await outcome(shared_world, kind, server, feature.method, feature.play) == wanted
 
 
 @pytest.mark.diagonal(also=translation)
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=True))
-async def test_spans_are_the_same_for_every_client(exporting: World, name: str, kind: str, server: str) -> None:
+async def test_spans_are_the_same_for_every_client(exporting_world: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
-    assert await outcome(exporting, kind, server, feature.method, feature.play) == expected_outcome(feature, server)
+    assert await outcome(exporting_world, kind, server, feature.method, feature.play) == expected_outcome(
+        feature, server
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ async def calls(tmp_path: Path, log: Path, **more: Any) -> None:
         await ask(gateway, calling("demo__rm"))
 
 
-def audited(collected: RunningCollector) -> list[Any]:
+def audit_records(collected: RunningCollector) -> list[Any]:
     return [
         record
         for _, resource in collected.resources("resourceLogs")
@@ -60,10 +60,10 @@ async def test_lines_of_the_audit_log_reach_a_collector_at_the_span_of_their_cal
         await calls(tmp_path, log)
 
         async def has_arrived() -> bool:
-            return len(audited(collected)) == 2 and len(collected.spans()) == 2
+            return len(audit_records(collected)) == 2 and len(collected.spans()) == 2
 
         await until_async("two lines and two spans", has_arrived)
-        allowed, denied = audited(collected)
+        allowed, denied = audit_records(collected)
         (call,) = (span for span in collected.spans() if span.kind == SERVER)
     assert [record["body"]["stringValue"] for record in (allowed, denied)] == log.read_text().splitlines()
     assert (allowed["traceId"], allowed["spanId"]) == (TRACE, call.ident)
@@ -107,10 +107,10 @@ async def test_a_collector_that_is_gone_costs_the_file_no_line_and_what_it_did_n
         assert gateway.governance.pipelines is not None
         (lines,) = (each for each in gateway.governance.pipelines.deliveries if each.signal == "audit")
 
-        async def lost() -> bool:
+        async def has_lost_records() -> bool:
             return sum(lines.lost.values()) >= 12 - 4 and lines.lost[EXPORT_FAILED] > 0
 
-        await until_async("lines that the collector did not get", lost)
+        await until_async("lines that the collector did not get", has_lost_records)
         page = (await expose_metrics(gateway.metrics))[0].decode()
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="audit"}} {lines.lost[QUEUE_FULL]}.0' in page
     assert len(log.read_text().splitlines()) == 12
@@ -131,7 +131,7 @@ async def test_without_the_setting_no_line_of_the_audit_log_leaves_by_otlp(
         ):
             await ask(gateway, calling("demo__add"))
         assert len((tmp_path / "a").read_text().splitlines()) == 1
-        assert not _audited_by(receiver)
+        assert not _audit_records_of(receiver)
 
 
 @pytest.mark.parametrize("environ", [{}, {"OTEL_TRACES_EXPORTER": "otlp"}])
@@ -144,5 +144,5 @@ async def test_a_gateway_whose_audit_log_cannot_leave_as_it_was_told_to_does_not
         await calls(tmp_path, tmp_path / "audit.log")
 
 
-def _audited_by(receiver: Receiver) -> list[Any]:
+def _audit_records_of(receiver: Receiver) -> list[Any]:
     return [record for record in receiver.logs if "fairlead.audit.decision" in attributes(record)]

@@ -38,7 +38,7 @@ async def server(name: str, reached: str) -> AsyncIterator[Endpoint]:
         yield endpoint
 
 
-def described(name: str, endpoint: Endpoint, session: str) -> Catalog:
+def make_catalog(name: str, endpoint: Endpoint, session: str) -> Catalog:
     def definition(uri: str, raw: dict[str, Any]) -> tuple[Definition, ...]:
         return (Definition(name=uri, definition=Raw(json.dumps(raw).encode()), hash=""),)
 
@@ -65,7 +65,7 @@ async def test_apps_and_skills_of_each_server_pass_over_every_transport(
         (tmp_path / name).mkdir()
     try:
         async with server("a", reached) as a, server("b", reached) as b:
-            documents = [described(name, endpoint, session) for name, endpoint in (("a", a), ("b", b))]
+            documents = [make_catalog(name, endpoint, session) for name, endpoint in (("a", a), ("b", b))]
             settings: dict[str, Any] = {"shared_children": False}
             async with (
                 running(tmp_path / "one", *documents, children=hosts[0], **settings) as first,

@@ -23,9 +23,9 @@ from gatewayworld import (
     limits,
     modern,
     publish,
-    reached,
     running,
-    served,
+    wait_for_requests,
+    wait_for_snapshots,
 )
 from ports import free_port
 from rawserver import Reply, Request, raw_server
@@ -90,7 +90,7 @@ async def test_a_server_said_to_be_offline_is_called_as_long_as_it_answers(tmp_p
         async with running(tmp_path, demo) as gateway:
             assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is False
             publish(tmp_path / "documents", msgspec.structs.replace(demo, online=False))
-            await served(gateway, 2)
+            await wait_for_snapshots(gateway, 2)
             assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is False
             server.refuse()
             for _ in range(2):
@@ -191,7 +191,7 @@ async def test_a_dead_and_a_slow_server_delay_nobody_else(tmp_path: Path) -> Non
             stuck = [await Wire.connect(gateway) for _ in range(10)]
             for wire in stuck:
                 wire.send(calling("slow__x"))
-            await reached(slow, 2)
+            await wait_for_requests(slow, 2)
             for _ in range(20):
                 assert (await ask(gateway, calling("good__x"))).message["result"]["isError"] is False
                 assert (await ask(gateway, calling("dead__x"))).refusal in ("CONNECTION_LOST", "BREAKER_OPEN")

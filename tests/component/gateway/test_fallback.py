@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_gateway.endpoint.framing import FramingError, serialize_head
-from gatewayworld import Ask, Wire, calling, catalog, legacy, reached, running
+from gatewayworld import Ask, Wire, calling, catalog, legacy, running, wait_for_requests
 from rawserver import Reply, Request, raw_server
 
 pytestmark = pytest.mark.both_loops
@@ -49,7 +49,7 @@ async def test_a_body_is_asked_for_once_the_call_before_it_is_answered(tmp_path:
     ):
         head, end, _ = CONVERT.with_headers(expect="100-continue").data(wire.host).partition(b"\r\n\r\n")
         wire.write(calling("demo__add").data(wire.host) + head + end)
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         may_end.set()
         assert (await wire.answer()).status == 200
         assert await wire.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -67,7 +67,7 @@ async def test_a_client_that_wants_no_more_than_one_answer_is_closed(
         wire.send(Ask(verb="GET", body=b"", target="/healthz", version=version).with_headers(connection=connection))
         answer = await wire.answer()
         assert (answer.status, answer.headers["connection"]) == (200, "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 def test_a_head_is_handed_on_with_one_framing_header() -> None:

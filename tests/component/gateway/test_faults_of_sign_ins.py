@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from consentservers import BrowserPage, FormBrowser, consent_server
-from consentworld import called, consent_catalog, laptop, link_of, title_of, whoami
+from consentworld import call_whoami, consent_catalog, laptop, link_of, title_of, whoami
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayprocess import Process, started
@@ -58,14 +58,14 @@ async def test_a_replica_that_is_killed_between_code_and_token_leaves_a_link_tha
             repeated = await browser.get(at(answer, second))
             page = await browser.press(await browser.get(at(link, second)), follow=False)
             done = await browser.get(at(await answer_of(browser, page), second))
-            result = (await called(second, call)).message["result"]
+            result = (await call_whoami(second, call)).message["result"]
     assert title_of(repeated.text) == "Not signed in at default/linear"
     assert title_of(done.text) == "Signed in at default/linear"
     assert result["content"][0]["text"] == "alice"
 
 
 async def link_in_text(gateway: Process, call: Ask) -> str:
-    text = (await called(gateway, call)).message["result"]["content"][0]["text"]
+    text = (await call_whoami(gateway, call)).message["result"]["content"][0]["text"]
     link = re.search(r"http://\S+/sign-in/default/linear\?id=[\w-]+", text)
     assert link is not None, text
     return link[0]
@@ -103,7 +103,7 @@ async def test_a_restart_of_redis_asks_nobody_again(tmp_path: Path) -> None:
             server.provider.access_tokens.clear()
 
             async def is_renewed() -> bool:
-                return not (await called(gateway)).message["result"].get("isError")
+                return not (await call_whoami(gateway)).message["result"].get("isError")
 
             await until_async("the token is renewed by the grant", is_renewed)
             assert await whoami(gateway) == "alice"
@@ -123,7 +123,7 @@ async def test_a_restart_of_a_redis_that_writes_nothing_has_each_person_asked_ag
             server.provider.access_tokens.clear()
 
             async def is_asked() -> bool:
-                result = (await called(gateway)).message["result"]
+                result = (await call_whoami(gateway)).message["result"]
                 return bool(result.get("isError")) and "sign in" in result["content"][0]["text"]
 
             await until_async("the person is asked", is_asked)

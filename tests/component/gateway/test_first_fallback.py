@@ -78,12 +78,12 @@ async def listening(folder: Path, server: SlowImport) -> AsyncIterator[Listening
     connections: set[ClientConnection] = set()
     loop = asyncio.get_running_loop()
 
-    def accepted(gateway: Gateway) -> ClientConnection:
+    def accept(gateway: Gateway) -> ClientConnection:
         return ClientConnection(gateway.endpoint, server, connections, loop)
 
     async with running(folder) as gateway:
         # it accepts any object with a protocol's methods
-        socket = await loop.create_server(lambda: accepted(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]
+        socket = await loop.create_server(lambda: accept(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]
         try:
             yield Listening(server, connections, socket.sockets[0].getsockname()[1])
         finally:
@@ -154,7 +154,7 @@ async def test_a_connection_that_is_retired_during_the_import_is_answered_and_cl
         world.server.may_end.set()
         answer = await wire.answer()
         assert (answer.body, answer.headers["connection"]) == (b"5", "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_a_request_that_is_cancelled_during_the_import_is_not_left_open(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def test_a_request_that_is_cancelled_during_the_import_is_not_left_open(tm
         await eventually(lambda: world.server.imports == 1)
         for task in world.server.tasks:
             task.cancel()
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_an_import_that_fails_is_told_in_the_log_and_tried_again(
@@ -175,7 +175,7 @@ async def test_an_import_that_fails_is_told_in_the_log_and_tried_again(
         async with await Wire.connect(world) as wire:
             answer = await wire.ask(SENT)
             assert (answer.status, answer.headers["connection"]) == (500, "close")
-            assert await wire.closed() == b""
+            assert await wire.read_to_end() == b""
         assert "The HTTP server of REST and probes cannot be started" in caplog.text
         async with await Wire.connect(world) as wire:
             assert (await wire.ask(SENT)).body == b"5"

@@ -17,7 +17,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.endpoint.client_limits import MAX_FIELDS, MAX_PIPELINED, ClientLimits
 from fuzzinbound import chunk_body
-from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, reached, running
+from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, running, wait_for_requests
 from rawserver import Reply, Request, raw_server
 from toolservers import modern_server, tool
 from waiting import eventually
@@ -83,7 +83,7 @@ async def test_chunk_extensions_and_trailers_are_bounded(
         wire.write(request_.chunked_head(wire.host) + b"1\r\n \r\n" + endless + end)
         answer = await wire.answer()
         assert (answer.status, answer.headers.get("connection")) == (431, "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
         await eventually(lambda: not gateway._listener.connections)
 
 
@@ -107,7 +107,7 @@ async def test_an_answer_in_progress_is_given_before_the_rest_is_refused(tmp_pat
         wire.send(CALL)
         wire.write(request_.chunked_head(wire.host) + b"1\r\n{\r\n0\r\n" + b"a:b\r\n" * (MANY // 5))
         assert [(await wire.answer()).status for _ in range(2)] == [200, 431]
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 @PLANES
@@ -208,11 +208,11 @@ async def test_requests_that_wait_on_one_connection_are_counted(tmp_path: Path, 
         await Wire.connect(gateway) as wire,
     ):
         wire.write(CALL.data(wire.host) + request * (2 * MAX_PIPELINED))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         (connection,) = gateway._listener.connections
         assert len(connection.pipeline) == MAX_PIPELINED
         answered.set()
-        answers = (await wire.closed()).split(b"HTTP/1.1 ")[1:]
+        answers = (await wire.read_to_end()).split(b"HTTP/1.1 ")[1:]
     assert len(answers) == 1 + MAX_PIPELINED + 1
     assert answers[-1].startswith(b"503 ")
 

@@ -17,7 +17,7 @@ X = {"name": "demo__x", "arguments": {}}
 ELICITATION: dict[str, Any] = {"elicitation": {}}
 
 
-def gated(*capabilities: str) -> ToolEntry:
+def tool_requiring(*capabilities: str) -> ToolEntry:
     return msgspec.structs.replace(entry("x"), requires=capabilities)
 
 
@@ -29,7 +29,7 @@ async def test_a_client_with_the_capability_calls_it_in_a_session_that_declares_
     asker = LegacyAsker()
     async with (
         raw_server(asker.handle) as server,
-        running(tmp_path, catalog("demo", server.url, [gated("elicitation")], version=LEGACY)) as gateway,
+        running(tmp_path, catalog("demo", server.url, [tool_requiring("elicitation")], version=LEGACY)) as gateway,
     ):
         session = await session_of(gateway, ELICITATION)
         questions, answer = await conversation(gateway, session, {"result": PICKED})
@@ -41,7 +41,9 @@ async def test_a_server_is_not_bothered_by_a_client_without_the_capability(tmp_p
     asker = LegacyAsker()
     async with (
         raw_server(asker.handle) as server,
-        running(tmp_path, catalog("demo", server.url, [gated("roots", "sampling")], version=LEGACY)) as gateway,
+        running(
+            tmp_path, catalog("demo", server.url, [tool_requiring("roots", "sampling")], version=LEGACY)
+        ) as gateway,
     ):
         for session in (None, await session_of(gateway, ELICITATION), await session_of(gateway, {"roots": {}})):
             answer = await ask(gateway, legacy("tools/call", X, session=session))
@@ -58,7 +60,7 @@ async def test_rest_has_no_client_capabilities_and_says_so(tmp_path: Path) -> No
     body = {"format": "openai", "message": {"role": "assistant", "tool_calls": [call]}}
     async with (
         raw_server(LegacyAsker().handle) as server,
-        running(tmp_path, catalog("demo", server.url, [gated("roots")], version=LEGACY)) as gateway,
+        running(tmp_path, catalog("demo", server.url, [tool_requiring("roots")], version=LEGACY)) as gateway,
     ):
         answer = await post(gateway, "/v1/tool-calls", body)
     assert answer.message["calls"][0]["code"] == "MISSING_CLIENT_CAPABILITY"

@@ -118,11 +118,11 @@ async def test_grants_for_some_servers_are_found_in_few_round_trips_and_others_a
     sealer = await counted._sealer.get()
     plain = sealer.open
 
-    def noted(key: GrantKey, record: SealedGrant) -> StoredGrant:
+    def record_and_open(key: GrantKey, record: SealedGrant) -> StoredGrant:
         opened.append(key)
         return plain(key, record)
 
-    sealer.open = noted  # type: ignore[method-assign]  # the real one, which tells
+    sealer.open = record_and_open  # type: ignore[method-assign]  # the real one, which tells
     listed = {key for key, _ in await counted.everything({"default/linear"})}
     assert listed == set(opened) == set(persons[::20])
     assert counted.requests <= 4

@@ -25,9 +25,9 @@ from gatewayworld import (
     entry,
     limits,
     modern,
-    reached,
     running,
-    scraped,
+    scrape,
+    wait_for_requests,
 )
 from ports import free_port
 from rawserver import Reply, Request, raw_server
@@ -58,7 +58,7 @@ async def test_a_breaker_opens_is_shown_and_closes_by_a_trial(tmp_path: Path) ->
         refused = (await ask(gateway, calling("demo__x"))).message["result"]["_meta"][ERROR]
         assert 0 < refused["retryAfterMs"] <= 1000
         assert await breaker(gateway) == "open"
-        seen = await scraped(gateway)
+        seen = await scrape(gateway)
         assert 'fairlead_breaker_state{fairlead_server="default/demo"} 2.0' in seen
         assert 'fairlead_breaker_opened_total{fairlead_server="default/demo"} 1.0' in seen
         assert (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
@@ -200,7 +200,7 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
         async with running(tmp_path, demo, upstream_waiting=3) as gateway:
             wires = [await Wire.connect(gateway) for _ in range(5)]
             requests = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
-            await reached(server, 2)
+            await wait_for_requests(server, 2)
             await eventually(
                 lambda: gateway.registry.gauges()[next(iter(gateway.snapshot.servers))].waiting >= 3, seconds=20
             )
@@ -220,12 +220,12 @@ async def test_waiting_in_the_queue_has_an_end(tmp_path: Path, more: dict[str, A
         demo = catalog("demo", server.url, ["x"], limits=limits(concurrency=1))
         async with running(tmp_path, demo, upstream_queue_seconds=0.2) as gateway, await Wire.connect(gateway) as wire:
             wire.send(calling("demo__x"))
-            await reached(server, 1)
+            await wait_for_requests(server, 1)
             assert (await ask(gateway, calling("demo__x", {}, **more))).refusal == "RATE_LIMITED"
         short = catalog("demo", server.url, ["x"], limits=limits(concurrency=1, timeout_ms=200))
         async with running(tmp_path, short) as gateway, await Wire.connect(gateway) as wire:
             wire.send(calling("demo__x"))
-            await reached(server, 2)
+            await wait_for_requests(server, 2)
             assert (await ask(gateway, calling("demo__x", {}, **more))).refusal == "TIMEOUT"
 
 
@@ -235,7 +235,7 @@ async def test_a_client_that_goes_while_it_waits_frees_its_place(tmp_path: Path)
         async with running(tmp_path, demo) as gateway, await Wire.connect(gateway) as wire:
             key = next(iter(gateway.snapshot.servers))
             wire.send(calling("demo__x"))
-            await reached(server, 1)
+            await wait_for_requests(server, 1)
             for more in ({}, {"progressToken": "p"}):
                 gone = await Wire.connect(gateway)
                 gone.send(calling("demo__x", {}, **more))
@@ -303,7 +303,7 @@ async def test_tools_are_called_twice_only_where_idempotent_and_trusted(
             if attempts == 2:
                 assert has_worked(answer)
                 assert server.seen[0].message["id"] != server.seen[1].message["id"]
-                assert 'fairlead_call_retries_total{fairlead_server="default/demo"} 1.0' in await scraped(gateway)
+                assert 'fairlead_call_retries_total{fairlead_server="default/demo"} 1.0' in await scrape(gateway)
             else:
                 assert answer.refusal == "CONNECTION_LOST"
 
@@ -387,7 +387,7 @@ async def test_the_call_timeout_of_a_tier_ends_calls_in_that_tier(tmp_path: Path
         demo = catalog("demo", server.url, ["x"], limits=limits(timeout_ms=50_000))
         async with running(tmp_path, demo, Rules(tiers=tiers)) as gateway, await Wire.connect(gateway) as patient:
             patient.send(calling("demo__x", {}, **more))
-            await reached(server, 1)
+            await wait_for_requests(server, 1)
             for _ in range(6):
                 assert (await ask(gateway, calling("demo__x", {}, **more).to("/mcp/fast"))).refusal == "TIMEOUT"
             assert await breaker(gateway) == "closed"

@@ -18,7 +18,7 @@ from askers import PICKED, LegacyAsker, conversation, session_of
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_app.authentication import Trust
 from fixed_authenticator import Names
-from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, entry, legacy, modern, reached, running
+from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, entry, legacy, modern, running, wait_for_requests
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern, broken_server
 from waiting import eventually
@@ -72,7 +72,7 @@ async def test_a_state_of_one_server_leads_on_at_no_other(tmp_path: Path) -> Non
     other."""
     seen: list[tuple[str, str]] = []
 
-    def counting(name: str) -> Any:
+    def make_handler(name: str) -> Any:
         async def handle(request: Request, reply: Reply) -> None:
             seen.append((name, request.params.get("requestState", "")))
             questions = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
@@ -82,8 +82,8 @@ async def test_a_state_of_one_server_leads_on_at_no_other(tmp_path: Path) -> Non
 
     trust = Trust((Names("ann", "eve"),))
     async with (
-        raw_server(counting("mine")) as mine,
-        raw_server(counting("theirs")) as theirs,
+        raw_server(make_handler("mine")) as mine,
+        raw_server(make_handler("theirs")) as theirs,
         running(
             tmp_path, catalog("mine", mine.url, ["x"]), catalog("theirs", theirs.url, ["x"]), trust=trust
         ) as gateway,
@@ -104,7 +104,7 @@ async def test_an_anonymous_caller_cancels_nothing_by_a_session_id_that_it_made_
         await Wire.connect(gateway) as victim,
     ):
         victim.send(calling("demo__add", era=LEGACY, number=6))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         victim.send(calling("demo__add", era=LEGACY, number=7, session="my-agent"))
         cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session="my-agent")
         assert (await ask(gateway, cancel)).status == 404

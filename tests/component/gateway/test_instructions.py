@@ -24,7 +24,7 @@ EVERYTHING = Policy(namespace="default", name="all", every=True, rules=(Rule(act
 HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 
 
-def speaking(name: str, text: str, *tools: Any, **more: Any) -> Catalog:
+def catalog_with_instructions(name: str, text: str, *tools: Any, **more: Any) -> Catalog:
     return catalog(name, NOWHERE, tools or ["a"], instructions=text, **more)
 
 
@@ -48,8 +48,8 @@ async def instructions(
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_every_server_is_quoted_under_its_prefix(tmp_path: Path, era: str) -> None:
     servers = [
-        speaking("files", "Paths are absolute."),
-        speaking("shop", "Ask first.", prefix="s"),
+        catalog_with_instructions("files", "Paths are absolute."),
+        catalog_with_instructions("shop", "Ask first.", prefix="s"),
         catalog("x", NOWHERE),
     ]
     async with running(tmp_path, *servers) as gateway:
@@ -67,7 +67,10 @@ async def test_no_instructions_are_none(tmp_path: Path) -> None:
 
 
 async def test_instructions_leave_out_servers_of_which_the_caller_sees_no_tool(tmp_path: Path) -> None:
-    servers = [speaking("files", "Paths are absolute.", "read", "write"), speaking("bank", "The vault is open.", "pay")]
+    servers = [
+        catalog_with_instructions("files", "Paths are absolute.", "read", "write"),
+        catalog_with_instructions("bank", "The vault is open.", "pay"),
+    ]
     async with running(tmp_path, *servers, denying_rules("pay", "write"), trust=TRUST) as gateway:
         assert "vault" in str(await instructions(gateway, agent="qa"))
         text = str(await instructions(gateway, agent="npc"))
@@ -79,7 +82,7 @@ async def test_instructions_leave_out_servers_of_which_the_caller_sees_no_tool(t
 async def test_a_tier_without_a_tool_of_a_server_does_not_quote_it(tmp_path: Path) -> None:
     slow = entry("dig", latency=DeclaredLatency(estimated_duration_ms=9000))
     rules = Rules(tiers=(Tier(name="fast", max_latency_ms=500), Tier(name="deep")))
-    servers = [speaking("mine", "Dig deep.", slow), speaking("shop", "Ask first.")]
+    servers = [catalog_with_instructions("mine", "Dig deep.", slow), catalog_with_instructions("shop", "Ask first.")]
     async with running(tmp_path, *servers, rules) as gateway:
         assert "Dig deep." in str(await instructions(gateway))
         assert "Dig deep." not in str(await instructions(gateway, "/mcp/fast"))
@@ -104,14 +107,16 @@ async def test_control_characters_are_shown_where_a_policy_wants_it(tmp_path: Pa
         rules=(Rule(action="Allow", tools=("*",)),),
     )
     rules = Rules(policies=(EVERYTHING, escape))
-    async with running(tmp_path, speaking("x", "red \x1b[31m"), rules, trust=TRUST) as gateway:
+    async with running(tmp_path, catalog_with_instructions("x", "red \x1b[31m"), rules, trust=TRUST) as gateway:
         assert "red \\u001b[31m" in str(await instructions(gateway, agent="npc"))
         assert "red \x1b[31m" in str(await instructions(gateway, agent="qa"))
 
 
 async def test_merged_instructions_have_2000_tokens_and_a_server_tells_all_on_its_own_endpoint(tmp_path: Path) -> None:
     long = "Use the search before the export. " * 2000
-    async with running(tmp_path, speaking("long", long), speaking("short", "Be brief.")) as gateway:
+    async with running(
+        tmp_path, catalog_with_instructions("long", long), catalog_with_instructions("short", "Be brief.")
+    ) as gateway:
         text = str(await instructions(gateway))
         assert f"[cut here; see /servers/default/long/mcp for all {len(long):,} characters]" in text
         assert text.endswith("Be brief.")
@@ -120,9 +125,9 @@ async def test_merged_instructions_have_2000_tokens_and_a_server_tells_all_on_it
 
 
 async def test_instructions_that_change_are_quoted_with_the_next_catalog(tmp_path: Path) -> None:
-    async with running(tmp_path, speaking("x", "Before.")) as gateway:
+    async with running(tmp_path, catalog_with_instructions("x", "Before.")) as gateway:
         assert "Before." in str(await instructions(gateway))
-        publish(tmp_path / "documents", speaking("x", "After."))
+        publish(tmp_path / "documents", catalog_with_instructions("x", "After."))
 
         async def after() -> bool:
             return "After." in json.dumps(await instructions(gateway))

@@ -17,7 +17,7 @@ from fairlead_gateway.identity.refusal import AWAY
 from issuers import HERE, JWKS, issuing
 
 
-def loaded(folder: Path, **issuer: Any) -> Issuer:
+def load_issuer(folder: Path, **issuer: Any) -> Issuer:
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [issuer]}))
     return load_credential_issuers(file).issuers[0]
@@ -36,13 +36,13 @@ def loaded(folder: Path, **issuer: Any) -> Issuer:
 )
 def test_an_issuer_without_tls_is_refused_with_the_way_out(tmp_path: Path, issuer: dict[str, str]) -> None:
     with pytest.raises(BadSetting, match=r"must be an https URL: .* set `allowHttp: true`"):
-        loaded(tmp_path, **issuer)
-    assert loaded(tmp_path, **issuer, allowHttp=True).issuer == issuer["issuer"]
+        load_issuer(tmp_path, **issuer)
+    assert load_issuer(tmp_path, **issuer, allowHttp=True).issuer == issuer["issuer"]
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080/realm", "http://[::1]:8080", "http://localhost", "https://a.b"])
 def test_an_issuer_on_this_machine_needs_no_tls(tmp_path: Path, url: str) -> None:
-    assert loaded(tmp_path, issuer=url, jwksUri=url + "/keys").issuer == url
+    assert load_issuer(tmp_path, issuer=url, jwksUri=url + "/keys").issuer == url
 
 
 async def test_a_discovery_that_leads_to_keys_without_tls_is_not_followed(caplog: pytest.LogCaptureFixture) -> None:

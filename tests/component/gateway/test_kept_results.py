@@ -18,7 +18,7 @@ from fairlead_gateway.result_stores.redis_store import RedisStore
 from fairlead_gateway.result_stores.store import MAX_ENTRIES, OVERHEAD, Bounds, ContextStore, ContextUnavailable
 from gatewayworld import Clock, ask, calling, catalog, running
 from redisserver import RedisServer, redis_server
-from routercalls import KIB, blob, execute, kept_of
+from routercalls import KIB, blob, context_of, execute
 from toolservers import modern_server, tool
 
 
@@ -143,7 +143,7 @@ async def test_replicas_share_results_that_outlive_them_and_calls_go_on_without_
         house = catalog("house", server.url, [tool("ask")])
         settings: dict[str, Any] = {"redis": redis.url, "redis_timeout": 5, "session_key": "shared"}
         async with running(folders[0], house, **settings) as first:
-            session = kept_of(await ask(first, execute("house__ask")))["sessionId"]
+            session = context_of(await ask(first, execute("house__ask")))["sessionId"]
         async with running(folders[1], house, **settings) as second:
             question = calling("retrieve_context", {"session_id": session, "query": "where is the key"})
             answer = await ask(second, question.to("/router/mcp"))
@@ -151,6 +151,6 @@ async def test_replicas_share_results_that_outlive_them_and_calls_go_on_without_
             await redis.stop()
             went_on = await ask(second, execute("house__ask", session_id=session))
             assert went_on.message["result"]["content"][0]["text"] == "the key is under the mat"
-            assert not kept_of(went_on)["recorded"]
+            assert not context_of(went_on)["recorded"]
             assert "was not stored" in went_on.message["result"]["content"][1]["text"]
             assert (await ask(second, question.to("/router/mcp"))).refusal == "CONNECTION_LOST"

@@ -19,7 +19,7 @@ from fairlead_gateway.identity.refusal import AWAY
 from fairlead_gateway.identity.request_authentication import Identities
 from fixed_authenticator import Names
 from gatewayworld import Clock, Wire, modern, running
-from issuers import HERE, JWKS, LocalIssuer, issuing, secured, status
+from issuers import HERE, JWKS, LocalIssuer, issuing, settings_with_issuer, status
 from rawserver import Reply, Request, raw_server
 from waiting import until_async
 
@@ -67,7 +67,10 @@ async def test_a_withdrawn_key_ends_what_it_let_in(tmp_path: Path) -> None:
 async def test_an_issuer_that_is_away_locks_out_only_whom_it_would_have_to_vouch_for(tmp_path: Path) -> None:
     async with issuing() as issuer:
         issuer.away = True
-        async with running(tmp_path, **secured(tmp_path, issuer)) as gateway, await Wire.connect(gateway) as wire:
+        async with (
+            running(tmp_path, **settings_with_issuer(tmp_path, issuer)) as gateway,
+            await Wire.connect(gateway) as wire,
+        ):
             token = issuer.token(aud=HERE)
             refused = await wire.ask(modern("tools/list").with_headers(authorization=f"Bearer {token}"))
             assert (refused.status, refused.headers["retry-after"]) == (503, "5")

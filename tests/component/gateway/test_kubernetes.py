@@ -19,7 +19,7 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Blob, pack
 from fairlead_api.meta import ANNOTATION_WITHDRAWN
 from fairlead_app.gateway import Gateway
-from gatewayworld import ask, calling, catalog, served
+from gatewayworld import ask, calling, catalog, wait_for_snapshots
 from togetherworld import gateway_on, names
 from toolservers import modern_server
 from waiting import LONGEST, eventually, until_async
@@ -127,7 +127,7 @@ async def test_a_document_that_does_not_come_back_goes_and_rules_stay(
 @pytest.mark.timing
 async def test_a_change_is_served_within_a_second(control_plane: ControlPlane, namespace: str) -> None:
     async with gateway_on(control_plane, namespace) as gateway:
-        await served(gateway, 1)
+        await wait_for_snapshots(gateway, 1)
         took: list[float] = []
         for name in ("a", "b", "c", "d"):
             began = time.monotonic()
@@ -142,7 +142,7 @@ async def test_other_config_maps_are_none_of_its_business(control_plane: Control
     unlabelled = Blob(blob.name, {}, blob.annotations, blob.data)
     await asyncio.to_thread(store, control_plane, namespace, unlabelled)
     async with gateway_on(control_plane, namespace) as gateway:
-        await served(gateway, 1)
+        await wait_for_snapshots(gateway, 1)
         assert await names(gateway) == []
 
 

@@ -61,7 +61,7 @@ def is_made(answer: Answer) -> bool:
     return "isError" not in answer.message["result"]
 
 
-def refused(answer: Answer) -> str:
+def refusal_text(answer: Answer) -> str:
     assert answer.refusal == "RATE_LIMITED"
     return str(answer.message["result"]["content"][0]["text"])
 
@@ -115,7 +115,7 @@ async def test_a_worker_that_cannot_be_started_fails_its_call_alone(
         async with running(tmp_path, api_catalog(server, operation_tool("large", READ))) as gateway:
             with monkeypatch.context() as without:
                 without.setattr(sys, "executable", str(tmp_path / "no-python"))
-                message = refused(await ask(gateway, LARGE_CALL))
+                message = refusal_text(await ask(gateway, LARGE_CALL))
                 assert is_pet(await ask(gateway, SMALL_CALL))
             assert is_made(await ask(gateway, LARGE_CALL))
     assert message.startswith(f"the API carried out the operation and answered with {LARGE:,} bytes")
@@ -141,7 +141,7 @@ async def test_a_call_is_answered_by_its_deadline_although_its_worker_is_not_don
         document = api_catalog(server, operation_tool("large", READ), hasty)
         async with running(tmp_path, document) as gateway:
             pid = await stop_worker(gateway)
-            message = refused(await ask(gateway, calling("pets__hasty", {"id": "quotes"})))
+            message = refusal_text(await ask(gateway, calling("pets__hasty", {"id": "quotes"})))
             assert workers(gateway) == []
             assert is_pet(await ask(gateway, SMALL_CALL))
             assert is_made(await ask(gateway, LARGE_CALL))
@@ -179,7 +179,7 @@ async def test_more_large_answers_than_fit_the_queue_are_refused_one_by_one(tmp_
             answers = await asyncio.gather(*sent)
     late = [answer for answer in answers if not is_made(answer)]
     assert 1 <= len(late) <= 4
-    assert all("are waiting: retry later" in refused(answer) for answer in late)
+    assert all("are waiting: retry later" in refusal_text(answer) for answer in late)
 
 
 async def test_the_time_at_the_worker_is_not_the_latency_of_the_tool(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from fairlead_gateway.endpoint.notification_streams import NotificationStream
 from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.connection import Connection
-from gatewayworld import LEGACY, ask, calling, catalog, publish, running, served
+from gatewayworld import LEGACY, ask, calling, catalog, publish, running, wait_for_snapshots
 from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
 from unplugged_machine import elsewhere, possible
 from upprocess import children_of
@@ -85,15 +85,15 @@ async def quiet(gateway: Gateway, upstream: RawServer, before: Counter[str]) -> 
     Objects in `before` are ignored: they belong to other tests, for example to the traceback of a failed test.
     """
 
-    def left() -> int:
+    def count_remains() -> int:
         return (remains() - before).total()
 
     await eventually(lambda: not gateway._listener.connections)
     upstream.cut()
     await eventually(lambda: not upstream.open)
     with contextlib.suppress(TimeoutError):  # the assertion reports the objects that are left
-        await eventually(lambda: left() <= FEW)
-    assert left() <= FEW
+        await eventually(lambda: count_remains() <= FEW)
+    assert count_remains() <= FEW
     return Count.of(gateway)
 
 
@@ -156,7 +156,7 @@ async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) 
                 swaps = gateway.snapshots.swaps
                 publish(documents, other)
                 nudge.set()
-                await served(gateway, swaps + 1)
+                await wait_for_snapshots(gateway, swaps + 1)
                 await ask(gateway, calling(f"other__tool-{number}"))
                 if number % 20 == 19:
                     gc.collect()

@@ -105,7 +105,7 @@ class Model:
     withheld: frozenset[str] = frozenset()
     """Exposed names that policies hide from everybody."""
 
-    def published(self, cuts: Cuts, withheld: frozenset[tuple[str, str]], now: float) -> None:
+    def record_published(self, cuts: Cuts, withheld: frozenset[tuple[str, str]], now: float) -> None:
         self.withheld = frozenset(f"{server}__{tool}" for server, tool in withheld)
         for (server, tool), cut in cuts.items():
             for index, tier in enumerate(self.scenario.tiers):
@@ -117,7 +117,7 @@ class Model:
     def names(self) -> list[str]:
         return sorted(f"{server}__{tool}" for server, tools in self.scenario.tools.items() for tool in tools)
 
-    def listed(self, tier: str) -> list[str]:
+    def list_tools(self, tier: str) -> list[str]:
         return [name for name in self.names() if (tier, name) not in self.since and name not in self.withheld]
 
     def expected_outcome(self, tier: str, name: str, now: float) -> str:
@@ -187,7 +187,7 @@ def catalogs(scenario: Scenario, url: str) -> Sequence[Catalog]:
     return [catalog(server, url, names) for server, names in scenario.tools.items()]
 
 
-async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -> None:
+async def publish_and_await(gateway: Gateway, folder: Path, state: State, rules: Rules) -> None:
     """Publish both documents, and wait until the gateway applies them."""
 
     async def is_seen() -> bool:
@@ -216,12 +216,12 @@ async def play(scenario: Scenario, folder: Path) -> None:
             await Wire.connect(gateway) as wire,
         ):
             for number, (cuts, pause) in enumerate(zip(scenario.states, scenario.pauses, strict=True)):
-                await taken_in(gateway, folder, document(scenario, cuts, number), rules(scenario, number))
-                model.published(cuts, scenario.withheld[number], clock())
+                await publish_and_await(gateway, folder, document(scenario, cuts, number), rules(scenario, number))
+                model.record_published(cuts, scenario.withheld[number], clock())
                 clock.forward(pause)
                 for tier in scenario.tiers:
                     for way, names in (await lists(gateway, wire, scenario, tier)).items():
-                        assert sorted(names) == model.listed(tier), (way, tier, number)
+                        assert sorted(names) == model.list_tools(tier), (way, tier, number)
                     for name in model.names():
                         results = await outcomes(gateway, wire, tier, name)
                         assert results == {model.expected_outcome(tier, name, clock())}, (name, tier, number)

@@ -73,7 +73,7 @@ async def received_levels(gateway: Gateway, session: str) -> list[str]:
     return [event["params"]["level"] for event in answer.events if event.get("method") == "notifications/message"]
 
 
-def asked_for(server: RawServer) -> list[str]:
+def requested_levels(server: RawServer) -> list[str]:
     return [request.params["level"] for request in server.seen if request.method == "logging/setLevel"]
 
 
@@ -90,7 +90,7 @@ async def test_a_server_that_is_quiet_by_itself_is_told_what_its_clients_want(tm
             "one that wants less takes nothing from one that wants more"
         )
         await received_levels(gateway, indifferent)
-        assert asked_for(server) == ["debug"], "said once"
+        assert requested_levels(server) == ["debug"], "said once"
 
 
 async def test_in_a_session_of_many_a_client_that_wants_less_takes_nothing_from_those_that_said_nothing(
@@ -102,7 +102,7 @@ async def test_in_a_session_of_many_a_client_that_wants_less_takes_nothing_from_
     ):
         calm = await client_of(gateway, "emergency")
         assert await received_levels(gateway, calm) == []
-        assert asked_for(server) == ["info"]
+        assert requested_levels(server) == ["info"]
 
 
 async def test_the_session_of_one_client_is_set_to_just_its_level(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_the_session_of_one_client_is_set_to_just_its_level(tmp_path: Path
         assert await received_levels(gateway, mine) == list(ALL)
         await ask(gateway, legacy("logging/setLevel", {"level": "warning"}, session=mine))
         assert await received_levels(gateway, mine) == ["warning", "error"]
-        assert asked_for(server) == ["error", "debug", "warning"]
+        assert requested_levels(server) == ["error", "debug", "warning"]
 
 
 async def test_a_session_that_is_opened_again_gets_its_log_level_again(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_session_that_is_opened_again_gets_its_log_level_again(tmp_path:
         assert await received_levels(gateway, curious) == list(ALL)
         quiet.lose()
         assert await received_levels(gateway, curious) == list(ALL)
-        assert asked_for(server) == ["debug", "debug"]
+        assert requested_levels(server) == ["debug", "debug"]
 
 
 async def test_a_modern_client_that_asks_for_messages_gets_those_of_a_quiet_legacy_server(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_a_server_without_log_messages_is_left_alone(tmp_path: Path) -> No
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         await received_levels(gateway, await client_of(gateway, "debug"))
-        assert asked_for(server) == []
+        assert requested_levels(server) == []
 
 
 ON_STDIO = """\
@@ -187,10 +187,10 @@ async def test_a_client_with_a_process_of_its_own_in_a_pod_gets_its_log_messages
             for process in server.servers:
                 os.kill(process, signal.SIGKILL)
 
-            async def told_again() -> bool:
+            async def receives_all_levels() -> bool:
                 return await received_levels(gateway, curious) == list(ALL)
 
-            await until_async("the messages of a new process", told_again)
+            await until_async("the messages of a new process", receives_all_levels)
 
 
 async def test_a_client_with_a_child_process_of_its_own_gets_its_log_messages(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from gatewayworld import (
     modern,
     publish,
     running,
-    scraped,
+    scrape,
 )
 from policyworld import Vouching, anybody, by
 from rawserver import Request, raw_server
@@ -58,7 +58,7 @@ LISTS = tool("list", outputSchema=SCHEMA)
 BARE = tool("bare")
 
 
-def limited(**more: Any) -> Rules:
+def rules_with_limits(**more: Any) -> Rules:
     return Rules(policies=(Policy(namespace="default", name="p", every=True, rules=(EVERY,), **more),))
 
 
@@ -71,11 +71,11 @@ def names(answer: Answer) -> list[str]:
     return [tool["name"] for tool in answer.message["result"]["tools"]]
 
 
-def shown(answer: Answer) -> Any:
-    return shown_in(answer.message["result"])
+def answer_meta(answer: Answer) -> Any:
+    return result_meta(answer.message["result"])
 
 
-def shown_in(result: Any) -> Any:
+def result_meta(result: Any) -> Any:
     return result["_meta"]["fairlead.dev/result"]
 
 
@@ -153,10 +153,10 @@ async def test_policies_bound_results_of_their_subjects_who_alone_read_on(tmp_pa
         async with running(tmp_path, *documents, trust=BOTH, audit="all", audit_file=audit) as gateway:
             plain = catalog("house", server.url, [BARE])
             for_ada = await ask(gateway, by("ada", calling("house__bare")))
-            assert (tokens(for_ada) <= 500, shown(for_ada)["kept"]) == (True, True)
+            assert (tokens(for_ada) <= 500, answer_meta(for_ada)["kept"]) == (True, True)
             for_bob = await ask(gateway, by("bob", calling("house__bare")))
             assert 500 < tokens(for_bob) <= 900
-            ident = shown(for_ada)["id"]
+            ident = answer_meta(for_ada)["id"]
             assert json.loads(text(await ask(gateway, by("ada", read(id=ident, path="rows[3]"))))) == ROWS[3]
             assert (await ask(gateway, by("bob", read(id=ident, path="rows[3]")))).refusal == "INVALID_ARGUMENTS"
             uri = f"fairlead://results/{ident}"
@@ -177,7 +177,7 @@ async def test_policies_bound_results_of_their_subjects_who_alone_read_on(tmp_pa
             await eventually(lambda: gateway.snapshots.swaps > swaps)
             late = await ask(gateway, by("ada", read(id=ident, path="rows[3]")))
             assert late.refusal == "INVALID_ARGUMENTS", "today's policies decide about what was kept"
-            metrics = await scraped(gateway)
+            metrics = await scrape(gateway)
             assert 'fairlead_long_results_total{kept="true"} 2.0' in metrics
             assert 'fairlead_router_calls_total{tool="read_result"} 3.0' in metrics
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
@@ -218,11 +218,11 @@ async def test_a_request_bounds_its_own_result_and_can_only_lower_what_is_declar
 async def test_the_router_bounds_results_by_default_and_reads_them_by_its_own_tool(tmp_path: Path) -> None:
     async with modern_server([BARE], call=table) as server:
         house = catalog("house", server.url, [BARE])
-        async with running(tmp_path, house, limited(pinned=("bare",)), router_result_tokens=700) as gateway:
+        async with running(tmp_path, house, rules_with_limits(pinned=("bare",)), router_result_tokens=700) as gateway:
             execute = calling("execute_tool", {"name": "house__bare"}).to("/router/mcp")
             answer = await ask(gateway, execute)
             context = answer.message["result"]["_meta"]["fairlead.dev/context"]
-            assert (context["entryId"], tokens(answer) < 800) == (shown(answer)["id"], True)
+            assert (context["entryId"], tokens(answer) < 800) == (answer_meta(answer)["id"], True)
             assert f"{context['entryId']}: read on with retrieve_context(entry_id" in text_of(answer)
             pinned = await ask(gateway, calling("house__bare").to("/router/mcp"))
             assert tokens(pinned) <= 700
@@ -238,7 +238,7 @@ async def test_long_results_that_cannot_be_kept_are_cut_and_the_answer_says_so(t
         house = catalog("house", server.url, [entry(BARE, result_tokens=500), entry(strict, result_tokens=500)])
         async with running(tmp_path, house, context_bytes_each=2000) as gateway:
             cut = await ask(gateway, calling("house__bare"))
-            assert shown(cut)["kept"] is False
+            assert answer_meta(cut)["kept"] is False
             assert "The rest is lost (the result has" in text_of(cut)
             unfit = await ask(gateway, calling("house__list"))
             assert unfit.refusal == "RESULT_TOO_LARGE", "no shorter one fits its outputSchema"
@@ -270,7 +270,7 @@ def call_body(name: str, **arguments: Any) -> dict[str, Any]:
     return {"format": "openai", "message": message}
 
 
-def kept_under(content: str) -> str:
+def stored_id(content: str) -> str:
     """Id of the stored result, from the first sentences of a shortened result."""
     return content.split("The whole result is stored as ")[1].split(":", maxsplit=1)[0]
 
@@ -293,7 +293,7 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
             planned = await post(gateway, "/v1/plan", {"models": ["gpt-4o"]})
             assert "read_result" in planned.message["offer"]["names"]
             batch = await post(gateway, "/v1/tool-calls", call_body("house__bare"))
-            ident = kept_under(batch.message["messages"][0]["content"])
+            ident = stored_id(batch.message["messages"][0]["content"])
             read_on = await post(gateway, "/v1/tool-calls", call_body("read_result", id=ident, path="rows[7]"))
             assert (read_on.message["calls"][0]["state"], read_on.message["calls"][0]["tool"]) == (
                 "done",
@@ -309,7 +309,7 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
                 "invalid",
                 "INVALID_ARGUMENTS",
             )
-            assert 'fairlead_router_calls_total{tool="read_result"} 3.0' in await scraped(gateway)
+            assert 'fairlead_router_calls_total{tool="read_result"} 3.0' in await scrape(gateway)
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
         assert len([line for line in lines if line.get("tool") == "read_result"]) == 3
 
@@ -322,7 +322,7 @@ async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp
     ):
         assert len((await get(gateway, "/v1/tools")).message["tools"]) == 1
         batch = await post(gateway, "/v1/tool-calls", {**call_body("house__bare"), "resultTokens": 400})
-        ident = kept_under(batch.message["messages"][0]["content"])
+        ident = stored_id(batch.message["messages"][0]["content"])
         call = call_body("read_result", id=ident, path="rows[7].name")
         read_on = await post(gateway, "/v1/tool-calls", call)
         assert "name 7" in read_on.message["messages"][0]["content"]
@@ -341,10 +341,10 @@ async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_p
             task = await create_task(gateway, ends="asks")
             server.ends("t1", result=long)
             polled = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
-            assert shown_in(polled)["kept"]
+            assert result_meta(polled)["kept"]
             await listen_to_tasks(wire, [task])
             ended = (await notification(wire))["params"]["result"]
-            assert shown_in(ended)["shownTokens"] <= 500
+            assert result_meta(ended)["shownTokens"] <= 500
             client = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
             opened = await ask(gateway, legacy("initialize", client))
             session = opened.headers["mcp-session-id"]
@@ -354,5 +354,5 @@ async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_p
                 await eventually(lambda: len(server.tasks) == 2)
                 server.ends("t2", result=long)
             result = answering.result().message["result"]
-            assert shown_in(result)["shownTokens"] <= 500
+            assert result_meta(result)["shownTokens"] <= 500
             assert result["content"][-1]["type"] == "resource_link"

@@ -10,7 +10,19 @@ from msgspec.structs import replace
 
 from fairlead_app.gateway import Gateway
 from fairlead_mcp.via import MAX_HOPS, make_via_line, pseudonym, refusal
-from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, legacy, modern, publish, running, served
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    ask,
+    calling,
+    catalog,
+    legacy,
+    modern,
+    publish,
+    running,
+    wait_for_snapshots,
+)
 from toolservers import legacy_server, modern_server, tool
 
 OTHERS = [f"1.1 fairlead-{number:016x}" for number in range(MAX_HOPS + 1)]
@@ -20,7 +32,7 @@ def endpoint(gateway: Gateway) -> str:
     return f"http://127.0.0.1:{gateway.port}/mcp"
 
 
-def refused(answer: Answer) -> str:
+def error_message(answer: Answer) -> str:
     return str(answer.message["result"]["_meta"]["fairlead.dev/error"]["message"])
 
 
@@ -28,10 +40,10 @@ def refused(answer: Answer) -> str:
 async def test_a_call_that_comes_back_is_refused_at_its_first_return(tmp_path: Path, version: str) -> None:
     async with running(tmp_path) as gateway:
         publish(tmp_path / "documents", catalog("self", endpoint(gateway), ["self__x"], version=version))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         answer = await ask(gateway, calling("self__self__x"))
         assert answer.refusal == "UPSTREAM_ERROR"
-        assert "leads back to this gateway" in refused(answer)
+        assert "leads back to this gateway" in error_message(answer)
         assert gateway.call_metrics.rejected[508] >= 1
 
 
@@ -41,10 +53,10 @@ async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> N
     async with running(tmp_path / "one") as first, running(tmp_path / "two") as second:
         publish(tmp_path / "one" / "documents", catalog("b", endpoint(second), ["a__x"]))
         publish(tmp_path / "two" / "documents", catalog("a", endpoint(first), ["x"]))
-        await served(first, 2)
-        await served(second, 2)
+        await wait_for_snapshots(first, 2)
+        await wait_for_snapshots(second, 2)
         answer = await ask(first, calling("b__a__x"))
-        assert "leads back to this gateway" in refused(answer)
+        assert "leads back to this gateway" in error_message(answer)
         assert (first.call_metrics.rejected.get(508), second.call_metrics.rejected.get(508)) == (1, None)
 
 

@@ -234,7 +234,7 @@ async def test_a_connection_that_is_not_kept_is_closed_after_its_answer(gateway:
     async with await Wire.connect(gateway) as wire:
         answer = await wire.ask(close)
         assert (answer.status, answer.headers["connection"]) == (200, "close")
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_a_client_that_waits_for_100_continue_gets_it(gateway: Gateway) -> None:
@@ -324,7 +324,7 @@ async def test_a_body_that_announces_to_be_too_large_is_refused_before_it_is_rea
         head = ADD.with_headers(content_length=str(5 << 20)).data(wire.host).partition(b"\r\n\r\n")[0]
         wire.write(head + b"\r\n\r\n")
         assert (await wire.answer()).status == 413
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_a_body_that_grows_too_large_is_refused(tmp_path: Path, server: RawServer) -> None:
@@ -366,7 +366,7 @@ async def test_bytes_that_are_not_http_get_400_and_end_the_connection(gateway: G
     async with await Wire.connect(gateway) as wire:
         wire.write(data)
         assert (await wire.answer()).status == 400
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_garbage_behind_a_call_does_not_take_its_answer_away(gateway: Gateway) -> None:
@@ -374,7 +374,7 @@ async def test_garbage_behind_a_call_does_not_take_its_answer_away(gateway: Gate
         wire.write(ADD.data(wire.host) + b"\x00\x01\x02 garbage\r\n\r\n")
         assert (await wire.answer()).message["result"]["isError"] is False
         assert (await wire.answer()).status == 400
-        assert await wire.closed() == b""
+        assert await wire.read_to_end() == b""
 
 
 async def test_malformed_json_is_400_and_the_connection_lives_on(gateway: Gateway) -> None:
@@ -405,7 +405,7 @@ async def test_an_idle_connection_is_closed(tmp_path: Path, server: RawServer) -
         gateway.endpoint.bounds = ClientLimits(keep_alive=0.2)
         async with await Wire.connect(gateway) as wire:
             assert (await wire.ask(ADD)).status == 200
-            assert await wire.closed() == b""
+            assert await wire.read_to_end() == b""
 
 
 async def test_a_client_that_never_reads_is_not_served_without_end(tmp_path: Path, server: RawServer) -> None:

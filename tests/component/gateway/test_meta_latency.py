@@ -12,7 +12,7 @@ from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_app.gateway import Gateway
-from gatewayworld import ask, catalog, entry, modern, publish, running, served
+from gatewayworld import ask, catalog, entry, modern, publish, running, wait_for_snapshots
 from restworld import get
 
 TIERS = Rules(tiers=(Tier(name="fast", max_latency_ms=500, default=True),))
@@ -30,7 +30,7 @@ def state(p50: float, p99: float) -> State:
     return State(servers=(ServerState(namespace="default", name="shop", tools=(tool,)),))
 
 
-async def listed(gateway: Gateway, target: str = "/mcp") -> bytes:
+async def list_body(gateway: Gateway, target: str = "/mcp") -> bytes:
     return (await ask(gateway, modern("tools/list").to(target))).body
 
 
@@ -41,10 +41,10 @@ def definition(body: bytes) -> Any:
 
 async def test_without_being_asked_for_measurements_change_no_byte_of_a_list(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS) as gateway:
-        before = await listed(gateway), await listed(gateway, "/servers/default/shop/mcp")
+        before = await list_body(gateway), await list_body(gateway, "/servers/default/shop/mcp")
         publish(tmp_path / "documents", state(12.0, 31.0))
-        await served(gateway, 2)
-        assert (await listed(gateway), await listed(gateway, "/servers/default/shop/mcp")) == before
+        await wait_for_snapshots(gateway, 2)
+        assert (await list_body(gateway), await list_body(gateway, "/servers/default/shop/mcp")) == before
         assert RAW in before[1], "byte for byte"
 
 
@@ -53,7 +53,7 @@ async def test_latency_fields_are_in_meta_where_the_installation_asks_and_the_re
     tmp_path: Path, target: str
 ) -> None:
     async with running(tmp_path, SHOP, TIERS, state(12.3, 31.0), meta_latency=True) as gateway:
-        body = await listed(gateway, target)
+        body = await list_body(gateway, target)
         described = definition(body)
         rest = (await get(gateway, "/v1/tools")).message["tools"][0]
     meta = described["_meta"]
@@ -74,7 +74,7 @@ async def test_latency_fields_are_in_meta_where_the_installation_asks_and_the_re
 
 async def test_a_measured_figure_in_meta_follows_the_latest_state_and_is_left_out_while_unknown(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, meta_latency=True) as gateway:
-        assert "fairlead.dev/measured_p99_ms" not in definition(await listed(gateway))["_meta"]
+        assert "fairlead.dev/measured_p99_ms" not in definition(await list_body(gateway))["_meta"]
         publish(tmp_path / "documents", state(12.0, 31.0))
-        await served(gateway, 2)
-        assert definition(await listed(gateway))["_meta"]["fairlead.dev/measured_p99_ms"] == 31
+        await wait_for_snapshots(gateway, 2)
+        assert definition(await list_body(gateway))["_meta"]["fairlead.dev/measured_p99_ms"] == 31

@@ -18,9 +18,9 @@ from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.identity.key_format import encode_keys, new_key
-from gatewayworld import catalog, running, scraped
+from gatewayworld import catalog, running, scrape
 from issuers import HERE, LocalIssuer, issuing
-from policyworld import listed
+from policyworld import list_tools
 from restworld import get
 from waiting import until_async
 
@@ -38,7 +38,9 @@ def refunds(*subjects: Subject, action: str = "Allow") -> Rules:
     return Rules(policies=(everything, named))
 
 
-def believing(folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("corp", "partner"), **more: Any) -> Any:
+def settings_with_issuers(
+    folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("corp", "partner"), **more: Any
+) -> Any:
     """Settings of a gateway that accepts the tokens of these issuers, and its trust."""
     file = folder / "identity.yaml"
     told = [{"issuer": issuer.url, "name": name} for issuer, name in zip(issuers, names, strict=False)]
@@ -55,7 +57,7 @@ def key_for(folder: Path, agent: str, *groups: str) -> tuple[str, Path]:
 
 
 async def may_refund(gateway: Gateway, token: str) -> bool:
-    return "shop__refund" in await listed(gateway, token)
+    return "shop__refund" in await list_tools(gateway, token)
 
 
 OPS = Subject(kind="Agent", name="ops", issuer="corp")
@@ -65,7 +67,7 @@ ADMINS = Subject(kind="Group", name="admins", issuer="corp")
 @pytest.mark.parametrize("subject", [OPS, ADMINS], ids=["agent", "group"])
 async def test_the_same_name_from_another_issuer_is_somebody_else(tmp_path: Path, subject: Subject) -> None:
     async with issuing() as ours, issuing() as theirs:
-        options = believing(tmp_path, ours, theirs)
+        options = settings_with_issuers(tmp_path, ours, theirs)
         async with running(tmp_path, SHOP, refunds(subject), **options) as gateway:
             claims: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
             assert await may_refund(gateway, ours.token(**claims))
@@ -85,11 +87,11 @@ async def test_a_name_without_an_issuer_gives_nothing_where_there_are_two(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with issuing() as ours, issuing() as theirs:
-        options = believing(tmp_path, ours, theirs)
+        options = settings_with_issuers(tmp_path, ours, theirs)
         async with running(tmp_path, SHOP, refunds(WITHOUT_ISSUER[kind]), **options) as gateway:
             claims: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
             assert [await may_refund(gateway, each.token(**claims)) for each in (ours, theirs)] == [False, False]
-            assert "fairlead_policies_without_issuer 1.0" in await scraped(gateway)
+            assert "fairlead_policies_without_issuer 1.0" in await scrape(gateway)
             assert "Add `issuer` to the subjects of default/refunds" in caplog.text
 
 
@@ -99,7 +101,7 @@ async def test_a_name_without_an_issuer_takes_from_all_of_that_name_where_there_
 ) -> None:
     async with issuing() as ours, issuing() as theirs:
         rules = refunds(WITHOUT_ISSUER[kind], action="Deny")
-        async with running(tmp_path, SHOP, rules, **believing(tmp_path, ours, theirs)) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings_with_issuers(tmp_path, ours, theirs)) as gateway:
             claims: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
             assert [await may_refund(gateway, each.token(**claims)) for each in (ours, theirs)] == [False, False]
             assert await may_refund(gateway, ours.token(aud=HERE, azp="else"))
@@ -108,7 +110,7 @@ async def test_a_name_without_an_issuer_takes_from_all_of_that_name_where_there_
 async def test_every_issuer_may_be_meant_on_purpose(tmp_path: Path) -> None:
     async with issuing() as ours, issuing() as theirs:
         rules = refunds(Subject(kind="Group", name="admins", issuer="*"))
-        async with running(tmp_path, SHOP, rules, **believing(tmp_path, ours, theirs)) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings_with_issuers(tmp_path, ours, theirs)) as gateway:
             for issuer in (ours, theirs):
                 assert await may_refund(gateway, issuer.token(aud=HERE, groups=["admins"]))
 
@@ -117,7 +119,7 @@ async def test_with_a_single_issuer_names_need_none(tmp_path: Path) -> None:
     async with issuing() as issuer:
         rules = refunds(Subject(kind="Agent", name="ops"), Subject(kind="Group", name="admins"))
         _, file = key_for(tmp_path, "npc", "players")
-        options = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
+        options = settings_with_issuers(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
         async with running(tmp_path, SHOP, rules, **options) as gateway:
             agent = issuer.token(aud=HERE, azp="ops")
             member = issuer.token(aud=HERE, groups=["admins"])
@@ -131,7 +133,7 @@ async def test_a_name_that_an_api_key_carries_is_not_a_tokens(tmp_path: Path) ->
     async with issuing() as issuer:
         key, file = key_for(tmp_path, "ops", "admins")
         rules = refunds(Subject(kind="Agent", name="ops"), Subject(kind="Group", name="admins"))
-        options = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
+        options = settings_with_issuers(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
         async with running(tmp_path, SHOP, rules, **options) as gateway:
             token = issuer.token(aud=HERE, azp="ops", groups=["admins"])
             assert await may_refund(gateway, key)
@@ -146,7 +148,7 @@ async def test_names_of_api_keys_can_be_asked_for(tmp_path: Path) -> None:
     async with issuing() as ours, issuing() as theirs:
         key, file = key_for(tmp_path, "ops")
         rules = refunds(Subject(kind="Agent", name="ops", issuer="apiKeys"))
-        options = believing(tmp_path, ours, theirs, api_keys=file)
+        options = settings_with_issuers(tmp_path, ours, theirs, api_keys=file)
         async with running(tmp_path, SHOP, rules, **options) as gateway:
             assert await may_refund(gateway, key)
             assert not await may_refund(gateway, ours.token(aud=HERE, azp="ops"))
@@ -162,7 +164,9 @@ async def status_of_others(gateway: Gateway, token: str) -> int:
 async def test_administrators_are_those_of_their_issuer(tmp_path: Path, written_as: str) -> None:
     async with issuing() as ours, issuing() as theirs:
         group = written_as.format(issuer=ours.url)
-        async with running(tmp_path, SHOP, **believing(tmp_path, ours, theirs, admin_groups=(group,))) as gateway:
+        async with running(
+            tmp_path, SHOP, **settings_with_issuers(tmp_path, ours, theirs, admin_groups=(group,))
+        ) as gateway:
             assert await status_of_others(gateway, ours.token(aud=HERE, groups=["admins"])) == 200
             assert await status_of_others(gateway, theirs.token(aud=HERE, groups=["admins"])) == 403
             assert await status_of_others(gateway, theirs.token(aud=HERE, groups=[group])) == 403
@@ -173,16 +177,16 @@ async def test_a_group_of_administrators_needs_its_issuer_where_there_are_two(tm
         with pytest.raises(
             BadSetting, match=r"FAIRLEAD_ADMIN_GROUPS: group .* as there are 2 issuers: write ISSUER#admins, .*corp"
         ):
-            believing(tmp_path, ours, theirs, admin_groups=("admins",))
+            settings_with_issuers(tmp_path, ours, theirs, admin_groups=("admins",))
         with pytest.raises(BadSetting, match="same name"):
-            believing(tmp_path, ours, theirs, names=("corp", "corp"))
+            settings_with_issuers(tmp_path, ours, theirs, names=("corp", "corp"))
 
 
 async def test_fairlead_can_says_that_an_issuer_is_missing(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         ours, theirs = [await stack.enter_async_context(issuing()) for _ in range(2)]
         rules = refunds(Subject(kind="Agent", name="ops"))
-        options = believing(tmp_path, ours, theirs, admin_groups=("corp#admins",))
+        options = settings_with_issuers(tmp_path, ours, theirs, admin_groups=("corp#admins",))
         gateway = await stack.enter_async_context(running(tmp_path, SHOP, rules, **options))
         token = ours.token(aud=HERE, groups=["admins"])
         url = f"http://127.0.0.1:{gateway.port}"

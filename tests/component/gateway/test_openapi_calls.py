@@ -12,10 +12,22 @@ import msgspec
 import pytest
 
 from consentservers import FormBrowser, consent_server
-from consentworld import called, consent_catalog, laptop, link_of
+from consentworld import call_whoami, consent_catalog, laptop, link_of
 from fairlead_api.documents.catalog import DeclaredLatency, OpenApiEndpoint, SentCredential
 from fairlead_api.documents.operations import Operation, OperationBody, OperationParameter
-from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, limits, publish, running, served
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    limits,
+    publish,
+    running,
+    wait_for_snapshots,
+)
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from petapi import (
     GET_PET,
@@ -290,14 +302,14 @@ async def test_declared_results_of_a_get_are_cached(tmp_path: Path) -> None:
 
 
 async def test_a_cached_result_is_that_of_the_operation(tmp_path: Path) -> None:
-    def cached(operation: Operation) -> Any:
+    def cacheable_tool(operation: Operation) -> Any:
         return operation_tool("cached", operation, latency=DeclaredLatency(cacheable_seconds=60))
 
-    async with pet_api() as (_, server), running(tmp_path, api_catalog(server, cached(GET_PET))) as gateway:
+    async with pet_api() as (_, server), running(tmp_path, api_catalog(server, cacheable_tool(GET_PET))) as gateway:
         await ask(gateway, calling("pets__cached", {"id": "7"}))
         moved = msgspec.structs.replace(GET_PET, path="/animals/{id}")
-        publish(tmp_path / "documents", api_catalog(server, cached(moved)))
-        await served(gateway, 2)
+        publish(tmp_path / "documents", api_catalog(server, cacheable_tool(moved)))
+        await wait_for_snapshots(gateway, 2)
         await ask(gateway, calling("pets__cached", {"id": "7"}))
     assert [request.path for request in server.seen] == ["/v1/pets/7", "/v1/animals/7"]
 
@@ -340,7 +352,7 @@ async def test_changed_operations_take_effect_with_their_catalog(tmp_path: Path)
         moved = msgspec.structs.replace(OPERATIONS["getPet"], path="/animals/{id}")
         endpoint = OpenApiEndpoint(url=api_url(server))
         publish(tmp_path / "documents", catalog("pets", endpoint, [operation_tool("getPet", moved)]))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         await ask(gateway, calling("pets__getPet", {"id": "7"}))
     assert [request.path for request in server.seen] == ["/v1/pets/7", "/v1/animals/7"]
 
@@ -371,7 +383,7 @@ async def test_each_caller_reaches_the_api_as_itself_and_a_401_is_answered_with_
     assert [request.path for request in server.seen[2:4]] == ["/v1/pets/again"] * 2
     assert tokens[2] == tokens[0] != tokens[3]
     assert lost.refusal == "CREDENTIAL_UNAVAILABLE"
-    assert provider.granted["alice"] == 2
+    assert provider.tokens_by_person["alice"] == 2
 
 
 async def test_calls_are_spread_over_the_pods_of_an_api_and_leave_one_that_is_gone(tmp_path: Path) -> None:
@@ -443,7 +455,7 @@ async def test_a_person_signs_in_at_an_api_and_calls_it_with_the_grant(tmp_path:
         )
         async with laptop(tmp_path, document) as gateway, FormBrowser() as browser:
             request = calling("linear__whoami", {"body": {}})
-            assert (await called(gateway, request)).refusal == "SIGN_IN_REQUIRED"
+            assert (await call_whoami(gateway, request)).refusal == "SIGN_IN_REQUIRED"
             await browser.sign_in(await link_of(gateway))
-            answer = await called(gateway, request)
+            answer = await call_whoami(gateway, request)
     assert "status 400 Bad Request" in text_of(answer)  # the server accepts the token, but not the empty body

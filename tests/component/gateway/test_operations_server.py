@@ -116,7 +116,7 @@ class Socket(asyncio.Transport):
         return False
 
 
-def connected(pages: Pages) -> tuple[ClientConnection, Socket]:
+def connect(pages: Pages) -> tuple[ClientConnection, Socket]:
     connection = ClientConnection(operations_service(), pages.server(), set(), asyncio.get_running_loop())
     transport = Socket()
     connection.connection_made(transport)
@@ -137,7 +137,7 @@ async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -
     answers = []
     for size in (1, 7, len(data)):
         pages = Pages()
-        connection, transport = connected(pages)
+        connection, transport = connect(pages)
         for start in range(0, len(data), size):
             connection.data_received(data[start : start + size])
         await transport.closed.wait()
@@ -216,7 +216,7 @@ async def test_a_page_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize("data", [b"", PLAIN[:9], ENDLESS])
 async def test_a_connection_lasts_no_longer_than_the_longest_answer(data: bytes) -> None:
     loop = asyncio.get_running_loop()
-    connection, transport = connected(Pages())
+    connection, transport = connect(Pages())
     connection.data_received(data)
     while not transport.is_closing():
         await asyncio.sleep(1)
@@ -235,7 +235,7 @@ async def test_a_page_ends_with_the_connection_of_its_client() -> None:
         await eventually(lambda: pages.ended == ["/endless"])
 
 
-async def stopped_after(turns: int) -> bytes:
+async def stop_after(turns: int) -> bytes:
     """Connect, and stop the server `turns` iterations of the loop later. Returns the bytes that the client gets."""
     server = Pages().listener()
     await server.bind()
@@ -255,7 +255,7 @@ async def stopped_after(turns: int) -> bytes:
 def test_a_connection_that_comes_while_the_server_stops_is_not_left_open(turns: int) -> None:
     """Uses the event loop of production. asyncio's own loop loses connections that it accepts just before the server
     closes."""
-    assert uvloop.run(stopped_after(turns)) == b""
+    assert uvloop.run(stop_after(turns)) == b""
 
 
 @contextmanager
@@ -271,7 +271,7 @@ def no_collector() -> Iterator[None]:
 async def leave_connection(pages: Pages, data: bytes) -> weakref.ref[Socket]:
     """Send `data` on a connection, and lose the connection after an answer or the start of a page. Returns its
     transport."""
-    connection, transport = connected(pages)
+    connection, transport = connect(pages)
     connection.data_received(data)
     await eventually(lambda: bool(transport.written) or bool(pages.requests))
     connection.connection_lost(None)

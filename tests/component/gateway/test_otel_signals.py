@@ -67,12 +67,12 @@ async def test_the_metrics_of_the_gateway_reach_a_collector_with_an_exemplar_of_
 async def test_the_log_of_the_gateway_reaches_a_collector_with_the_trace_of_a_call_that_failed_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any, **__: Any) -> Any:
+    def raise_defect(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a defect")
 
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-        monkeypatch.setattr("fairlead_gateway.limits.limiter.Limiter.admit", broken)
+        monkeypatch.setattr("fairlead_gateway.limits.limiter.Limiter.admit", raise_defect)
         async with served(tmp_path, agent_calls_per_minute=100) as gateway:
             await ask(gateway, calling("demo__add"))
             logging.getLogger("fairlead_gateway").warning("Nothing of a call")
@@ -96,7 +96,7 @@ async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
             await ask(gateway, calling("demo__add"))
             plain, plain_type = await expose_metrics(gateway.metrics)
             wanted = HttpRequest(f"http://127.0.0.1:{gateway.metrics_port}/metrics", headers={"accept": OPENMETRICS})
-            page = await _fetched(wanted)
+            page = await _fetch(wanted)
         call = next(span for span in receiver.spans if span.kind == 2)
         assert receiver.metrics == receiver.logs == []
     (line,) = [line for line in page.splitlines() if " # {" in line]
@@ -155,10 +155,10 @@ async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_count
         assert gateway.governance.pipelines is not None
         (traces,) = gateway.governance.pipelines.deliveries
 
-        async def lost() -> bool:
+        async def has_lost_traces() -> bool:
             return traces.lost[EXPORT_FAILED] > 0
 
-        await until_async("spans that were not taken", lost)
+        await until_async("spans that were not taken", has_lost_traces)
         assert traces.lost[QUEUE_FULL] >= 12 - 4 - traces.lost[EXPORT_FAILED]
         page = (await expose_metrics(gateway.metrics))[0].decode()
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="traces"}} {traces.lost[QUEUE_FULL]}.0' in page
@@ -167,7 +167,7 @@ async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_count
     assert "export of traces to http://127.0.0.1:" in warnings[0]
 
 
-async def _fetched(request: HttpRequest) -> str:
+async def _fetch(request: HttpRequest) -> str:
     def fetch() -> str:
         with urlopen(request, timeout=20) as answer:
             assert answer.headers["content-type"].startswith("application/openmetrics-text")

@@ -22,13 +22,13 @@ from typing import Any, Final
 import pytest
 from msgspec import Raw
 
-from builtprograms import build_go, build_java, built
+from builtprograms import build_go, build_java, build_program
 from fairlead_api.documents.catalog import DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
-from neededprograms import required
+from neededprograms import require_program
 from policyworld import Vouching, anybody, by
 from toolservers import tool
 
@@ -73,8 +73,8 @@ async def _running(
     language: str, needed: Sequence[str], build: Callable[[Path, Path], None], command: Callable[[Path], list[str]]
 ) -> AsyncIterator[Reader]:
     for program in needed:
-        required(program)
-    folder = await asyncio.to_thread(built, _SOURCES / language, f"reader-{language}", build)
+        require_program(program)
+    folder = await asyncio.to_thread(build_program, _SOURCES / language, f"reader-{language}", build)
     process = await asyncio.create_subprocess_exec(*command(folder), stdin=PIPE, stdout=PIPE)
     assert process.stdin is not None
     assert process.stdout is not None

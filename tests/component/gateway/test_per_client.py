@@ -31,8 +31,8 @@ from gatewayworld import (
     entry,
     legacy,
     modern,
-    reached,
     running,
+    wait_for_requests,
 )
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import LEGACY_STDIO
@@ -247,7 +247,7 @@ async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) 
 async def test_upstream_sessions_end_with_the_gateway(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
         await ask(gateway, count(await session_of(gateway)))
-        await reached(server, 2)
+        await wait_for_requests(server, 2)
         await gateway.registry.aclose(0)
         assert seen.ended == ["s1"]
 

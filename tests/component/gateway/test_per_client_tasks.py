@@ -21,7 +21,7 @@ from gated_stdio_server import CREDENTIAL, gated, write_token
 from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, legacy, modern, running
 from policyworld import by
 from rawserver import raw_server
-from tasks_gateway import about, calls, create_task, demo, listen_to_tasks, notification, trusted_by
+from tasks_gateway import about, calls, create_task, demo, listen_to_tasks, notification, trust_in
 from taskserver import CAPABILITIES, DECLARING, TaskServer, text_result
 from toolservers import SDK_TASKS_STDIO
 from waiting import eventually
@@ -180,16 +180,16 @@ async def test_clients_without_tasks_wait_for_one_in_their_own_process(tmp_path:
         clients.until.touch()
         session = await session_of(clients.gateway, {})
 
-        async def said_by(name: str, session: str | None) -> str:
+        async def call_text(name: str, session: str | None) -> str:
             params = {"name": f"demo__{name}", "arguments": {"until": str(clients.until)}}
             return text((await ask(clients.gateway, legacy("tools/call", params, session=session))).message["result"])
 
-        own = await said_by("pid", session)
-        assert await said_by("must", session) == own
-        alone = await said_by("must", None)
+        own = await call_text("pid", session)
+        assert await call_text("must", session) == own
+        alone = await call_text("must", None)
         assert alone.isdigit()
         assert alone != own
-        assert await said_by("pid", session) == own
+        assert await call_text("pid", session) == own
 
 
 async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked
 
 async def test_a_task_in_a_process_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
     """Each process has a task `t1`."""
-    async with world(tmp_path, trust=trusted_by("alice", "bob")) as clients:
+    async with world(tmp_path, trust=trust_in("alice", "bob")) as clients:
         gateway = clients.gateway
         tasks = [(await ask(gateway, by(who, calls()))).message["result"]["taskId"] for who in ("alice", "bob")]
         for who, own, foreign in (("alice", *tasks), ("bob", *tasks[::-1])):

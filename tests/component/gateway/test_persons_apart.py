@@ -31,7 +31,7 @@ from gatewayworld import (
     modern,
     publish,
     running,
-    served,
+    wait_for_snapshots,
 )
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedsdk import protected_sdk_server
@@ -92,7 +92,7 @@ async def test_no_person_uses_a_session_of_another_at_the_sdks_server(
     assert all(len(users) == 1 for users in server.users.values())
     assert "credential does not match" not in caplog.text
     assert "Rejecting" not in caplog.text
-    assert provider.granted == dict.fromkeys(PERSONS, 1)
+    assert provider.tokens_by_person == dict.fromkeys(PERSONS, 1)
 
 
 @pytest.mark.parametrize("server_era", [LEGACY, MODERN])
@@ -295,7 +295,7 @@ async def test_subscribed_persons_keep_their_sessions_or_are_subscribed_again(tm
     async with token_endpoint() as provider, protected_server(provider) as (protected, server):
         box = oauth_catalog(provider, "box", server.url, version=LEGACY, resources=(definition,), capabilities=WATCHING)
 
-        def subscribed() -> list[str]:
+        def subscribers() -> list[str]:
             return [user for _, method, user in protected.messages if method == "resources/subscribe"]
 
         async with exchanging(tmp_path, provider, box, upstream_sessions=2) as gateway:
@@ -308,14 +308,14 @@ async def test_subscribed_persons_keep_their_sessions_or_are_subscribed_again(tm
                 return wire
 
             alice = await watch("alice")
-            await eventually(lambda: subscribed() == ["alice"])
+            await eventually(lambda: subscribers() == ["alice"])
             for person in ("bob", "carol", "dave"):
                 assert text_of(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
             assert ("DELETE", "", "alice") not in protected.messages
             bob = await watch("bob")
-            await eventually(lambda: subscribed() == ["alice", "bob"])
+            await eventually(lambda: subscribers() == ["alice", "bob"])
             assert text_of(await ask(gateway, of(provider, "carol", calling("box__whoami")))) == "carol"
-            await eventually(lambda: subscribed() == ["alice", "bob", "alice"])
+            await eventually(lambda: subscribers() == ["alice", "bob", "alice"])
             await eventually(lambda: len(protected.listening["alice"]) == 2)
             protected.listening["alice"] = protected.listening["alice"][1:]
             await protected.change("alice", NOTE)
@@ -347,7 +347,7 @@ async def test_both_attempts_of_a_hedged_call_go_as_its_person(tmp_path: Path, e
             assert gateway.registry.guard(box.key).hedges == len(PERSONS)
     assert pod_one.crossed == pod_two.crossed == []
     assert pod_one.executed + pod_two.executed == dict.fromkeys(PERSONS, 2)
-    assert provider.granted == dict.fromkeys(PERSONS, 1)
+    assert provider.tokens_by_person == dict.fromkeys(PERSONS, 1)
 
 
 async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: P
                 for call in (calling("box__whoami", era=LEGACY, session=session), calling("box__whoami")):
                     assert text_of(await ask(gateway, of(provider, person, call))) == person
     assert protected.crossed == []
-    assert provider.granted == dict.fromkeys(PERSONS, 1)
+    assert provider.tokens_by_person == dict.fromkeys(PERSONS, 1)
 
 
 async def test_callers_tokens_are_kept_only_while_a_server_needs_them(tmp_path: Path) -> None:
@@ -370,21 +370,21 @@ async def test_callers_tokens_are_kept_only_while_a_server_needs_them(tmp_path: 
             token = bearer(provider, "alice")
             call = calling("box__whoami").with_headers(authorization=token)
 
-            def held() -> Any:
+            def subject_token() -> Any:
                 identity = gateway.endpoint.identities.recall(token.encode())
                 assert identity is not None
                 return identity.subject_token
 
             await ask(gateway, call)
-            assert held() is None
+            assert subject_token() is None
             publish(tmp_path / "documents", box)
-            await served(gateway, 2)
-            assert held().value == token.partition(" ")[2]
+            await wait_for_snapshots(gateway, 2)
+            assert subject_token().value == token.partition(" ")[2]
             assert token.partition(" ")[2] not in repr(gateway.endpoint.identities.recall(token.encode()))
             assert text_of(await ask(gateway, call)) == "alice"
             publish(tmp_path / "documents", own)
-            await served(gateway, 3)
-            assert held().value == ""
+            await wait_for_snapshots(gateway, 3)
+            assert subject_token().value == ""
 
 
 async def test_servers_with_one_credential_share_their_session_as_before(tmp_path: Path) -> None:

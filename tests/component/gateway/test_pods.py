@@ -18,7 +18,7 @@ import pytest
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.upstream.pod_health import PING_AFTER
-from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, limits, running, scraped
+from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, limits, running, scrape
 from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get
@@ -118,7 +118,7 @@ def is_succeeded(answer: Answer) -> bool:
 
 
 async def pods_in(gateway: Gateway, state: str) -> float:
-    shown = await scraped(gateway)
+    shown = await scrape(gateway)
     lines = [line for line in shown.splitlines() if line.startswith("fairlead_server_pods{") and f'"{state}"' in line]
     return float(lines[0].split()[-1]) if lines else 0.0
 

@@ -22,7 +22,7 @@ from gatewayworld import (
     modern,
     running,
 )
-from policyworld import Vouching, anybody, by, handle, listed, tavern
+from policyworld import Vouching, anybody, by, handle, list_tools, tavern
 from rawserver import raw_server
 from restworld import MESSAGES, post
 from toolservers import tool
@@ -72,7 +72,7 @@ async def test_arguments_that_a_policy_does_not_allow_are_not_sent(tmp_path: Pat
         ) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        assert await listed(gateway, "npc") == ["tavern__list", "tavern__read"]
+        assert await list_tools(gateway, "npc") == ["tavern__list", "tavern__read"]
         for arguments, fine in PATHS:
             sent = len(server.seen)
             for more in ({}, {"progressToken": "p"}):  # progress takes another path through the gateway

@@ -34,14 +34,14 @@ def figures(p50: float, p95: float) -> Quantiles:
     return Quantiles(p50_ms=p50, p90_ms=p95, p95_ms=p95, p99_ms=p95, samples=100)
 
 
-def measured(**tools: Quantiles) -> State:
+def state_with(**tools: Quantiles) -> State:
     states = tuple(
         ToolState(name=name, quantiles=quantiles, tiers=("fast", "deep")) for name, quantiles in sorted(tools.items())
     )
     return State(servers=(ServerState(namespace="default", name="demo", tools=states),))
 
 
-STATE = measured(dice=figures(15.0, 20.0), facts=figures(200.0, 450.0))
+STATE = state_with(dice=figures(15.0, 20.0), facts=figures(200.0, 450.0))
 
 
 def message(*tools: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def message(*tools: str) -> dict[str, Any]:
     return {"format": "openai-chat", "message": MESSAGES["openai-chat"](calls)}
 
 
-async def predicted(gateway: Gateway, *tools: str, **more: Any) -> Any:
+async def predict(gateway: Gateway, *tools: str, **more: Any) -> Any:
     answer = await post(gateway, "/v1/tool-calls/predict", {**message(*tools), **more})
     assert answer.status == 200, answer.body
     return answer.message
@@ -86,7 +86,7 @@ async def test_the_cost_of_a_batch_is_predicted_from_what_was_measured_else_decl
     tmp_path: Path, how: dict[str, Any], usual: float, slow: float, fits: bool
 ) -> None:
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", TOOLS), TIERS, STATE) as gateway:
-        answer = await predicted(gateway, "dice", "entities", "facts", **how)
+        answer = await predict(gateway, "dice", "entities", "facts", **how)
     cost = answer["cost"]
     assert (cost["usualMs"], cost["slowMs"], cost["fits"]) == (usual, slow, fits)
     assert (cost["unknown"], cost["actualMs"], cost["tier"]) == ([], None, how.get("tier", "fast"))
@@ -113,18 +113,18 @@ async def test_tools_of_a_tier_called_in_parallel_fit_it_by_the_figure_that_deci
     tools = [entry("now_and_then"), entry("on_the_edge"), slow]
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", tools), tiers, state) as gateway:
         every = ("now_and_then", "on_the_edge", "slow")
-        usually = (await predicted(gateway, *every, tier="usually"))["cost"]
-        fast = (await predicted(gateway, "on_the_edge", "slow", tier="fast"))["cost"]
-        in_turn = (await predicted(gateway, "on_the_edge", "slow", tier="fast", strategy="sequential"))["cost"]
+        usually = (await predict(gateway, *every, tier="usually"))["cost"]
+        fast = (await predict(gateway, "on_the_edge", "slow", tier="fast"))["cost"]
+        in_turn = (await predict(gateway, "on_the_edge", "slow", tier="fast", strategy="sequential"))["cost"]
     assert [cost["fits"] for cost in (usually, fast, in_turn)] == [True, True, False]
     assert usually["slowMs"] == 30_000, "what it may take is told all the same"
 
 
 async def test_tools_without_figures_are_named_and_the_batch_makes_no_promise(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", TOOLS), TIERS, STATE) as gateway:
-        some = (await predicted(gateway, "dice", "mystery", "mystery"))["cost"]
-        none = (await predicted(gateway, "mystery", "elsewhere"))["cost"]
-        late = (await predicted(gateway, "facts", "facts", "mystery", strategy="sequential"))["cost"]
+        some = (await predict(gateway, "dice", "mystery", "mystery"))["cost"]
+        none = (await predict(gateway, "mystery", "elsewhere"))["cost"]
+        late = (await predict(gateway, "facts", "facts", "mystery", strategy="sequential"))["cost"]
     assert (some["usualMs"], some["unknown"], some["fits"]) == (15.0, ["demo__mystery"], None)
     assert (none["usualMs"], none["slowMs"], none["fits"]) == (None, None, None)
     assert late["fits"] is False, "more than the limit already without it"
@@ -139,7 +139,7 @@ async def test_a_prediction_calls_nothing_and_a_batch_says_what_it_took(tmp_path
         raw_server(handle) as server,
         running(tmp_path, catalog("demo", server.url, TOOLS), TIERS, STATE) as gateway,
     ):
-        await predicted(gateway, "dice", "facts")
+        await predict(gateway, "dice", "facts")
         assert server.seen == []
         together = (await post(gateway, "/v1/tool-calls", message("dice", "facts", "dice"))).message
         body = {**message("dice", "facts", "dice"), "strategy": "sequential"}

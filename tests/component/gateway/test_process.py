@@ -8,7 +8,7 @@ from pathlib import Path
 
 from controlplane import ControlPlane
 from gatewayprocess import started
-from gatewayworld import Wire, ask, calling, catalog, modern, publish, reached
+from gatewayworld import Wire, ask, calling, catalog, modern, publish, wait_for_requests
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from toolservers import modern_server
@@ -39,7 +39,7 @@ async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Pat
             assert (await ask(gateway, modern("tools/list"))).message["result"]["tools"] != []
             async with await Wire.connect(gateway) as wire:
                 wire.send(calling("demo__x"))
-                await reached(server, 1)
+                await wait_for_requests(server, 1)
                 gateway.process.send_signal(signal.SIGTERM)
                 await gateway.line("Stopping")
                 release.set()
@@ -96,18 +96,18 @@ async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send
     log = tmp_path / "audit.log"
     moved = tmp_path / "audit.log.1"
 
-    async def told(path: Path, text: str) -> None:
+    async def wait_for_text(path: Path, text: str) -> None:
         await eventually(lambda: path.exists() and text in path.read_text())
 
     publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
     async with started(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_FILE=str(log)) as gateway:
         gateway.port = int((await gateway.line(r"http://127\.0\.0\.1:(\d+)/mcp"))[1])
         await ask(gateway, calling("demo__first"))
-        await told(log, "demo__first")
+        await wait_for_text(log, "demo__first")
         log.rename(moved)
         gateway.process.send_signal(signal.SIGHUP)
         await ask(gateway, calling("demo__second"))
-        await told(log, "demo__second")
+        await wait_for_text(log, "demo__second")
         gateway.process.terminate()
         assert await asyncio.wait_for(gateway.process.wait(), 30) == 0
     assert "demo__second" not in moved.read_text()

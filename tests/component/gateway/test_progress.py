@@ -56,7 +56,7 @@ class Reporter:
         reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
-def asking(client: str, of: int, token: Any) -> Ask:
+def make_call(client: str, of: int, token: Any) -> Ask:
     params: dict[str, Any] = {"name": "demo__x", "arguments": {"of": of}}
     if client == MODERN:
         return modern("tools/call", params, progressToken=token)
@@ -85,7 +85,7 @@ async def test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no
         await Wire.connect(gateway) as second,
     ):
         for of, wire in enumerate((first, second)):
-            wire.send(asking(client, of, token))
+            wire.send(make_call(client, of, token))
         for of, wire in enumerate((first, second)):
             heard = await event(wire)
             assert heard["params"] == {"progressToken": token, "progress": of, **MORE}
@@ -120,7 +120,7 @@ async def test_progress_after_an_attempt_that_failed_is_heard(tmp_path: Path, cl
         running(tmp_path, catalog("demo", server.url, [tool], version=server_era, trust_annotations=True)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.send(asking(client, 7, "mine"))
+        wire.send(make_call(client, 7, "mine"))
         first = await event(wire)
         assert (first["params"]["progressToken"], first["params"]["progress"]) == ("mine", 7)
     assert failed
@@ -146,7 +146,7 @@ async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_as
         raw_server(handle) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
     ):
-        answer = await ask(gateway, asking(client, 1, "tok"))
+        answer = await ask(gateway, make_call(client, 1, "tok"))
     assert answer.headers["content-type"] == "application/json"
     assert answer.message["result"]["content"][0]["text"] == large
 
@@ -182,7 +182,7 @@ async def test_a_client_that_reads_late_holds_its_server_up_and_misses_nothing(
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        request = asking(MODERN if client == "modern" else LEGACY, 0, "tok")
+        request = make_call(MODERN if client == "modern" else LEGACY, 0, "tok")
         if client == "legacy in a session":
             request = request.with_headers(mcp_session_id=await session_of(gateway, {}))
         assert await unread(gateway, wire, request) < 1 << 20
@@ -200,7 +200,7 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
         await Wire.connect(gateway) as wire,
     ):
         wire.transport.pause_reading()
-        wire.send(asking(MODERN, 0, "tok"))
+        wire.send(make_call(MODERN, 0, "tok"))
         await eventually(lambda: any(c.congested for c in gateway._listener.connections))
         wire.transport.abort()
         await eventually(lambda: not gateway.endpoint.calls)
@@ -231,7 +231,7 @@ async def test_a_client_that_reads_late_holds_up_no_server_that_others_use(tmp_p
         reached = TcpEndpoint(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
         document = catalog("demo", reached, ["x"], version=LEGACY, credential=CREDENTIAL)
         async with running(tmp_path, document) as gateway, await Wire.connect(gateway) as wire:
-            assert await unread(gateway, wire, asking(MODERN, 0, "tok")) < 3 << 20
+            assert await unread(gateway, wire, make_call(MODERN, 0, "tok")) < 3 << 20
             assert (await ask(gateway, calling("demo__x"))).message["result"]["content"] == []
             while "result" not in (last := await event(wire)):
                 pass
@@ -247,7 +247,7 @@ async def test_requests_behind_a_stream_are_answered_behind_it(tmp_path: Path, c
         running(tmp_path, catalog("demo", server.url, ["x"])) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.send(asking(client, 0, "tok"))
+        wire.send(make_call(client, 0, "tok"))
         head = await wire.reader.readuntil(b"\r\n\r\n")
         assert b"text/event-stream" in head
         await event(wire)

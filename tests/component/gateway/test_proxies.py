@@ -43,7 +43,7 @@ def test_the_last_address_that_is_not_a_trusted_proxy_is_the_clients(
     assert TrustedProxies().client(peer, written) == peer, "nobody is trusted by default"
 
 
-async def called(gateway: Gateway, forwarded: str) -> Answer:
+async def call_through_proxy(gateway: Gateway, forwarded: str) -> Answer:
     async with await Wire.connect(gateway) as wire:
         return await wire.ask(calling("demo__add").with_headers(x_forwarded_for=forwarded))
 
@@ -58,7 +58,7 @@ def is_limited(answer: Answer) -> bool:
     return b"RATE_LIMITED" in answer.body
 
 
-@pytest.mark.parametrize("ask", [called, over_rest])
+@pytest.mark.parametrize("ask", [call_through_proxy, over_rest])
 async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: Path, ask: Any) -> None:
     more: dict[str, Any] = {"agent_calls_per_minute": 1, "trusted_proxies": ("127.0.0.1",)}
     async with (
@@ -78,7 +78,7 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
         assert 'fairlead_forwarded_requests_total{outcome="taken"} 4.0' in page
 
 
-@pytest.mark.parametrize("ask", [called, over_rest])
+@pytest.mark.parametrize("ask", [call_through_proxy, over_rest])
 @pytest.mark.parametrize("trusted", [(), ("10.0.0.0/8",)])
 async def test_the_header_of_anybody_else_has_no_effect(tmp_path: Path, ask: Any, trusted: tuple[str, ...]) -> None:
     """Without the guard, that is, if this machine is trusted as in the test above, the attack succeeds."""

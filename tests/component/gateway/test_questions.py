@@ -23,8 +23,8 @@ from gatewayworld import (
     catalog,
     limits,
     modern,
-    reached,
     running,
+    wait_for_requests,
 )
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
@@ -289,7 +289,7 @@ async def test_each_round_of_a_call_waits_for_a_place_at_its_server_and_none_is_
             async def between() -> None:
                 """Let another client's call run while the client thinks."""
                 other.send(calling("demo__x", {"long": True}))
-                await reached(server, 3)  # the refused handshake, the first round, this call
+                await wait_for_requests(server, 3)  # the refused handshake, the first round, this call
                 asyncio.get_running_loop().call_later(0.3, release.set)
 
             _, last = await conversation(gateway, session, {"result": PICKED}, between)

@@ -16,7 +16,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.result_stores.disk import NAME, DiskStore
 from fairlead_gateway.result_stores.store import Bounds, ContextUnavailable
 from gatewayworld import Clock, ask, calling, catalog, running
-from routercalls import KIB, blob, execute, kept_of
+from routercalls import KIB, blob, context_of, execute
 from toolservers import modern_server, tool
 from waiting import eventually
 
@@ -217,7 +217,7 @@ async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path
     async with modern_server([tool("ask")], call=call) as server:
         house = catalog("house", server.url, [tool("ask")])
         async with running(tmp_path, house, **settings) as gateway:
-            session = kept_of(await ask(gateway, execute("house__ask")))["sessionId"]
+            session = context_of(await ask(gateway, execute("house__ask")))["sessionId"]
             held = files(tmp_path / "results")
             assert b"under the mat" in held
             assert session.encode() not in held
@@ -225,7 +225,7 @@ async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path
             question = calling("retrieve_context", {"session_id": session, "query": "where is the key"})
             answer = await ask(gateway, question.to("/router/mcp"))
             assert "under the mat" in answer.message["result"]["content"][0]["text"]
-            assert kept_of(await ask(gateway, execute("house__ask", session_id=session)))["recorded"]
+            assert context_of(await ask(gateway, execute("house__ask", session_id=session)))["recorded"]
 
 
 async def test_a_folder_that_cannot_be_used_is_named_at_the_start(tmp_path: Path) -> None:

@@ -157,12 +157,12 @@ def blocks(answer: Answer) -> list[dict[str, str]]:
     return [fields(block) for block in answer.body.split(b"\n\n") if block]
 
 
-def resumed(session: str, event: str) -> Ask:
+def resume(session: str, event: str) -> Ask:
     headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": event}
     return Ask(headers=headers, body=b"", verb="GET")
 
 
-def streamed(session: str) -> Ask:
+def stream_call(session: str) -> Ask:
     return calling("demo__x", era=LEGACY, session=session).with_headers(accept=STREAM_FIRST)
 
 
@@ -173,13 +173,13 @@ async def test_a_client_that_names_streams_first_gets_one_that_it_can_come_back_
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         session = await session_of(gateway)
-        first = blocks(await ask(gateway, streamed(session)))
+        first = blocks(await ask(gateway, stream_call(session)))
         assert [(event["data"], event["retry"]) for event in first] == [("", "500")], "the server paused: so do we"
-        rest = blocks(await ask(gateway, resumed(session, first[0]["id"])))
+        rest = blocks(await ask(gateway, resume(session, first[0]["id"])))
         assert [json.loads(event["data"])["result"] for event in rest] == [result("late")]
-        again = blocks(await ask(gateway, resumed(session, first[0]["id"])))
+        again = blocks(await ask(gateway, resume(session, first[0]["id"])))
         assert again == rest, "it may have been lost on the way"
-        assert blocks(await ask(gateway, resumed(session, rest[0]["id"]))) == []
+        assert blocks(await ask(gateway, resume(session, rest[0]["id"]))) == []
 
 
 async def test_a_list_is_an_event_for_a_client_that_names_streams_first(tmp_path: Path) -> None:
@@ -208,11 +208,11 @@ async def test_a_lost_connection_costs_a_client_with_a_stream_nothing(tmp_path: 
     ):
         session = await session_of(gateway)
         async with await Wire.connect(gateway) as wire:
-            wire.send(streamed(session))
+            wire.send(stream_call(session))
             head = await wire.reader.readuntil(b"data: \n\n")
         event = head.partition(b"id: ")[2].partition(b"\n")[0].decode()
         async with await Wire.connect(gateway) as other:
-            other.send(resumed(session, event))
+            other.send(resume(session, event))
             await other.reader.readuntil(b"\r\n\r\n")
             polled.release.set()
             late = await other.reader.readuntil(b"late")
@@ -227,12 +227,12 @@ async def test_a_stream_is_the_sessions_own(tmp_path: Path, whose: str) -> None:
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         session = await session_of(gateway)
-        event = blocks(await ask(gateway, streamed(session)))[0]["id"]
+        event = blocks(await ask(gateway, stream_call(session)))[0]["id"]
         other = await session_of(gateway)
         request = {
-            "another session": resumed(other, event),
-            "no session": resumed(session, event).with_headers(mcp_session_id=None),
-            "no such stream": resumed(session, "A" * 24 + ".1"),
+            "another session": resume(other, event),
+            "no session": resume(session, event).with_headers(mcp_session_id=None),
+            "no such stream": resume(session, "A" * 24 + ".1"),
         }[whose]
         assert (await ask(gateway, request)).status == (405 if whose == "no session" else 400)
 
@@ -243,6 +243,6 @@ async def test_an_older_client_gets_no_event_without_data(tmp_path: Path) -> Non
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         session = await session_of(gateway, "2025-06-18")
-        answer = await ask(gateway, streamed(session))
+        answer = await ask(gateway, stream_call(session))
     assert [json.loads(event["data"])["result"] for event in blocks(answer)] == [result("late")]
     assert "id" not in blocks(answer)[0]

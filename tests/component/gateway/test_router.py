@@ -16,10 +16,10 @@ from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_app.authentication import Trust
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
-from gatewayworld import Answer, Ask, ask, calling, catalog, modern, publish, running, scraped, served
+from gatewayworld import Answer, Ask, ask, calling, catalog, modern, publish, running, scrape, wait_for_snapshots
 from policyworld import Vouching, anybody, by
 from rawserver import Request
-from routercalls import ROUTER, execute, kept_of
+from routercalls import ROUTER, context_of, execute
 from toolservers import modern_server, sdk_server, tool
 
 
@@ -135,7 +135,7 @@ async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_w
             direct = await ask(gateway, by("ada", calling("house__ask").to(ROUTER)))
             assert "use execute_tool" in direct.message["error"]["message"]
 
-            told = kept_of(await ask(gateway, by("ada", execute("house__ask", {"door": 7}, session_id="mine"))))
+            told = context_of(await ask(gateway, by("ada", execute("house__ask", {"door": 7}, session_id="mine"))))
             assert told["sessionId"] == "mine"
             question = retrieve(session_id="mine", query="what door did I ask for")
             passages = text_of(await ask(gateway, by("ada", question)))
@@ -149,10 +149,10 @@ async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_w
                 tmp_path / "documents",
                 rules(Rule(action="Allow", tools=("ask",), arguments={"properties": {"door": {"const": 8}}})),
             )
-            await served(gateway, swaps + 1)
+            await wait_for_snapshots(gateway, swaps + 1)
             assert text_of(await ask(gateway, by("ada", question)))["passages"] == []
             publish(tmp_path / "documents", rules(Rule(action="Allow", tools=("tell",))))
-            await served(gateway, swaps + 2)
+            await wait_for_snapshots(gateway, swaps + 2)
             assert text_of(await ask(gateway, by("ada", question)))["passages"] == []
             unknown = await ask(gateway, by("ada", execute("house__ask")))
             assert unknown.code == -32602
@@ -165,13 +165,13 @@ async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_no
         answering_server(tool("ask")) as server,
         running(tmp_path, catalog("house", server.url, [tool("ask")]), context_bytes_each=3000) as gateway,
     ):
-        first = kept_of(await ask(gateway, execute("house__ask", {"n": 1})))
+        first = context_of(await ask(gateway, execute("house__ask", {"n": 1})))
         session = first["sessionId"]
         chosen = await ask(gateway, execute("house__ask", session_id="mine"))
         assert chosen.refusal == "INVALID_ARGUMENTS"
         forged = await ask(gateway, execute("house__ask", session_id=("B" if session[0] == "A" else "A") + session[1:]))
         assert forged.refusal == "INVALID_ARGUMENTS"
-        last = kept_of(await ask(gateway, execute("house__ask", {"n": 2}, session_id=session)))
+        last = context_of(await ask(gateway, execute("house__ask", {"n": 2}, session_id=session)))
         line = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], grep="GOT")))["passages"][0]["text"]
         assert line == '41: ask got {"n": 2}'
         lines = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], range="2-3")))
@@ -179,7 +179,7 @@ async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_no
         gone = await ask(gateway, retrieve(entry_id=first["entryId"]))
         why = gone.message["result"]["content"][0]["text"]
         assert "you have no stored result with this id" in why, "oldest is evicted first"
-        metrics = await scraped(gateway)
+        metrics = await scrape(gateway)
         assert 'fairlead_context_results_total{kept="true"} 2.0' in metrics
         assert 'fairlead_router_calls_total{tool="execute_tool"} 4.0' in metrics
 

@@ -14,7 +14,7 @@ from mcp.types import ElicitResult
 from askers import PICKED, QUESTION, LegacyAsker
 from gatewayworld import LEGACY, META, Wire, ask, calling, catalog, entry, modern, running
 from rawserver import raw_server
-from routercalls import ROUTER, execute, kept_of
+from routercalls import ROUTER, context_of, execute
 from tasks_gateway import TOOLS, about, demo, listen_to_tasks, notification
 from taskserver import DECLARING, TaskServer, text_result
 
@@ -67,7 +67,7 @@ async def test_the_rounds_of_an_inner_call_are_one_call_whose_last_result_alone_
         assert "error" in wrong.message, "the state of one tool's call resumes no other's"
         done = await ask(gateway, modern("tools/call", {**EXECUTE, **more}, number=3, **OFFER).to(ROUTER))
         assert json.loads(done.message["result"]["content"][0]["text"]) == [PICKED]
-        session = kept_of(done)["sessionId"]
+        session = context_of(done)["sessionId"]
         query = calling("retrieve_context", {"session_id": session, "query": "accept"}).to(ROUTER)
         assert json.loads((await ask(gateway, query)).message["result"]["content"][0]["text"])["entries"] == 1
 

@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 import pytest
 
 from gatewayworld import ask as asked
-from gatewayworld import calling, catalog, entry, running, scraped
+from gatewayworld import calling, catalog, entry, running, scrape
 from restworld import get
 from toolservers import tool
 
 AWAY = "http://127.0.0.1:9/mcp"
 
 
-def named(name: str, description: str, **more: Any) -> Any:
+def tool_entry(name: str, description: str, **more: Any) -> Any:
     return entry(tool(name, description=description), **more)
 
 
@@ -25,13 +25,15 @@ SHIP = catalog(
     "ship",
     AWAY,
     [
-        named("furl_sail", "Furl a sail of the ship.", tags=("deck",), categories=("rigging",)),
-        named("mend_sail", "Mend a torn sail.", tags=("deck", "craft")),
-        named("cook_stew", "Cook a stew for the crew.", tags=("galley",), categories=("food",)),
-        named("cook_rice", "Cook rice for the crew.", tags=("galley",), categories=("food",)),
+        tool_entry("furl_sail", "Furl a sail of the ship.", tags=("deck",), categories=("rigging",)),
+        tool_entry("mend_sail", "Mend a torn sail.", tags=("deck", "craft")),
+        tool_entry("cook_stew", "Cook a stew for the crew.", tags=("galley",), categories=("food",)),
+        tool_entry("cook_rice", "Cook rice for the crew.", tags=("galley",), categories=("food",)),
     ],
 )
-SHORE = catalog("shore", AWAY, [named("sew_sail", "Sew a new sail.", tags=("craft",)), named("buy_stew", "Buy stew.")])
+SHORE = catalog(
+    "shore", AWAY, [tool_entry("sew_sail", "Sew a new sail.", tags=("craft",)), tool_entry("buy_stew", "Buy stew.")]
+)
 
 
 async def search(gateway: Any, **arguments: Any) -> dict[str, Any]:
@@ -44,9 +46,9 @@ def names(answer: dict[str, Any]) -> list[str]:
 
 
 async def test_a_tool_is_found_by_its_name_alone_among_tools_that_share_the_other_words(tmp_path: Path) -> None:
-    units = catalog("units", AWAY, [named("celsius", "Read the thermometer on another scale.")])
+    units = catalog("units", AWAY, [tool_entry("celsius", "Read the thermometer on another scale.")])
     things = ("money", "video", "audio", "image", "text", "time", "case", "mass", "colour", "length")
-    others = catalog("convert", AWAY, [named(f"convert_{thing}", f"Convert {thing}.") for thing in things])
+    others = catalog("convert", AWAY, [tool_entry(f"convert_{thing}", f"Convert {thing}.") for thing in things])
     async with running(tmp_path, units, others) as gateway:
         for query in ("convert celsius", "Convert 12 degrees Celsius, please", "celsius"):
             assert names(await search(gateway, query=query, limit=1)) == ["units__celsius"], query
@@ -107,7 +109,7 @@ async def test_limit_and_token_budget_bound_what_is_answered_and_what_is_left_ou
 async def test_counts_of_searches_and_results_stand_at_zero_before_the_first(tmp_path: Path) -> None:
     """In Prometheus, `rate` does not see the first count of a series that begins at 1."""
     async with running(tmp_path, SHIP) as gateway:
-        metrics = await scraped(gateway)
+        metrics = await scrape(gateway)
     for series in (
         'fairlead_searches_total{ranking="bm25"}',
         'fairlead_search_hits_executed_total{place="2-5"}',

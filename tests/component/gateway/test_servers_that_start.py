@@ -60,7 +60,7 @@ def come(folder: Path, server: RawServer) -> None:
     publish(folder / "documents", catalog("demo", server.url, ["add"]), Servers())
 
 
-async def held(gateway: Gateway, count: int = 1) -> None:
+async def wait_for_held_calls(gateway: Gateway, count: int = 1) -> None:
     await eventually(lambda: gateway.endpoint.held_requests.startup_wait.waiting == count)
 
 
@@ -69,7 +69,7 @@ async def held(gateway: Gateway, count: int = 1) -> None:
 async def test_a_call_of_a_server_that_starts_waits_and_is_made(era: str, name: str, tmp_path: Path) -> None:
     async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(calling(name, era=era))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         come(tmp_path, server)
         answer = await wire.answer()
         assert answer.status == 200
@@ -103,7 +103,7 @@ async def test_a_server_that_something_keeps_from_being_ready_costs_nobody_a_wai
 async def test_a_call_that_waits_ends_once_it_is_known_what_keeps_its_server(tmp_path: Path) -> None:
     async with starting_gateway(tmp_path, start_wait=3600.0) as (gateway, _), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         publish(tmp_path / "documents", Servers(servers=(msgspec.structs.replace(STARTS, cause="ProbeFailed"),)))
         assert (await wire.answer()).refusal == "STARTING"
 
@@ -159,7 +159,7 @@ async def test_a_server_whose_replicas_are_0_is_stopped_and_has_not_failed(tmp_p
 async def test_a_call_that_waits_ends_with_a_server_that_fails(tmp_path: Path) -> None:
     async with starting_gateway(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         publish(tmp_path / "documents", Servers(servers=(FAILED,)))
         assert (await wire.answer()).refusal == "CONNECTION_LOST"
 
@@ -167,7 +167,7 @@ async def test_a_call_that_waits_ends_with_a_server_that_fails(tmp_path: Path) -
 async def test_a_tool_that_the_server_turns_out_not_to_have_is_unknown(tmp_path: Path) -> None:
     async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__other"))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         come(tmp_path, server)
         answer = await wire.answer()
         assert answer.code == -32602
@@ -190,12 +190,12 @@ async def test_a_modern_client_that_goes_and_a_legacy_one_that_cancels_leave_no_
     async with starting_gateway(tmp_path) as (gateway, server):
         async with await Wire.connect(gateway) as wire:
             wire.send(calling("demo__add"))
-            await held(gateway)
-        await held(gateway, 0)
-        session = (await ask(gateway, initializing())).headers["mcp-session-id"]
+            await wait_for_held_calls(gateway)
+        await wait_for_held_calls(gateway, 0)
+        session = (await ask(gateway, initialize_request())).headers["mcp-session-id"]
         async with await Wire.connect(gateway) as wire:
             wire.send(calling("demo__add", era=LEGACY, number=7, session=session))
-            await held(gateway)
+            await wait_for_held_calls(gateway)
             cancelled = legacy("notifications/cancelled", {"requestId": 7}, number=None, session=session)
             assert (await ask(gateway, cancelled)).status == 202
             assert (await wire.answer()).refusal == "CANCELLED"
@@ -207,7 +207,7 @@ async def test_a_modern_client_that_goes_and_a_legacy_one_that_cancels_leave_no_
 async def test_a_gateway_that_stops_does_not_wait_for_servers_that_start(tmp_path: Path) -> None:
     async with starting_gateway(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         async with asyncio.timeout(10):
             await gateway.stop(0.1)
 
@@ -216,7 +216,7 @@ async def test_the_endpoint_of_a_server_that_starts_waits_and_then_says_when_to_
     hello = modern("server/discover").to("/servers/default/demo/mcp")
     async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(hello)
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         come(tmp_path, server)
         assert (await wire.answer()).status == 200
     (again := tmp_path / "again").mkdir()
@@ -242,7 +242,7 @@ async def test_a_rest_request_about_a_server_that_starts_waits_and_then_says_whe
 ) -> None:
     async with starting_gateway(tmp_path) as (gateway, server):
         waiting = asyncio.create_task(get(gateway, target))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         come(tmp_path, server)
         assert (await waiting).status == 200
     (again := tmp_path / "again").mkdir()
@@ -260,7 +260,7 @@ def message(*names: str) -> dict[str, Any]:
 async def test_a_models_calls_wait_for_the_server_that_starts_and_for_no_other(tmp_path: Path) -> None:
     async with starting_gateway(tmp_path) as (gateway, server):
         waiting = asyncio.create_task(post(gateway, "/v1/tool-calls", message("demo__add", "mine")))
-        await held(gateway)
+        await wait_for_held_calls(gateway)
         come(tmp_path, server)
         assert [call["state"] for call in (await waiting).message["calls"]] == ["done", "pending"]
     (again := tmp_path / "again").mkdir()
@@ -397,13 +397,13 @@ async def test_requests_beyond_the_number_that_may_wait_are_told_at_once(tmp_pat
         shares = gateway.endpoint.held_requests.startup_wait.shares
         shares.add("others", shares.most - 1)
         wire.send(calling("demo__add"))
-        await held(gateway, shares.most)
+        await wait_for_held_calls(gateway, shares.most)
         assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"
         come(tmp_path, server)
         assert (await wire.answer()).status == 200
 
 
-def initializing() -> Ask:
+def initialize_request() -> Ask:
     hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     return legacy("initialize", hello)
 
@@ -435,11 +435,11 @@ async def test_waiting_requests_of_one_agent_take_its_share_alone(
     ):
         for count, wire in enumerate((first, second), 1):
             wire.send(by("npc", calling("demo__add")))
-            await held(gateway, count)
+            await wait_for_held_calls(gateway, count)
         async with asyncio.timeout(10):
             assert (await ask(gateway, by("npc", calling("demo__add")))).refusal == "STARTING"
         others.send(by("qa", calling("demo__add")))
-        await held(gateway, 3)
+        await wait_for_held_calls(gateway, 3)
         assert gateway.call_metrics.shares.outcomes["start_waits", "agent"] == 1
         come(tmp_path, server)
         assert [(await wire.answer()).status for wire in (first, second, others)] == [200] * 3

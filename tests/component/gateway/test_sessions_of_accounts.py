@@ -31,7 +31,7 @@ class World(NamedTuple):
     gateway: Gateway
     browser: FormBrowser
 
-    def ended(self, account: str) -> bool:
+    def has_ended(self, account: str) -> bool:
         """Whether a session was ended with the account that opened it."""
         ended = [session for verb, session, by in self.server.in_sessions if (verb, by) == ("DELETE", account)]
         return bool(ended) and not self.gateway.registry.upstream(SERVER).has_sessions_of(LOCAL.person)
@@ -60,7 +60,7 @@ async def test_no_session_of_one_account_is_used_by_another_of_the_same_person(t
         await eventually(lambda: ("GET", "alice") in {(verb, by) for verb, _, by in here.server.in_sessions})
         here.server.provider.person = "bob"
         await here.browser.sign_in(await link_of(here.gateway))
-        await eventually(lambda: here.ended("alice"))
+        await eventually(lambda: here.has_ended("alice"))
         assert [await whoami(here.gateway, each) for each in (call, calling("linear__whoami"))] == ["bob"] * 2
         accounts = here.server.accounts_of_sessions()
     assert sorted(accounts.values(), key=sorted) == [{"alice"}, {"alice"}, {"bob"}, {"bob"}]
@@ -71,7 +71,7 @@ async def test_a_logout_ends_the_sessions_and_streams_of_its_account(tmp_path: P
         assert await whoami(here.gateway, await in_session(here.gateway)) == "alice"
         assert here.gateway.grants is not None
         await here.gateway.grants.delete(GrantKey(LOCAL.person, str(SERVER)))
-        await eventually(lambda: here.ended("alice"))
+        await eventually(lambda: here.has_ended("alice"))
 
 
 async def test_a_session_ends_with_its_account_also_where_its_token_has_expired(tmp_path: Path) -> None:

@@ -16,7 +16,20 @@ from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency,
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.meta import ServerKey
 from fairlead_operator.local.documents import DirectoryCredentialStore
-from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    ask,
+    calling,
+    catalog,
+    entry,
+    legacy,
+    modern,
+    publish,
+    running,
+    wait_for_snapshots,
+)
 from rawserver import RawServer, Request, raw_server
 from restworld import get
 from shapedtools import OVERRIDE, SEARCH, shaped_entry
@@ -129,15 +142,15 @@ async def test_arguments_that_go_around_the_shape_are_refused(
 async def test_servers_with_one_definition_and_different_shapes_are_each_checked_by_their_own(
     tmp_path: Path, server: RawServer
 ) -> None:
-    def serving(name: str, override: dict[str, Any]) -> Catalog:
+    def shaped_catalog(name: str, override: dict[str, Any]) -> Catalog:
         entry = msgspec.structs.replace(shaped_entry(override), hash=definition_hash(json.dumps(SEARCH).encode()))
         return catalog(name, server.url, [entry])
 
-    async with running(tmp_path, serving("bare", {}), serving("demo", OVERRIDE)) as gateway:
+    async with running(tmp_path, shaped_catalog("bare", {}), shaped_catalog("demo", OVERRIDE)) as gateway:
         bare = await ask(gateway, calling("bare__search_v2", {"q": "x", "tenant": "acme"}, era=LEGACY))
         shaped_answer = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
-        publish(tmp_path / "documents", serving("bare", {"arguments": {"q": {"as": "words"}}}))
-        await served(gateway, 2)
+        publish(tmp_path / "documents", shaped_catalog("bare", {"arguments": {"q": {"as": "words"}}}))
+        await wait_for_snapshots(gateway, 2)
         renamed = await ask(gateway, calling("bare__search_v2", {"words": "y", "tenant": "acme"}, era=LEGACY))
     assert [json.loads(text_of(answer))["q"] for answer in (bare, shaped_answer, renamed)] == ["x", "x", "y"]
 
@@ -187,7 +200,7 @@ async def test_cached_results_are_found_by_what_the_server_gets(tmp_path: Path, 
     assert len(server.seen) == 1
 
 
-def failing(text: str) -> Callable[[Request], dict[str, Any]]:
+def fail_with(text: str) -> Callable[[Request], dict[str, Any]]:
     return lambda _: {"content": [{"type": "text", "text": text}], "isError": True}
 
 
@@ -195,7 +208,7 @@ def failing(text: str) -> Callable[[Request], dict[str, Any]]:
 async def test_an_error_of_the_server_names_arguments_as_clients_know_them(tmp_path: Path, era: str) -> None:
     text = "'q' is too short, \"tenant\" and q are fine"
     async with (
-        modern_server(call=failing(text)) as server,
+        modern_server(call=fail_with(text)) as server,
         running(tmp_path, catalog("demo", server.url, [shaped_entry()])) as gateway,
     ):
         call = calling("demo__find", {"query": "x"}, era=era)
@@ -210,7 +223,7 @@ async def test_a_changed_description_alone_leaves_the_schema_byte_for_byte(tmp_p
     assert b'{"type":"object","a":1.0,"b" : [ ]}' in body
 
 
-def answering(document: Any) -> Callable[[Request], dict[str, Any]]:
+def answer_with(document: Any) -> Callable[[Request], dict[str, Any]]:
     text = {"type": "text", "text": json.dumps(document)}
     return lambda _: {"content": [text], "structuredContent": document, "isError": False}
 
@@ -237,7 +250,7 @@ async def test_clients_get_the_selected_part_of_small_and_large_results(
     document = {"items": [{"name": f"n{number}", "rest": "x" * 20} for number in range(count)]}
     serve = modern_server if server_era == MODERN else legacy_server
     async with (
-        serve(call=answering(document)) as server,
+        serve(call=answer_with(document)) as server,
         running(tmp_path, catalog("demo", server.url, [shaped_entry(NAMES, PLAIN)], version=server_era)) as gateway,
     ):
         result = (await ask(gateway, calling("demo__list_v2", era=era))).message["result"]
@@ -258,7 +271,7 @@ async def test_the_lists_output_schema_is_that_of_the_part(tmp_path: Path, serve
 async def test_a_part_that_does_not_match_its_schema_is_marked(tmp_path: Path) -> None:
     override = {"result": {"select": "{other: items}", "schema": NAMES["result"]["schema"]}}
     async with (
-        modern_server(call=answering({"items": []})) as server,
+        modern_server(call=answer_with({"items": []})) as server,
         running(tmp_path, catalog("demo", server.url, [shaped_entry(override, PLAIN)])) as gateway,
     ):
         result = (await ask(gateway, calling("demo__list_v2"))).message["result"]
@@ -268,7 +281,7 @@ async def test_a_part_that_does_not_match_its_schema_is_marked(tmp_path: Path) -
 
 async def test_where_the_expression_fails_clients_get_the_whole_result_with_a_mark(tmp_path: Path) -> None:
     async with (
-        modern_server(call=answering({"others": []})) as server,
+        modern_server(call=answer_with({"others": []})) as server,
         running(
             tmp_path, catalog("demo", server.url, [shaped_entry({"result": {"select": "items"}}, PLAIN)])
         ) as gateway,
@@ -281,7 +294,7 @@ async def test_where_the_expression_fails_clients_get_the_whole_result_with_a_ma
 async def test_a_cached_result_is_the_same_part(tmp_path: Path) -> None:
     tool = shaped_entry(NAMES, PLAIN, latency=DeclaredLatency(cacheable_seconds=60))
     async with (
-        modern_server(call=answering({"items": [{"name": "a"}]})) as server,
+        modern_server(call=answer_with({"items": [{"name": "a"}]})) as server,
         running(tmp_path, catalog("demo", server.url, [tool])) as gateway,
     ):
         answers = [(await ask(gateway, calling("demo__list_v2", era=era))).message["result"] for era in ERAS]
@@ -352,7 +365,7 @@ async def test_a_changed_secret_is_used_from_the_next_snapshot_on_and_finds_no_o
             store = DirectoryCredentialStore(tmp_path / "credentials")
             ref = store.store(ServerKey("default", "demo"), Credential(arguments={"fetch": {"api_key": "other"}}))
             publish(tmp_path / "documents", msgspec.structs.replace(first, credential=ref))
-            await served(gateway, 2)
+            await wait_for_snapshots(gateway, 2)
             await ask(gateway, calling("demo__fetch", {"id": "1"}))
     assert [request.params["arguments"]["api_key"] for request in server.seen] == [KEY, "other"]
 

@@ -20,7 +20,7 @@ from fairlead_gateway.limits.limiter import Limited, Limiter, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.redis_rates import Settler
 from fairlead_gateway.redis_client import BadUrl, connect
-from gatewayworld import ask, calling, catalog, limits, running, scraped
+from gatewayworld import ask, calling, catalog, limits, running, scrape
 from redisserver import RedisServer, redis_server
 from toolservers import modern_server, tool
 from waiting import eventually
@@ -310,8 +310,8 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
             for gateway in (first, second):
                 await tell_others(gateway)
             assert [await refusal(gateway, "demo__add") for gateway in (first, second)] == ["RATE_LIMITED"] * 2
-            assert "fairlead_redis_up 1.0" in (await scraped(first))
-            assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(first))
+            assert "fairlead_redis_up 1.0" in (await scrape(first))
+            assert 'fairlead_calls_limited_total{scope="agent"}' in (await scrape(first))
 
 
 class Spender:
@@ -322,7 +322,7 @@ class Spender:
         self.settler = Settler(RedisSettings(url=url, settle_seconds=60, timeout=5), self.sharing)
         self.tokens = TokenLimiter(1000, self.sharing)
 
-    def spent(self, agent: str = "ada") -> bool:
+    def is_spent(self, agent: str = "ada") -> bool:
         """Whether the agent has no tokens left."""
         return self.tokens.budget(agent).refusal() is not None
 
@@ -333,16 +333,16 @@ async def test_replicas_spend_the_tokens_of_one_day_together(redis: RedisServer)
         first.tokens.budget("ada").charge(600)
         other.tokens.budget("ada").charge(500)
         for each in (first, other):
-            assert not each.spent()
+            assert not each.is_spent()
             await each.settler.settle()
-        assert not first.spent(), "what it knows is from before the other had told"
+        assert not first.is_spent(), "what it knows is from before the other had told"
         await first.settler.settle()
-        assert first.spent(), "600 of its own and 500 of the other's"
-        assert other.spent()
-        assert not late.spent(), "it has heard of nothing yet"
+        assert first.is_spent(), "600 of its own and 500 of the other's"
+        assert other.is_spent()
+        assert not late.is_spent(), "it has heard of nothing yet"
         await late.settler.settle()
-        assert late.spent(), "asking was enough to hear of it"
-        assert not late.spent("bob")
+        assert late.is_spent(), "asking was enough to hear of it"
+        assert not late.is_spent("bob")
     finally:
         for each in (first, other, late):
             await each.settler.stop()
@@ -360,9 +360,9 @@ async def test_a_redis_that_forgot_the_tokens_of_a_day_learns_them_from_the_repl
         await redis.start()
         spender.tokens.budget("ada").charge(100)
         await spender.settler.settle()
-        assert not other.spent()
+        assert not other.is_spent()
         await other.settler.settle()
-        assert other.spent()
+        assert other.is_spent()
     finally:
         for each in (spender, other):
             await each.settler.stop()

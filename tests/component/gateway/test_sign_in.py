@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from consentservers import FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, sign_in_as, title_of, whoami
+from consentworld import SERVER, call_whoami, consent_catalog, laptop, link_of, sign_in_as, title_of, whoami
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
@@ -36,7 +36,7 @@ from waiting import eventually, until_async
 async def test_a_person_signs_in_by_one_link_and_stays_signed_in_after_a_restart(tmp_path: Path) -> None:
     async with consent_server("linear") as server:
         async with laptop(tmp_path, server) as gateway, FormBrowser() as browser:
-            assert (await called(gateway)).message["result"]["isError"] is True
+            assert (await call_whoami(gateway)).message["result"]["isError"] is True
             page = await browser.sign_in(await link_of(gateway))
             assert title_of(page.text) == "Signed in at default/linear"
             assert await whoami(gateway) == "alice"
@@ -73,7 +73,7 @@ async def test_a_link_under_another_name_of_the_machine_leads_to_that_of_the_ans
 
 async def test_a_call_without_a_grant_says_in_one_short_sentence_where_to_sign_in(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
-        text = (await called(gateway)).message["result"]["content"][0]["text"]
+        text = (await call_whoami(gateway)).message["result"]["content"][0]["text"]
     assert "You have not signed in at default/linear: sign in" in text
     assert "access token" not in text
 
@@ -101,7 +101,7 @@ async def test_a_call_is_asked_again_after_the_grant_has_ended(tmp_path: Path) -
         await browser.sign_in(await link_of(gateway))
         assert await whoami(gateway) == "alice"
         server.provider.end("alice")
-        assert (await called(gateway)).message["result"]["isError"] is True
+        assert (await call_whoami(gateway)).message["result"]["isError"] is True
         server.provider.person = "bob"
         await browser.sign_in(await link_of(gateway))
         assert await whoami(gateway) == "bob"
@@ -121,19 +121,19 @@ async def test_a_grant_of_another_client_is_revoked_when_it_is_replaced(tmp_path
     ):
         provider = server.provider
 
-        def left() -> set[str]:
+        def remaining_subjects() -> set[str]:
             return {str(token.subject) for token in provider.refresh_tokens.values()}
 
         await browser.sign_in(await link_of(first))
         provider.person = "bob"
         page = await browser.sign_in(await link_of(second))
         assert title_of(page.text) == "Signed in at default/linear"
-        await eventually(lambda: left() == {"bob"})
+        await eventually(lambda: remaining_subjects() == {"bob"})
         assert len(provider.clients) == 2
         provider.person = "carol"
         await browser.sign_in(await link_of(second))
         assert await whoami(second) == "carol"
-        assert left() == {"bob", "carol"}
+        assert remaining_subjects() == {"bob", "carol"}
 
 
 async def test_a_grant_that_is_deleted_is_not_used_any_more(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_a_grant_that_is_deleted_is_not_used_any_more(tmp_path: Path) -> N
         await gateway.grants.delete(GrantKey(LOCAL.person, str(SERVER)))
 
         async def is_refused() -> bool:
-            return (await called(gateway)).message["result"].get("isError") is True
+            return (await call_whoami(gateway)).message["result"].get("isError") is True
 
         await until_async("the call is refused", is_refused)
 
@@ -224,7 +224,7 @@ async def test_a_server_is_listed_with_the_first_grant_and_again_after_a_restart
             server.url, oauth={"first_grant": True}, tools=["sign_in"], sign_in=True, version=LEGACY
         )
         async with laptop(tmp_path, linear) as gateway, FormBrowser() as browser:
-            assert (await called(gateway, calling("linear__sign_in"))).message["result"]["isError"] is True
+            assert (await call_whoami(gateway, calling("linear__sign_in"))).message["result"]["isError"] is True
             assert gateway.outbox.report("").listings == ()
             await browser.sign_in(await link_of(gateway))
             await eventually(lambda: gateway.outbox.report("").listings != ())
@@ -234,7 +234,7 @@ async def test_a_server_is_listed_with_the_first_grant_and_again_after_a_restart
             assert [msgspec.json.decode(tool)["name"] for tool in raw.tools] == ["whoami"]
             cursor = gateway.outbox.report("").cursor
             assert gateway.outbox.report(cursor).listings == ()
-            answer = await called(gateway, calling("linear__sign_in"))
+            answer = await call_whoami(gateway, calling("linear__sign_in"))
             assert "You are signed in" in answer.message["result"]["content"][0]["text"]
             gateway.outbox.ask_refresh(SERVER)
             await eventually(lambda: gateway.outbox.report(cursor).listings != ())
@@ -271,7 +271,7 @@ async def test_a_grant_outlives_a_change_of_other_settings(tmp_path: Path) -> No
 
 async def test_a_gateway_that_other_machines_reach_has_no_persons_without_authentication(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server, host="0.0.0.0") as gateway:
-        answer = await called(gateway)
+        answer = await call_whoami(gateway)
         assert "cannot tell who calls" in answer.message["result"]["content"][0]["text"]
 
 
@@ -364,7 +364,7 @@ async def test_login_at_a_server_without_sign_in_says_so(tmp_path: Path, server:
 
 async def test_login_at_a_gateway_without_a_store_says_what_a_call_says(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server, grants_directory=None) as gateway:
-        refusal = (await called(gateway)).message["result"]["content"][0]["text"]
+        refusal = (await call_whoami(gateway)).message["result"]["content"][0]["text"]
         assert "the gateway has no store for grants: set FAIRLEAD_GRANTS" in refusal
         with pytest.raises(Failure, match="the gateway has no store for grants: set FAIRLEAD_GRANTS"):
             await asyncio.to_thread(run_login, at(gateway), "linear", Output.table, browser=False)

@@ -18,7 +18,7 @@ from fairlead_gateway.endpoint.exchange import MAX_COPIED_BYTES
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.heap import Heap
-from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, legacy, modern, reached, running
+from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, legacy, modern, running, wait_for_requests
 from rawserver import RawServer, Reply, Request, raw_server
 from waiting import eventually
 
@@ -104,7 +104,7 @@ class Client:
     def send(self, message: Ask) -> None:
         self.connection.data_received(message.with_headers(accept=STREAM_FIRST).data("localhost"))
 
-    async def written(self, writes: int = 1) -> list[bytes]:
+    async def wait_for_writes(self, writes: int = 1) -> list[bytes]:
         """Wait for `count` writes. Returns all writes."""
         await eventually(lambda: len(self.socket.writes) >= writes)
         return self.socket.writes
@@ -153,7 +153,7 @@ async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resu
         for number in (7, 8):  # the second request has a cached head
             session = await session_of(gateway, {}) if resumable else None
             client.send(calling("demo__x", era=LEGACY, number=number, session=session))
-            [answer] = await client.written()
+            [answer] = await client.wait_for_writes()
             head, body = parts_of(answer)
             assert b"content-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n" in head
             assert b"x-accel-buffering: no\r\ncontent-length: %d" % len(body) in head
@@ -171,7 +171,7 @@ async def test_a_large_answer_can_be_resumed_however_soon_it_comes(tmp_path: Pat
         client = Client(gateway)
         session = await session_of(gateway, {})
         client.send(calling("demo__x", era=LEGACY, session=session))
-        first, last = await client.written(2)
+        first, last = await client.wait_for_writes(2)
         assert b"retry: 500" in first
         assert last.endswith(b"0\r\n\r\n")
         name = first.partition(b"id: ")[2].partition(b"\n")[0]
@@ -185,13 +185,13 @@ async def test_a_call_that_lasts_has_a_stream_that_can_be_resumed(tmp_path: Path
     async with world(tmp_path, server, 0.0) as (gateway, _):
         client = Client(gateway)
         client.send(calling("demo__x", era=LEGACY, session=await session_of(gateway, {})))
-        [first] = await client.written()
+        [first] = await client.wait_for_writes()
         head, body = parts_of(first)
         assert b"transfer-encoding: chunked" in head
         assert b".1\nretry: 500\ndata: \n\n" in body
         assert len(gateway.endpoint.event_store) == 1
         server.may_answer.set()
-        [_, last] = await client.written(2)
+        [_, last] = await client.wait_for_writes(2)
         assert b".2\nevent: message\ndata: " in last
         assert last.endswith(b"0\r\n\r\n")
 
@@ -201,10 +201,10 @@ async def test_a_call_that_lasts_without_a_session_has_a_stream_too(tmp_path: Pa
     async with world(tmp_path, server, 0.0) as (gateway, _):
         client = Client(gateway)
         client.send(calling("demo__x", era=LEGACY))
-        [first] = await client.written()
+        [first] = await client.wait_for_writes()
         assert parts_of(first)[1] == b""
         server.may_answer.set()
-        [_, last] = await client.written(2)
+        [_, last] = await client.wait_for_writes(2)
         assert b"\r\nevent: message\ndata: " in last
         assert last.endswith(b"0\r\n\r\n")
 
@@ -219,13 +219,13 @@ async def test_a_notification_begins_the_stream_in_its_own_write(tmp_path: Path,
             client.send(legacy("tools/call", token, session=await session_of(gateway, {})))
         else:
             client.send(modern("tools/call", {"name": "demo__x", "arguments": {}}, progressToken="mine"))
-        [first] = await client.written()
+        [first] = await client.wait_for_writes()
         assert b"transfer-encoding: chunked" in parts_of(first)[0]
         assert b'"progressToken":"mine"' in first
         assert (b"retry: 500" in first) == (era == LEGACY)
         assert len(gateway.endpoint.stream_starts) == 0
         server.may_answer.set()
-        [_, last] = await client.written(2)
+        [_, last] = await client.wait_for_writes(2)
         assert b'"result"' in last
         assert last.endswith(b"0\r\n\r\n")
 
@@ -235,7 +235,7 @@ async def test_a_client_that_goes_before_its_stream_began_leaves_nothing(tmp_pat
     async with world(tmp_path, server, cancel_abandoned=True) as (gateway, raw):
         client = Client(gateway)
         client.send(calling("demo__x", era=LEGACY, session=await session_of(gateway, {})))
-        await reached(raw, 3)
+        await wait_for_requests(raw, 3)
         assert len(gateway.endpoint.stream_starts) == 1
         client.connection.connection_lost(None)
         assert len(gateway.endpoint.stream_starts) == 0
@@ -250,7 +250,7 @@ async def test_an_error_is_an_event_in_one_write(tmp_path: Path) -> None:
         raw.refuse()
         client = Client(gateway)
         client.send(calling("demo__x", era=LEGACY, session=session))
-        [answer] = await client.written()
+        [answer] = await client.wait_for_writes()
         assert message_in(parts_of(answer)[1])["result"]["isError"] is True
 
 
@@ -268,7 +268,7 @@ async def test_an_answer_that_ends_its_connection_says_so(tmp_path: Path) -> Non
     async with world(tmp_path, server) as (gateway, _):
         client = Client(gateway)
         client.send(calling("demo__x", era=LEGACY).with_headers(connection="close"))
-        [answer] = await client.written()
+        [answer] = await client.wait_for_writes()
         head, body = parts_of(answer)
         assert b"\r\nconnection: close" in head
         assert message_in(body)["result"]["content"][0]["text"] == "done"
@@ -283,10 +283,10 @@ async def test_requests_in_one_packet_are_answered_one_after_the_other(tmp_path:
             calling("demo__x", era=LEGACY, number=number).with_headers(accept=STREAM_FIRST) for number in (1, 2)
         ]
         client.connection.data_received(b"".join(request.data("localhost") for request in requests))
-        await reached(raw, 3)
+        await wait_for_requests(raw, 3)
         assert len(gateway.endpoint.stream_starts) == 1, "the second has not begun"
         server.may_answer.set()
-        answers = await client.written(2)
+        answers = await client.wait_for_writes(2)
         assert [message_in(parts_of(answer)[1])["id"] for answer in answers] == [1, 2]
 
 

@@ -11,7 +11,7 @@ from fairlead_api.documents.rules import Rules
 from gatewayworld import META, Wire, ask, modern, publish, running
 from policyworld import by
 from rawserver import raw_server
-from tasks_gateway import DENIED, about, calls, create_task, demo, listen_to_tasks, notification, trusted_by, world
+from tasks_gateway import DENIED, about, calls, create_task, demo, listen_to_tasks, notification, trust_in, world
 from taskserver import TaskServer, text_result
 from waiting import eventually
 
@@ -64,7 +64,7 @@ async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gate
 
 async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> None:
     server = TaskServer(notifies=True)
-    async with world(tmp_path, server, trust=trusted_by("alice", "bob")) as (gateway, _):
+    async with world(tmp_path, server, trust=trust_in("alice", "bob")) as (gateway, _):
         task = (await ask(gateway, by("alice", calls()))).message["result"]["taskId"]
         head, _, payload = task.split(".")
         for who, ident in (("bob", task), ("bob", "t1"), ("alice", "t1"), ("alice", f"{head}.{'0' * 32}.{payload}")):

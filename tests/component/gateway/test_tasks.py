@@ -30,19 +30,19 @@ from gatewayworld import (
     modern,
     publish,
     running,
-    served,
+    wait_for_snapshots,
 )
 from linkservers import tcp_server
 from policyworld import by
 from rawserver import Reply, Request, raw_server
 from stdio_servers.tasks_stdio import response
-from tasks_gateway import DENIED, about, calls, create_task, demo, listen_to_tasks, notification, trusted_by, world
+from tasks_gateway import DENIED, about, calls, create_task, demo, listen_to_tasks, notification, trust_in, world
 from taskserver import ASKED, CAPABILITIES, TaskServer, text_result
 from toolservers import TASKS_STDIO, tool
 from waiting import eventually
 
 
-async def refused(gateway: Gateway, request: Ask) -> tuple[int, int]:
+async def status_and_code(gateway: Gateway, request: Ask) -> tuple[int, int]:
     answer = await ask(gateway, request)
     return answer.status, answer.code
 
@@ -155,18 +155,18 @@ async def test_checks_of_a_request_about_a_task_come_in_their_order(tmp_path: Pa
         answer = await ask(gateway, undeclared)
         assert (answer.status, answer.code) == (400, -32021)
         assert answer.message["error"]["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-        assert await refused(gateway, about("tasks/get", "made-up", header="other")) == (400, -32020)
+        assert await status_and_code(gateway, about("tasks/get", "made-up", header="other")) == (400, -32020)
         for made_up in ("made-up", "t1", "", "fairlead-task." + "0" * 32 + ".W10"):
-            assert await refused(gateway, about("tasks/get", made_up)) == (400, -32602)
+            assert await status_and_code(gateway, about("tasks/get", made_up)) == (400, -32602)
         for method in ("tasks/list", "tasks/result", "tasks/pause", "elsewhere/get"):
-            assert await refused(gateway, about(method, "t1")) == (404, -32601)
+            assert await status_and_code(gateway, about(method, "t1")) == (404, -32601)
         for method in ("tasks/get", "tasks/update", "tasks/cancel", "tasks/list", "tasks/result", "elsewhere/get"):
-            assert await refused(gateway, legacy(method, {"taskId": "t1"})) == (200, -32601)
+            assert await status_and_code(gateway, legacy(method, {"taskId": "t1"})) == (200, -32601)
 
 
 async def test_a_task_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
     """Tested with the owner's id, with an altered id, and with the server's own id."""
-    trust = trusted_by("alice", "bob")
+    trust = trust_in("alice", "bob")
     server = TaskServer()
     async with world(tmp_path, server, trust=trust) as (gateway, _):
         answer = await ask(gateway, by("alice", calls()))
@@ -199,7 +199,7 @@ async def test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its
             result = (await ask(gateway, about("tasks/get", task))).message["result"]
             assert (result["taskId"], result["status"]) == (task, "working")
         async with running(tmp_path / "other", demo(raw.url), session_key="another") as gateway:
-            assert await refused(gateway, about("tasks/get", task)) == (400, -32602)
+            assert await status_and_code(gateway, about("tasks/get", task)) == (400, -32602)
 
 
 async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None:
@@ -208,43 +208,43 @@ async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None
     async with world(tmp_path, server) as (gateway, raw):
         task = await create_task(gateway)
         publish(tmp_path / "documents", DENIED)
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
-            assert await refused(gateway, about(method, task, inputResponses={})) == (400, -32602)
+            assert await status_and_code(gateway, about(method, task, inputResponses={})) == (400, -32602)
         assert server.seen == []
         publish(tmp_path / "documents", Rules())
-        await served(gateway, 3)
+        await wait_for_snapshots(gateway, 3)
         assert (await ask(gateway, about("tasks/get", task))).status == 200
         publish(tmp_path / "documents", catalog("demo", raw.url, ["plain"], capabilities=Raw(CAPABILITIES)))
-        await served(gateway, 4)
-        assert await refused(gateway, about("tasks/get", task)) == (400, -32602)
+        await wait_for_snapshots(gateway, 4)
+        assert await status_and_code(gateway, about("tasks/get", task)) == (400, -32602)
 
 
 async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_asked_for(tmp_path: Path) -> None:
     """At a server with `pin: true`, the tool is approved with another schema, held back, and approved again."""
     server = TaskServer()
 
-    def approved(*tools: Any) -> Catalog:
+    def pinned_catalog(*tools: Any) -> Catalog:
         return catalog("demo", raw.url, [*tools], pinned=True, capabilities=Raw(CAPABILITIES))
 
     async def is_warned() -> bool:
         result = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
         return "fairlead.dev/warning" in result.get("_meta", {})
 
-    async with raw_server(server.handle) as raw, running(tmp_path, approved(tool("job"))) as gateway:
+    async with raw_server(server.handle) as raw, running(tmp_path, pinned_catalog(tool("job"))) as gateway:
         task = await create_task(gateway, ends={"result": {**text_result("{}"), "structuredContent": {}}})
         assert not await is_warned()
         strict = tool("job", outputSchema={"type": "object", "required": ["n"]})
-        publish(tmp_path / "documents", approved(strict))
-        await served(gateway, 2)
+        publish(tmp_path / "documents", pinned_catalog(strict))
+        await wait_for_snapshots(gateway, 2)
         assert await is_warned()
-        publish(tmp_path / "documents", approved(tool("other")))
-        await served(gateway, 3)
+        publish(tmp_path / "documents", pinned_catalog(tool("other")))
+        await wait_for_snapshots(gateway, 3)
         before = len(server.seen)
-        assert await refused(gateway, about("tasks/get", task)) == (400, -32602)
+        assert await status_and_code(gateway, about("tasks/get", task)) == (400, -32602)
         assert len(server.seen) == before
-        publish(tmp_path / "documents", approved(tool("job")))
-        await served(gateway, 4)
+        publish(tmp_path / "documents", pinned_catalog(tool("job")))
+        await wait_for_snapshots(gateway, 4)
         assert not await is_warned()
 
 
@@ -255,13 +255,13 @@ async def test_a_task_of_a_server_that_moved_or_is_gone_is_unknown(tmp_path: Pat
     async with world(tmp_path, server) as (gateway, _), raw_server(heir.handle) as raw:
         task = await create_task(gateway)
         publish(tmp_path / "documents", demo(raw.url))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         gone = (await ask(gateway, about("tasks/get", task))).message["error"]
         assert gone == {"code": -32602, "message": f"no task {task}"}
         publish(tmp_path / "documents", catalog("demo", raw.url, ["plain"], online=False, on_disconnect="Remove"))
-        await served(gateway, 3)
-        assert await refused(gateway, about("tasks/get", task)) == (400, -32602)
-        assert await refused(gateway, about("tasks/get", "t1")) == (404, -32601)
+        await wait_for_snapshots(gateway, 3)
+        assert await status_and_code(gateway, about("tasks/get", task)) == (400, -32602)
+        assert await status_and_code(gateway, about("tasks/get", "t1")) == (404, -32601)
         assert len(heir.seen) == 1
 
 

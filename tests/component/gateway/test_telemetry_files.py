@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_app.gateway import Gateway
 from fairlead_cli.app import app
-from gatewayworld import ask, calling, catalog, entry, publish, running, served
+from gatewayworld import ask, calling, catalog, entry, publish, running, wait_for_snapshots
 from rawserver import RawServer
 from restworld import get, problem
 from toolservers import modern_server, tool
@@ -83,7 +83,7 @@ async def test_another_definition_is_counted_apart_and_files_add_up(tmp_path: Pa
         await ask(gateway, calling("shop__knot"))
         await run(gateway, "export", str(tmp_path / "one.json"))
         publish(tmp_path / "documents", shop(server, "sha256:2"))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         await ask(gateway, calling("shop__knot"))
         await ask(gateway, calling("shop__knot"))
         aggregates = (await get(gateway, "/v1/aggregates")).message

@@ -11,7 +11,20 @@ from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_app.gateway import Gateway
-from gatewayworld import LEGACY, MODERN, Clock, Wire, ask, calling, catalog, entry, modern, publish, running, served
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Clock,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    modern,
+    publish,
+    running,
+    wait_for_snapshots,
+)
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, get, post
 from toolservers import tool
@@ -39,7 +52,7 @@ def state(hidden: Mapping[str, str], *, environment: str = "cluster") -> State:
     )
 
 
-async def listed(gateway: Gateway, target: str) -> list[str]:
+async def list_tools(gateway: Gateway, target: str) -> list[str]:
     answer = await ask(gateway, modern("tools/list").to(target))
     return [tool["name"] for tool in answer.message["result"]["tools"]]
 
@@ -47,10 +60,10 @@ async def listed(gateway: Gateway, target: str) -> list[str]:
 async def test_a_tool_over_budget_is_in_the_lists_of_the_tiers_that_hold_it_and_in_no_other(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["quick", "slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
-        assert await listed(gateway, "/mcp") == ["shop__quick"]
-        assert await listed(gateway, "/mcp/fast") == ["shop__quick"]
-        assert await listed(gateway, "/mcp/standard") == ["shop__quick", "shop__slow"]
-        assert await listed(gateway, "/mcp/deep") == ["shop__quick", "shop__slow"]
+        assert await list_tools(gateway, "/mcp") == ["shop__quick"]
+        assert await list_tools(gateway, "/mcp/fast") == ["shop__quick"]
+        assert await list_tools(gateway, "/mcp/standard") == ["shop__quick", "shop__slow"]
+        assert await list_tools(gateway, "/mcp/deep") == ["shop__quick", "shop__slow"]
 
 
 async def test_a_header_names_the_tier_and_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path) -> None:
@@ -69,8 +82,8 @@ async def test_the_endpoint_of_one_server_goes_by_the_same_decision(tmp_path: Pa
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["quick", "slow"])
     own = "/servers/default/shop/mcp"
     async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
-        assert await listed(gateway, own) == ["quick"]
-        assert await listed(gateway, f"{own}/standard") == ["quick", "slow"]
+        assert await list_tools(gateway, own) == ["quick"]
+        assert await list_tools(gateway, f"{own}/standard") == ["quick", "slow"]
         answer = await ask(gateway, modern("tools/list").to(own).with_headers(fairlead_tier="deep"))
     assert [tool["name"] for tool in answer.message["result"]["tools"]] == ["quick", "slow"]
 
@@ -78,9 +91,9 @@ async def test_the_endpoint_of_one_server_goes_by_the_same_decision(tmp_path: Pa
 async def test_figures_of_another_environment_decide_nothing_here(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY}, environment="local")) as gateway:
-        assert await listed(gateway, "/mcp/fast") == ["shop__slow"]
+        assert await list_tools(gateway, "/mcp/fast") == ["shop__slow"]
     async with running(tmp_path, environment="local") as gateway:
-        assert await listed(gateway, "/mcp/fast") == []
+        assert await list_tools(gateway, "/mcp/fast") == []
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
@@ -92,7 +105,7 @@ async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_
         shop = catalog("shop", server.url, ["slow"])
         async with running(tmp_path, shop, TIERS, clock=clock) as gateway:
             publish(tmp_path / "documents", state({"fast": WHY}))
-            await served(gateway, gateway.snapshots.swaps + 1)
+            await wait_for_snapshots(gateway, gateway.snapshots.swaps + 1)
             clock.forward(58.0)
             in_time = await ask(gateway, calling("shop__slow", era=era))
             clock.forward(3.0)
@@ -113,7 +126,7 @@ async def test_a_models_call_of_a_tool_that_has_left_the_tier_goes_the_same_way(
         shop = catalog("shop", server.url, ["slow"])
         async with running(tmp_path, shop, TIERS, clock=clock) as gateway:
             publish(tmp_path / "documents", state({"fast": WHY}))
-            await served(gateway, gateway.snapshots.swaps + 1)
+            await wait_for_snapshots(gateway, gateway.snapshots.swaps + 1)
             in_time = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
             clock.forward(61.0)
             refused = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
@@ -126,16 +139,16 @@ async def test_a_tool_is_back_in_the_list_when_the_decision_says_so(tmp_path: Pa
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
         publish(tmp_path / "documents", state({}))
-        await served(gateway, gateway.snapshots.swaps + 1)
-        assert await listed(gateway, "/mcp") == ["shop__slow"]
+        await wait_for_snapshots(gateway, gateway.snapshots.swaps + 1)
+        assert await list_tools(gateway, "/mcp") == ["shop__slow"]
 
 
 async def test_a_tool_goes_by_its_declared_latency_before_a_decision(tmp_path: Path) -> None:
     tools = [entry(name, latency=DeclaredLatency(estimated_duration_ms=ms)) for name, ms in (("a", 50), ("b", 2000))]
     shop = catalog("shop", "http://127.0.0.1:9/mcp", [*tools, "c"])
     async with running(tmp_path, shop, TIERS) as gateway:
-        assert await listed(gateway, "/mcp") == ["shop__a", "shop__c"]
-        assert await listed(gateway, "/mcp/deep") == ["shop__a", "shop__b", "shop__c"]
+        assert await list_tools(gateway, "/mcp") == ["shop__a", "shop__c"]
+        assert await list_tools(gateway, "/mcp/deep") == ["shop__a", "shop__b", "shop__c"]
 
 
 async def test_a_floor_is_told_in_lists_in_meta_in_explanations_and_in_the_refusal_of_a_call(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def serial(wire: Wire) -> str:
 async def test_calls_lists_and_streams_go_through_tls(tmp_path: Path) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     async with (
         modern_server() as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), tls_cert=cert) as gateway,
@@ -49,7 +49,7 @@ async def test_calls_lists_and_streams_go_through_tls(tmp_path: Path) -> None:
         await wire.reader.readuntil(b"acknowledged")
         async with await Wire.connect(gateway) as plain:
             plain.send(modern("tools/list"))
-            assert b"200" not in await plain.closed()
+            assert b"200" not in await plain.read_to_end()
         ca = tmp_path / "ca.pem"
         ca.write_text(authority.bundle)
         code, out, err = await fairlead(
@@ -68,14 +68,14 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection(
 ) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     async with running(tmp_path, tls_cert=cert) as gateway, await connect(gateway, authority) as before:
         first = serial(before)
         cert.write_text("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
         await eventually(lambda: "The changed certificate was not loaded" in caplog.text)
         async with await connect(gateway, authority) as wire:
             assert serial(wire) == first
-        cert.write_text(authority.issued())
+        cert.write_text(authority.issue())
 
         async def is_renewed() -> bool:
             async with await connect(gateway, authority) as wire:
@@ -90,10 +90,10 @@ async def test_with_a_client_authority_nobody_connects_without_its_certificate(t
     clients = Authority("clients")
     strangers = Authority("strangers")
     files = {name: tmp_path / f"{name}.pem" for name in ("server", "ca", "mine", "theirs")}
-    files["server"].write_text(authority.issued())
+    files["server"].write_text(authority.issue())
     files["ca"].write_text(clients.bundle)
-    files["mine"].write_text(clients.issued())
-    files["theirs"].write_text(strangers.issued())
+    files["mine"].write_text(clients.issue())
+    files["theirs"].write_text(strangers.issue())
     async with running(tmp_path, tls_cert=files["server"], tls_client_ca=files["ca"]) as gateway:
         async with await connect(gateway, authority, files["mine"]) as wire:
             assert (await wire.ask(modern("tools/list"))).status == 200

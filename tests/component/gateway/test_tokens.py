@@ -21,11 +21,11 @@ from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.jwt_authenticator import Tokens, json_of
 from gatewayworld import LEGACY, Ask, Wire, calling, catalog, legacy, modern, running
-from issuers import HERE, LocalIssuer, issuing, secured, status
+from issuers import HERE, LocalIssuer, issuing, settings_with_issuer, status
 from toolservers import modern_server
 
 
-def unsigned(issuer: LocalIssuer, algorithm: str) -> str:
+def unsigned_token(issuer: LocalIssuer, algorithm: str) -> str:
     parts = [{"alg": algorithm, "typ": "JWT", "kid": "first"}, issuer.claims(aud=HERE)]
     return ".".join([*(_part(part) for part in parts), ""])
 
@@ -53,15 +53,15 @@ def with_own_key_in_the_header(issuer: LocalIssuer) -> str:
 
 
 def with_a_key_elsewhere(name: str) -> Callable[[LocalIssuer], str]:
-    def forged(issuer: LocalIssuer) -> str:
+    def forge(issuer: LocalIssuer) -> str:
         return issuer.token(key=RSAKey.generate_key(2048), header={name: "http://127.0.0.1:9/keys"}, aud=HERE)
 
-    return forged
+    return forge
 
 
 ATTACKS: dict[str, Callable[[LocalIssuer], str]] = {
-    "alg none": lambda issuer: unsigned(issuer, "none"),
-    "alg NoNe": lambda issuer: unsigned(issuer, "NoNe"),
+    "alg none": lambda issuer: unsigned_token(issuer, "none"),
+    "alg NoNe": lambda issuer: unsigned_token(issuer, "NoNe"),
     "public key as a secret": with_public_key_as_secret,
     "another's signature": lambda issuer: issuer.token(key=RSAKey.generate_key(2048), aud=HERE),
     "a key of another kind": lambda issuer: issuer.token(
@@ -95,7 +95,7 @@ ATTACKS: dict[str, Callable[[LocalIssuer], str]] = {
 
 
 async def test_no_deceit_gets_in(tmp_path: Path) -> None:
-    async with issuing() as issuer, running(tmp_path, **secured(tmp_path, issuer)) as gateway:
+    async with issuing() as issuer, running(tmp_path, **settings_with_issuer(tmp_path, issuer)) as gateway:
         assert await status(gateway, issuer.token(aud=HERE)) == 200
         seen = {name: await status(gateway, attack(issuer)) for name, attack in ATTACKS.items()}
     assert seen == dict.fromkeys(ATTACKS, 401)
@@ -210,7 +210,7 @@ async def test_the_issuer_is_named_in_the_refusal_and_in_the_resource_metadata(t
         running(
             tmp_path,
             catalog("demo", "http://127.0.0.1:9/mcp", ["x"]),
-            **secured(tmp_path, issuer, scopes=("mcp:tools",)),
+            **settings_with_issuer(tmp_path, issuer, scopes=("mcp:tools",)),
         ) as gateway,
         await Wire.connect(gateway) as wire,
     ):
@@ -241,7 +241,7 @@ async def test_the_issuer_is_named_in_the_refusal_and_in_the_resource_metadata(t
 async def test_a_credential_beside_another_is_refused(tmp_path: Path, target: str) -> None:
     """The gateway would read one of the two headers, and a proxy in front of it the other."""
     verb = "POST" if target == "/mcp" else "GET"
-    async with issuing() as issuer, running(tmp_path, **secured(tmp_path, issuer)) as gateway:
+    async with issuing() as issuer, running(tmp_path, **settings_with_issuer(tmp_path, issuer)) as gateway:
         token = issuer.token(aud=HERE)
         async with await Wire.connect(gateway) as wire:
             data = Ask(modern("tools/list").message, modern("tools/list").headers, verb=verb, target=target).data("h")
@@ -257,7 +257,7 @@ async def test_a_credential_beside_another_is_refused(tmp_path: Path, target: st
 
 
 async def test_a_good_token_does_not_open_the_door_to_a_web_page_from_elsewhere(tmp_path: Path) -> None:
-    async with issuing() as issuer, running(tmp_path, **secured(tmp_path, issuer)) as gateway:
+    async with issuing() as issuer, running(tmp_path, **settings_with_issuer(tmp_path, issuer)) as gateway:
         bearer = {"authorization": f"Bearer {issuer.token(aud=HERE)}"}
         async with await Wire.connect(gateway) as wire:
             for target, ask in {"/mcp": modern("tools/list"), "/v1/tools": Ask(verb="GET", body=b"")}.items():
@@ -271,7 +271,7 @@ async def test_a_clients_credential_is_never_passed_on(tmp_path: Path) -> None:
     async with (
         issuing() as issuer,
         modern_server() as server,
-        running(tmp_path, catalog("demo", server.url, ["add"]), **secured(tmp_path, issuer)) as gateway,
+        running(tmp_path, catalog("demo", server.url, ["add"]), **settings_with_issuer(tmp_path, issuer)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         token = issuer.token(aud=HERE)

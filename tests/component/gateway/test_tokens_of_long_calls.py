@@ -140,7 +140,7 @@ async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tm
             authorization = bearer(provider)
             session = await session_of(gateway, ELICITATION, authorization=authorization)
 
-            async def thinking() -> None:
+            async def think() -> None:
                 identity = gateway.endpoint.identities.recall(authorization.encode())
                 credentials = gateway.registry.credentials(box.key)
                 assert identity is not None
@@ -150,7 +150,7 @@ async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tm
                 strict.refused.update(grant.token for grant in provider.grants)
 
             _, message = await conversation(
-                gateway, session, {"result": PICKED}, thinking, CALL, authorization=authorization
+                gateway, session, {"result": PICKED}, think, CALL, authorization=authorization
             )
             assert "this" in message["result"]["content"][0]["text"]
             assert strict.refusals == ([] if expired else ["POST"])
@@ -173,7 +173,7 @@ async def test_a_cancellation_reaches_the_server_with_a_valid_token(tmp_path: Pa
                 headers = {**legacy("x").headers, "mcp-session-id": session, "authorization": authorization}
                 await ask(gateway, Ask(note, headers))
                 await eventually(lambda: asker.cancelled)
-    assert provider.granted == {"alice": 2}
+    assert provider.tokens_by_person == {"alice": 2}
 
 
 async def test_the_rest_of_an_answer_is_fetched_with_another_token_after_a_401(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_the_rest_of_an_answer_is_fetched_with_another_token_after_a_401(t
             assert text_of(await ask(gateway, of(provider, "alice", calling("box__x")))) == "late"
     assert strict.refusals[0] == "GET"
     assert len(interrupted.calls) == 1
-    assert provider.granted == {"alice": 2}
+    assert provider.tokens_by_person == {"alice": 2}
 
 
 async def test_a_call_is_not_repeated_when_the_get_for_the_rest_of_its_answer_is_refused(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ async def test_a_call_is_not_repeated_when_the_get_for_the_rest_of_its_answer_is
             assert answer.refusal == "UPSTREAM_ERROR"
             assert strict.refusals == ["GET", "GET"], "with two tokens"
             assert len(interrupted.calls) == 1
-    assert provider.granted == {"alice": 2}
+    assert provider.tokens_by_person == {"alice": 2}
 
 
 async def test_no_token_of_a_resumed_call_is_shown_to_the_client(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ from gatewayworld import (
     modern,
     publish,
     running,
-    served,
+    wait_for_snapshots,
 )
-from policyworld import Drawn, Vouching, anybody, by, handle, is_allowed, listed, tavern, tools_of, worlds
+from policyworld import Drawn, Vouching, anybody, by, handle, is_allowed, list_tools, tavern, tools_of, worlds
 from rawserver import raw_server
 from restworld import MESSAGES, get, post
 from toolservers import tool
@@ -63,8 +63,8 @@ async def test_an_npc_may_not_search_the_web_and_the_agent_for_questions_may(tmp
             tmp_path, tavern(server.url), Rules(policies=(ALLOWED, NO_WEB)), trust=Trust((Vouching(NPC, QA),))
         ) as gateway,
     ):
-        assert await listed(gateway, "npc") == ["tavern__roll-dice"]
-        assert await listed(gateway, "qa") == ["tavern__roll-dice", "tavern__web-search"]
+        assert await list_tools(gateway, "npc") == ["tavern__roll-dice"]
+        assert await list_tools(gateway, "qa") == ["tavern__roll-dice", "tavern__web-search"]
         search = calling("tavern__web-search", era=era)
         assert "result" in (await ask(gateway, by("qa", search))).message
         assert "result" in (await ask(gateway, by("npc", calling("tavern__roll-dice", era=era)))).message
@@ -175,7 +175,7 @@ async def play(drawn: Drawn, folder: Path) -> None:
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_a_server_of_which_nothing_is_seen_has_no_prompts_and_resources_either(tmp_path: Path, era: str) -> None:
-    def made(url: str, name: str, namespace: str) -> Catalog:
+    def make_catalog(url: str, name: str, namespace: str) -> Catalog:
         def items(member: str, value: str) -> tuple[Definition, ...]:
             return (
                 Definition(name=value, definition=Raw(json.dumps({"name": value, member: value}).encode()), hash=""),
@@ -198,8 +198,8 @@ async def test_a_server_of_which_nothing_is_seen_has_no_prompts_and_resources_ei
         raw_server(handle) as server,
         running(
             tmp_path,
-            made(server.url, "vault", "bank"),
-            made(server.url, "tavern", "default"),
+            make_catalog(server.url, "vault", "bank"),
+            make_catalog(server.url, "tavern", "default"),
             Rules(policies=(shut,)),
             trust=Trust((Vouching(NPC),)),
         ) as gateway,
@@ -244,10 +244,10 @@ async def test_an_agent_is_told_of_changes_of_its_own_list_alone(tmp_path: Path)
         swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", tavern(server.url, changed, "roll-dice"))
         await qas.reader.readuntil(b"list_changed")
-        await served(gateway, swaps + 1)
+        await wait_for_snapshots(gateway, swaps + 1)
         publish(tmp_path / "documents", tavern(server.url, changed, "roll-dice", "sing"))
         first = await npcs.reader.readuntil(b"list_changed")
-        assert await listed(gateway, "npc") == ["tavern__roll-dice", "tavern__sing"]
+        assert await list_tools(gateway, "npc") == ["tavern__roll-dice", "tavern__sing"]
         assert first.count(b"list_changed") == 1
 
 
@@ -306,7 +306,7 @@ async def test_pinned_tools_are_cut_by_no_budget(tmp_path: Path) -> None:
             tmp_path, tavern(server.url, *names), Rules(policies=(pinning,)), trust=Trust((Vouching(NPC),))
         ) as gateway,
     ):
-        assert await listed(gateway, "npc") == ["tavern__tool0", "tavern__tool1", "tavern__tool8"]
+        assert await list_tools(gateway, "npc") == ["tavern__tool0", "tavern__tool1", "tavern__tool8"]
         offer = await get(gateway, "/v1/tools?format=mcp&maxTools=1", authorization="Bearer npc")
         assert [*offer.message["names"].values()] == ["tavern__tool8"]
         assert (await ask(gateway, by("npc", calling("tavern__tool5")))).refusal == "OVER_BUDGET"
@@ -398,5 +398,5 @@ async def test_a_gateway_on_a_cluster_shows_nothing_before_it_knows_the_rules(tm
         assert (await ask(gateway, calling("tavern__roll-dice"))).code == -32602
         swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", Rules())
-        await served(gateway, swaps + 1)
+        await wait_for_snapshots(gateway, swaps + 1)
         assert len((await ask(gateway, modern("tools/list"))).message["result"]["tools"]) == 2

@@ -31,7 +31,7 @@ CLIENT = 3
 ERROR = 2
 
 
-def exporting_to(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def export_to(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
 
 
@@ -43,7 +43,7 @@ async def served(
         yield gateway, server
 
 
-def traced(call: Ask, parent: str) -> Ask:
+def with_trace(call: Ask, parent: str) -> Ask:
     call.headers.update({"traceparent": parent, "tracestate": "vendor=1"})
     return call
 
@@ -53,9 +53,9 @@ async def test_a_call_is_a_span_of_the_caller_and_its_attempt_a_span_of_the_call
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     with otlp_receiver() as receiver:
-        exporting_to(receiver, monkeypatch)
+        export_to(receiver, monkeypatch)
         async with served(tmp_path, modern_server([tool("add")]), tools=["add"]) as (gateway, server):
-            await ask(gateway, traced(calling("demo__add", {"s": "s3cret"}, **more), SAMPLED))
+            await ask(gateway, with_trace(calling("demo__add", {"s": "s3cret"}, **more), SAMPLED))
         call, attempt = sorted(receiver.spans, key=lambda span: int(span.kind))
         assert (call.kind, attempt.kind) == (SERVER, CLIENT)
         assert call.name == attempt.name == "tools/call add"
@@ -82,9 +82,9 @@ async def test_a_caller_that_did_not_sample_its_trace_gets_no_span_and_its_serve
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with otlp_receiver() as receiver:
-        exporting_to(receiver, monkeypatch)
+        export_to(receiver, monkeypatch)
         async with served(tmp_path, modern_server([tool("add")]), tools=["add"]) as (gateway, server):
-            await ask(gateway, traced(calling("demo__add"), UNSAMPLED))
+            await ask(gateway, with_trace(calling("demo__add"), UNSAMPLED))
         assert receiver.spans == []
     told = next(each for each in server.seen if each.method == "tools/call").headers["traceparent"]
     assert told.startswith(f"00-{TRACE}-")
@@ -95,7 +95,7 @@ async def test_each_attempt_has_a_span_of_its_own_and_a_failure_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with otlp_receiver() as receiver:
-        exporting_to(receiver, monkeypatch)
+        export_to(receiver, monkeypatch)
         demo = catalog("demo", f"http://127.0.0.1:{free_port()}/mcp", ["add"], limits=limits(retries=1))
         async with running(tmp_path, demo) as gateway:
             answer = await ask(gateway, calling("demo__add"))
@@ -117,7 +117,7 @@ async def test_a_tool_that_says_it_failed_and_a_call_that_is_refused_are_errors_
         answer_modern(request, reply, [], call=lambda _: {"content": [], "isError": True})
 
     with otlp_receiver() as receiver:
-        exporting_to(receiver, monkeypatch)
+        export_to(receiver, monkeypatch)
         async with raw_server(handle) as server:
             demo = catalog("demo", server.url, ["add"])
             async with running(tmp_path, demo, agent_calls_per_minute=1) as gateway:
@@ -135,7 +135,7 @@ async def test_prompts_have_spans_too_and_lists_have_none(tmp_path: Path, monkey
 
     prompt = Definition(name="hello", definition=Raw(b'{"name":"hello"}'), hash="")
     with otlp_receiver() as receiver:
-        exporting_to(receiver, monkeypatch)
+        export_to(receiver, monkeypatch)
         async with served(tmp_path, raw_server(handle), prompts=(prompt,)) as (gateway, _):
             await ask(gateway, modern("tools/list"))
             got = await ask(gateway, legacy("prompts/get", {"name": "demo__hello"}))

@@ -19,7 +19,7 @@ import pytest
 from certificates import Authority
 from fairlead_app.gateway import Gateway
 from gatewayprocess import started
-from gatewayworld import Answer, Ask, Reachable, Wire, ask, calling, catalog, legacy, modern, publish, running, scraped
+from gatewayworld import Answer, Ask, Reachable, Wire, ask, calling, catalog, legacy, modern, publish, running, scrape
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import MESSAGES, Calls, post, problem
 from toolservers import answer_handshake, answer_modern, modern_server, tool
@@ -113,12 +113,12 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
-def held(gateway: Gateway) -> int:
+def held_bytes(gateway: Gateway) -> int:
     whole = gateway.endpoint.buffers.whole
     return whole.arriving + whole.unread
 
 
-def refused_or_answered(gateway: Gateway, calls: int) -> bool:
+def is_refused_or_answered(gateway: Gateway, calls: int) -> bool:
     """Whether an agent's request was refused, or the answers of `calls` calls have completely arrived at the
     gateway."""
     buffers = gateway.endpoint.buffers
@@ -132,7 +132,7 @@ def outcomes(gateway: Gateway) -> set[str]:
 
 async def await_no_bytes(gateway: Gateway) -> None:
     """Wait until no bytes are counted any more."""
-    await eventually(lambda: held(gateway) == 0 and not gateway.endpoint.buffers.agents)
+    await eventually(lambda: held_bytes(gateway) == 0 and not gateway.endpoint.buffers.agents)
     assert not gateway.endpoint.buffers.pressed
     assert gateway.endpoint.buffers.paused == 0
 
@@ -148,13 +148,13 @@ async def test_servers_are_not_read_and_requests_are_refused_while_clients_leave
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large")):
                 await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
-                assert held(gateway) <= BUDGET + 2 * LARGE
+                assert held_bytes(gateway) <= BUDGET + 2 * LARGE
                 refused = await ask(gateway, calling("demo__small"))
                 assert (refused.status, refused.headers["retry-after"]) == (503, "1")
                 assert refused.message["error"]["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
                 assert (await ask(gateway, modern("tools/list"))).status == 503
                 assert problem(await post(gateway, "/v1/tool-calls", {})) == (503, "OVERLOADED")
-                figures = await scraped(gateway)
+                figures = await scrape(gateway)
                 [unread] = re.findall(r'fairlead_answer_bytes\{state="unread"\} (\S+)', figures)
                 assert float(unread) == buffers.whole.unread
                 assert 'fairlead_requests_shed_total{budget="gateway"} 3.0' in figures
@@ -172,7 +172,7 @@ async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path:
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large"), address=SECOND):
                 await eventually(lambda: buffers.whole.unread >= BUDGET // 2 and buffers.paused > 0)
-                assert held(gateway) <= BUDGET + 2 * LARGE
+                assert held_bytes(gateway) <= BUDGET + 2 * LARGE
                 async with await deaf(gateway, calling("demo__small"), SECOND) as refused:
                     refused.transport.resume_reading()
                     assert (await refused.answer()).status == 429
@@ -212,7 +212,7 @@ async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_ser
 async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_path: Path) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     trust = ssl.create_default_context(cadata=authority.bundle)
     async with server() as upstream:
         document = catalog("demo", upstream.url, ["large"])
@@ -221,7 +221,7 @@ async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_p
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large"), ssl=trust, server_hostname="127.0.0.1") as wires:
                 await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
-                assert held(gateway) <= BUDGET + 2 * LARGE
+                assert held_bytes(gateway) <= BUDGET + 2 * LARGE
                 for answer in await read_late(wires):
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE
             await await_no_bytes(gateway)
@@ -252,7 +252,7 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
                 # the number of bytes cannot be the criterion, because the kernel buffers more and more
                 while not buffers.refused["agent"]:
                     wires += await unread.enter_async_context(crowd(gateway, request, 1, address=SECOND))
-                    await eventually(partial(refused_or_answered, gateway, len(wires)))
+                    await eventually(partial(is_refused_or_answered, gateway, len(wires)))
                 assert problem(*await read_late(wires[-1:])) == (429, "RATE_LIMITED")
                 assert (await ask(gateway, calling("demo__large"))).status == 200
             await await_no_bytes(gateway)
@@ -279,7 +279,7 @@ async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path)
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, request):
                 await eventually(lambda: buffers.whole.full)
-                assert held(gateway) <= BUDGET + 2 * LARGE
+                assert held_bytes(gateway) <= BUDGET + 2 * LARGE
             await await_no_bytes(gateway)
 
 
@@ -294,8 +294,8 @@ async def test_forty_clients_that_do_not_read_cost_a_bounded_amount_of_memory(tm
             before = resident(gateway.process.pid)
             async with crowd(gateway, calling("demo__large"), 40):
 
-                async def shed() -> bool:
+                async def is_shed() -> bool:
                     return (await ask(gateway, calling("demo__small"))).status == 503
 
-                await until_async("the gateway refuses calls", shed)
+                await until_async("the gateway refuses calls", is_shed)
                 assert resident(gateway.process.pid) - before < 40 * LARGE // 2

@@ -249,5 +249,5 @@ async def test_a_client_of_forms_alone_hears_nothing_of_pages(tmp_path: Path, cl
         world.servers["legacy"].complete({"elicitationId": OWN_ID})
         await eventually(world.servers["legacy"].completed.is_set)
         await ask(world.gateway, legacy_ask(CLIENTS[client], "tools/call", NEEDS_PAGE, session))
-    assert b"elicitation" not in await stream.closed()
+    assert b"elicitation" not in await stream.read_to_end()
     stream.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scraped
+from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scrape
 from toolservers import legacy_server, modern_server
 
 ERAS = (MODERN, LEGACY)
@@ -34,7 +34,7 @@ async def test_arguments_that_do_not_fit_come_back_with_what_to_mend_and_go_nowh
         assert server.seen == []
         assert "isError" not in (await ask(gateway, calling("demo__get", {"item": "rope"}, era=client))).message
         assert len(server.seen) == 1
-        assert 'error_type="INVALID_ARGUMENTS"' in await scraped(gateway)
+        assert 'error_type="INVALID_ARGUMENTS"' in await scrape(gateway)
 
 
 async def test_a_call_with_progress_is_checked_as_well(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_a_schema_that_cannot_be_used_is_in_nobodys_way(tmp_path: Path, me
     ):
         assert "error" not in (await ask(gateway, calling("demo__get", {"item": 3}))).message
         assert len(server.seen) == 1
-        left_out = "fairlead_schemas_left_out_total{" in await scraped(gateway)
+        left_out = "fairlead_schemas_left_out_total{" in await scrape(gateway)
         assert left_out is bool(members)
 
 
@@ -88,7 +88,7 @@ async def test_a_result_that_does_not_fit_is_passed_on_marked_and_counted(
         plain = (await ask(gateway, calling("demo__plain", {"item": "x"}, era=client))).message["result"]
         assert plain["content"] == result["content"]
         assert "fairlead.dev/warning" not in plain.get("_meta", {})
-        assert 'fairlead_output_mismatches_total{fairlead_server="default/demo"} 1.0' in await scraped(gateway)
+        assert 'fairlead_output_mismatches_total{fairlead_server="default/demo"} 1.0' in await scrape(gateway)
 
 
 async def test_a_listing_shows_the_schema_byte_for_byte_all_the_same(tmp_path: Path) -> None:

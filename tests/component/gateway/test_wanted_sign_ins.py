@@ -7,13 +7,13 @@ from typing import Any
 
 from commands import fairlead
 from consentservers import FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, sign_in_as, whoami
+from consentworld import SERVER, call_whoami, consent_catalog, laptop, link_of, sign_in_as, whoami
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from fixed_authenticator import Names
-from gatewayworld import publish, served
+from gatewayworld import publish, wait_for_snapshots
 from ports import free_port
 from restworld import get, post
 from waiting import eventually
@@ -55,7 +55,7 @@ async def test_a_grant_that_its_provider_has_ended_is_told_after_the_call_that_n
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         await browser.sign_in(await link_of(gateway))
         server.provider.end("alice")
-        assert (await called(gateway)).message["result"]["isError"] is True
+        assert (await call_whoami(gateway)).message["result"]["isError"] is True
         assert await reason_to_sign_in(gateway) == "you have not signed in at default/linear"
 
 
@@ -64,7 +64,7 @@ async def test_tokens_that_the_server_refuses_are_told_and_a_sign_in_replaces_th
         await browser.sign_in(await link_of(gateway))
         assert await whoami(gateway) == "alice"
         server.provider.refuses = True
-        assert (await called(gateway)).message["result"]["isError"] is True
+        assert (await call_whoami(gateway)).message["result"]["isError"] is True
         assert await reason_to_sign_in(gateway) == "default/linear refuses the access tokens of your sign-in"
         state = (await post(gateway, SIGN_IN, {})).message
         assert state["signedIn"] is False
@@ -84,7 +84,7 @@ async def test_a_server_at_another_url_is_told_to_who_signed_in_at_the_first(tmp
     ):
         await browser.sign_in(await link_of(gateway))
         publish(tmp_path / "documents", consent_catalog(other.url, hash="2"))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert (
             await reason_to_sign_in(gateway) == f"you signed in at {server.url}, but the server is at {other.url} now"
         )

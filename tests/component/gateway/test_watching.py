@@ -13,7 +13,20 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_app.authentication import Trust
-from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running, served
+from gatewayworld import (
+    LEGACY,
+    META,
+    MODERN,
+    Ask,
+    Wire,
+    ask,
+    catalog,
+    legacy,
+    modern,
+    publish,
+    running,
+    wait_for_snapshots,
+)
 from policyworld import Vouching, anybody, by
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
@@ -27,7 +40,7 @@ URIS = [(ONE, ONE), (APP, "ui://demo/app")]
 CAPABILITIES = {"resources": {"subscribe": True, "listChanged": True}, "tools": {}}
 
 
-def updated(uri: str, **more: Any) -> dict[str, Any]:
+def update_notification(uri: str, **more: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri, **more}}
 
 
@@ -67,7 +80,7 @@ class Watched:
 
     async def change(self, uri: str) -> None:
         for stream in self.streams:
-            stream.event(updated(uri, _meta={META + "subscriptionId": "theirs"}))
+            stream.event(update_notification(uri, _meta={META + "subscriptionId": "theirs"}))
             await stream.flush()
 
 
@@ -81,7 +94,7 @@ def document(url: str, era: str) -> Catalog:
     )
 
 
-def listening(uris: list[str]) -> Ask:
+def listen_request(uris: list[str]) -> Ask:
     return modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}, number="mine")
 
 
@@ -98,14 +111,14 @@ async def test_a_modern_client_hears_of_the_resources_that_its_stream_names(
         offered = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]["resources"]
         assert offered["subscribe"] is True
         async with await Wire.connect(gateway) as wire:
-            wire.send(listening([shown, "nobody://knows"]))
+            wire.send(listen_request([shown, "nobody://knows"]))
             acknowledged = await wire.reader.readuntil(b"}}\n\n")
             assert b'"resourceSubscriptions":["%b"]' % shown.encode() in acknowledged
             await eventually(lambda: watched.wanted == [own] and watched.streams)
             await watched.change(own)
             heard = await wire.reader.readuntil(b"}}\n\n")
             message = json.loads(heard.partition(b"data: ")[2])
-            assert message == updated(shown, _meta={META + "subscriptionId": "mine"})
+            assert message == update_notification(shown, _meta={META + "subscriptionId": "mine"})
         await eventually(lambda: len(gateway.endpoint.context.subscriptions) == 0)
         if server_era == MODERN:
             await eventually(server.broken_off.is_set)
@@ -162,7 +175,7 @@ async def test_resource_updates_end_when_the_server_is_denied_to_their_client(tm
             await eventually(lambda: watched.wanted == [ONE] and watched.streams)
             swaps = gateway.snapshots.swaps
             publish(tmp_path / "documents", Rules(policies=(none,)))
-            await served(gateway, swaps + 1)
+            await wait_for_snapshots(gateway, swaps + 1)
             told = gateway.endpoint.streams.notify
             offered: list[bool] = []
 
@@ -183,7 +196,7 @@ async def test_a_resource_watch_that_ends_at_the_server_is_opened_again(tmp_path
         running(tmp_path, document(server.url, MODERN)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.send(listening([ONE]))
+        wire.send(listen_request([ONE]))
         await eventually(lambda: watched.streams)
         server.cut()
         await eventually(lambda: len(watched.streams) == 2)
@@ -198,7 +211,7 @@ async def test_a_stream_that_names_too_much_is_given_what_there_is_room_for(tmp_
         running(tmp_path, document(server.url, MODERN)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.send(listening([f"no://{n}" for n in range(64)] + [ONE]))
+        wire.send(listen_request([f"no://{n}" for n in range(64)] + [ONE]))
         acknowledged = await wire.reader.readuntil(b"}}\n\n")
         assert b"resourceSubscriptions" not in acknowledged
         assert len(gateway.endpoint.context.subscriptions) == 0

@@ -89,7 +89,7 @@ async def test_streams_of_a_revoked_credential_end(tmp_path: Path) -> None:
         names.revoke("ann")
         await anns.reader.readuntil(b"\r\n0\r\n\r\n")
         assert len(gateway.endpoint.streams) == 1
-        await events.closed()
+        await events.read_to_end()
 
 
 @pytest.mark.parametrize("thief", ["bob", None])
@@ -104,7 +104,7 @@ async def test_a_session_is_of_use_to_nobody_but_who_opened_it(tmp_path: Path, t
         opened = await wire.ask(by("ann", legacy("initialize", {"protocolVersion": LEGACY, "capabilities": {}})))
         session = opened.headers["mcp-session-id"]
 
-        def stolen(ask: Ask) -> Ask:
+        def steal(ask: Ask) -> Ask:
             return ask if thief is None else by(thief, ask)
 
         asks = [
@@ -115,7 +115,7 @@ async def test_a_session_is_of_use_to_nobody_but_who_opened_it(tmp_path: Path, t
             Ask(verb="GET", headers={"mcp-session-id": session, "accept": "text/event-stream"}, body=b""),
         ]
         for ask in asks:
-            assert (await wire.ask(stolen(ask))).status in (404, 405), ask
+            assert (await wire.ask(steal(ask))).status in (404, 405), ask
         assert (await wire.ask(by("ann", legacy("tools/list", session=session)))).status == 200
 
 

@@ -47,7 +47,7 @@ def test_a_second_process_waits_for_a_running_compilation_and_takes_its_outcome(
 
 
 def test_a_failed_compilation_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_path: Path) -> None:
-    def broken(folder: Path) -> None:
+    def fail_compiling(folder: Path) -> None:
         raise OSError("no compiler")
 
     folder = tmp_path / "compiled"
@@ -55,7 +55,7 @@ def test_a_failed_compilation_leaves_the_folder_as_it_was_and_the_next_one_compi
     folder.mkdir()
     (folder / "kept").touch()
     with pytest.raises(OSError, match="no compiler"):
-        compile_tree(folder, broken)
+        compile_tree(folder, fail_compiling)
     assert [path.name for path in folder.iterdir()] == ["kept"]
     compiler.release.set()
     (tmp_path / "compiled-of-one-that-was-ended" / "made").mkdir(parents=True)

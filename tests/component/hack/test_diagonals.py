@@ -16,7 +16,7 @@ from diagonals import diagonal
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def combined(cells: list[tuple[int, ...]], strength: int) -> set[tuple[tuple[int, int], ...]]:
+def combinations_of(cells: list[tuple[int, ...]], strength: int) -> set[tuple[tuple[int, int], ...]]:
     return {
         tuple((axis, cell[axis]) for axis in axes)
         for cell in cells
@@ -28,7 +28,7 @@ def combined(cells: list[tuple[int, ...]], strength: int) -> set[tuple[tuple[int
 def test_a_diagonal_has_every_combination_that_the_matrix_has(matrix: set[tuple[int, ...]], strength: int) -> None:
     cells = sorted(matrix)
     chosen = [cells[index] for index in diagonal(cells, strength)]
-    assert combined(chosen, strength) == combined(cells, strength)
+    assert combinations_of(chosen, strength) == combinations_of(cells, strength)
 
 
 def test_a_diagonal_has_each_value_that_is_asked_for_beside_the_pairs() -> None:

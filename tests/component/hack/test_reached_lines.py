@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reached_lines import missing
+from reached_lines import missing_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_lines_that_are_not_reached_any_more_are_named_and_branches_between_those_that_are() -> None:
     before = {"a.py": {(-1, 1), (1, 2), (1, 3), (2, 3), (3, -1), (3, 9)}}
     after = {"a.py": {(-1, 1), (1, 2), (2, 3), (3, -1)}}
-    assert dict(missing(before, after)) == {"a.py": ["9", "1->3"]}
-    assert dict(missing(after, before)) == {}
+    assert dict(missing_lines(before, after)) == {"a.py": ["9", "1->3"]}
+    assert dict(missing_lines(after, before)) == {}
 
 
 def test_a_run_by_scopes_tells_what_only_the_night_reaches(tmp_path: Path) -> None:

@@ -44,14 +44,14 @@ def test_a_shard_that_is_not_valid_is_refused_with_what_to_write(shard: str) -> 
 
 
 def test_pytest_collects_the_files_of_its_shard_alone() -> None:
-    def collected(*shard: str) -> set[str]:
+    def collect(*shard: str) -> set[str]:
         words = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", *shard]
         told = subprocess.run([*words, "tests/unit/kube"], cwd=ROOT, capture_output=True, text=True, check=True)
         return set(re.findall(r"^tests/\S+?\.py", told.stdout, re.MULTILINE))
 
-    first = collected("--shard=1/2")
-    second = collected("--shard=2/2")
+    first = collect("--shard=1/2")
+    second = collect("--shard=2/2")
     assert first
     assert second
     assert not first & second
-    assert first | second == collected()
+    assert first | second == collect()

@@ -43,13 +43,13 @@ async def client_of_server(answer: Callable[[Request, Reply], None], **options: 
             await kube.aclose()
 
 
-def refusing(status: int) -> Callable[[Request, Reply], None]:
+def refuse_with(status: int) -> Callable[[Request, Reply], None]:
     body = {"kind": "Status", "message": "words", "reason": "Because"}
     return lambda request, reply: reply.send(status, json.dumps(body).encode())
 
 
 async def test_every_verb_says_what_it_could_not_do() -> None:
-    async with client_of_server(refusing(403)) as kube:
+    async with client_of_server(refuse_with(403)) as kube:
         refused = await asyncio.gather(
             kube.get(SECRETS, "team", "a"),
             kube.labels(SECRETS, "team", "a"),
@@ -93,14 +93,14 @@ async def test_every_verb_says_what_it_could_not_do() -> None:
     ],
 )
 async def test_a_sentence_names_the_api_server_and_says_what_to_do(status: int, says: str) -> None:
-    async with client_of_server(refusing(status)) as kube:
+    async with client_of_server(refuse_with(status)) as kube:
         with pytest.raises(errors.ApiError) as caught:
             await kube.list(SCOPE)
         assert caught.value.sentence(kube.host, "Grant it.") == f"the API server at {kube.host} {says}"
 
 
 async def test_a_missing_object_is_named_to_be_checked() -> None:
-    async with client_of_server(refusing(403)) as kube:
+    async with client_of_server(refuse_with(403)) as kube:
         host = kube.host
     kube = Kube.connect(Configuration(host=host))
     with pytest.raises(errors.Unavailable) as caught:

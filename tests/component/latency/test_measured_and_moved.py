@@ -47,13 +47,13 @@ class World:
     timekeeper: Timekeeper
     moves: list[Move] = field(default_factory=list)
 
-    async def listed(self, target: str = "/mcp") -> list[str]:
+    async def list_tools(self, target: str = "/mcp") -> list[str]:
         answer = await ask(self.gateway, modern("tools/list").to(target))
         return [tool["name"] for tool in answer.message["result"]["tools"]]
 
     async def until(self, *names: str) -> None:
         async def is_listed() -> bool:
-            return await self.listed() == list(names)
+            return await self.list_tools() == list(names)
 
         await until_async(f"the list of {names}", is_listed)
 
@@ -99,11 +99,11 @@ async def test_a_tool_that_turns_slow_leaves_its_tier_and_comes_back_by_itself(t
     server = Slow()
     async with world(tmp_path, server) as here:
         await call(here, 20)
-        assert await here.listed() == ["shop__knot"]
+        assert await here.list_tools() == ["shop__knot"]
         server.seconds = 0.06
         await call(here, 6)
         await here.until()
-        assert await here.listed("/mcp/deep") == ["shop__knot"]
+        assert await here.list_tools("/mcp/deep") == ["shop__knot"]
         server.seconds = 0.0
         async with await Wire.connect(here.gateway) as wire:
             for _ in range(31):
@@ -135,7 +135,7 @@ async def test_a_custom_tool_is_measured_and_moved_though_no_operator_declares_i
             await here.until()
             timekeeper.forget(())
             await here.until()
-            assert await here.listed("/mcp/deep") == ["ponder"]
+            assert await here.list_tools("/mcp/deep") == ["ponder"]
             for task in tasks:
                 task.cancel()
         await gateways.aclose()
@@ -196,7 +196,7 @@ async def test_calls_past_their_declared_maximum_are_cut_off_and_degrade_the_too
         codes = [answer.message["result"]["_meta"]["fairlead.dev/error"]["code"] for answer in answers]
         assert codes == ["TIMEOUT"] * 4, "far within the limit of its tier: it is its health that hides it"
         await here.until()
-        assert await here.listed("/mcp/deep") == ["shop__knot"]
+        assert await here.list_tools("/mcp/deep") == ["shop__knot"]
         (state,) = here.gateway.snapshot.states.values()
         assert state["knot"].hidden["fast"].startswith("degraded score=0 failures=4/4 tier=deep ")
         server.seconds = 0.0

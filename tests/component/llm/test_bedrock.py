@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bedrockworld import COUNT, STREAM, answered, bedrock_world, converse, declared, events, final_message
+from bedrockworld import COUNT, STREAM, answer_calls, bedrock_world, converse, declare_tools, events, final_message
 from fairlead_formats.providers.bedrock.fake import BedrockApi
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
@@ -42,9 +42,11 @@ async def test_a_client_gets_one_answer_for_all_rounds(tmp_path: Path, method: s
 async def test_a_mixed_turn_is_whole_again_with_its_reasoning(tmp_path: Path, method: str) -> None:
     turns = [ScriptedTurn("", [ADD, THEIRS], thoughts=["Hm."]), ScriptedTurn("Both.")]
     async with bedrock_world(tmp_path, *turns) as world:
-        message = final_message(await converse(world, "Hi", method=method, toolConfig=declared()), method == STREAM)
+        message = final_message(
+            await converse(world, "Hi", method=method, toolConfig=declare_tools()), method == STREAM
+        )
         assert [block["toolUse"]["name"] for block in message["content"] if "toolUse" in block] == ["theirs"]
-        again = await converse(world, "Hi", message, answered(message), method=method, toolConfig=declared())
+        again = await converse(world, "Hi", message, answer_calls(message), method=method, toolConfig=declare_tools())
         assert texts(final_message(again, method == STREAM)) == ["Both."]
     messages = world.model.requests[1]["messages"]
     assert [next(iter(block)) for block in messages[1]["content"]] == ["reasoningContent", "toolUse", "toolUse"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead_formats.scripted_turns import ScriptedTurn
-from gatewayworld import scraped
+from gatewayworld import scrape
 from llmworld import PATH, LlmWorld, llm_world
 from waiting import eventually, until_async
 
@@ -144,7 +144,7 @@ async def test_a_client_that_reads_nothing_is_disconnected_and_counted(tmp_path:
     async with llm_world(tmp_path, ScriptedTurn(events=events), client_unread=1.0) as world:
 
         async def is_counted() -> bool:
-            return "fairlead_client_connections_unread_total 1.0" in await scraped(world.gateway)
+            return "fairlead_client_connections_unread_total 1.0" in await scrape(world.gateway)
 
         async with unread(world, path, body):
             await until_async("the connection is counted", is_counted)

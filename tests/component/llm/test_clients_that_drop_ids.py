@@ -15,7 +15,7 @@ from fairlead_formats.wire.call_ids import new_id
 from familytalks import PROVIDERS
 from frameworkclients import framework_talk
 from gatewayworld import Answer
-from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, text
+from geminiworld import GENERATE, STREAM, declare_tools, events, gemini_world, generate, parts, text
 from llmworld import LlmWorld, llm_world
 from toolservers import tool
 
@@ -39,7 +39,7 @@ async def call_round(
     world: LlmWorld, *contents: str | Mapping[str, Any], method: str, signatures: bool
 ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
     """Make a request. Returns the contents that a client without ids sends next, and the member `fairlead`."""
-    answers = pieces(await generate(world, *contents, method=method, tools=[declared()]), method)
+    answers = pieces(await generate(world, *contents, method=method, tools=[declare_tools()]), method)
     model: list[Mapping[str, Any]] = []
     responses: list[Mapping[str, Any]] = []
     for part in parts(*answers):
@@ -62,7 +62,7 @@ async def test_a_mixed_turn_is_whole_again_by_the_signature_of_its_call(
         first, _ = await call_round(world, "Hi", method=method, signatures=True)
         second, own = await call_round(world, "Hi", *first, method=method, signatures=True)
         assert [call["name"] for call in own["calls"]] == ["demo__order"]
-        last = pieces(await generate(world, "Hi", *first, *second, method=method, tools=[declared()]), method)
+        last = pieces(await generate(world, "Hi", *first, *second, method=method, tools=[declare_tools()]), method)
         assert "".join(map(text, last)) == "Done."
         assert len(world.called) == 1
         sent = json.dumps(world.model.requests[-1])
@@ -123,7 +123,7 @@ async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Pa
         response = {"functionResponse": {"name": "theirs", "response": {"output": "mine"}}}
         model = {"role": "model", "parts": [call]}
         user = {"role": "user", "parts": [response]}
-        await generate(world, "Hi", model, user, tools=[declared()])
+        await generate(world, "Hi", model, user, tools=[declare_tools()])
     assert "demo__add" not in json.dumps(world.model.requests[1]["contents"])
 
 
@@ -131,11 +131,11 @@ async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Pa
 async def test_the_provider_gets_its_own_signatures_back(tmp_path: Path, method: str) -> None:
     turns = [ScriptedTurn("", [MINE], thoughts=["Hm."]), DONE]
     async with gemini_world(tmp_path, *turns) as world:
-        direct = await generate(world, "Hi", method=method, tools=[declared()], fairlead={"tools": "none"})
+        direct = await generate(world, "Hi", method=method, tools=[declare_tools()], fairlead={"tools": "none"})
         own = [part for part in parts(*pieces(direct, method)) if "functionCall" in part]
     async with gemini_world(tmp_path, *turns) as world:
         first, _ = await call_round(world, "Hi", method=method, signatures=True)
-        await generate(world, "Hi", *first, method=method, tools=[declared()])
+        await generate(world, "Hi", *first, method=method, tools=[declare_tools()])
     model = world.model.requests[1]["contents"][1]
     assert model["parts"] == own
     assert own[0][SIGNATURE]

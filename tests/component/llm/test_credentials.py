@@ -13,7 +13,7 @@ from google import genai
 
 from fairlead_app.authentication import Trust
 from fairlead_formats.scripted_turns import ScriptedTurn
-from gatewayworld import scraped
+from gatewayworld import scrape
 from googleclient import google
 from llmworld import LlmWorld, llm_world
 from policyworld import Vouching, anybody
@@ -114,7 +114,7 @@ async def test_a_key_in_a_query_is_in_no_log_no_metric_and_no_answer(
     caplog.set_level("DEBUG")
     async with llm_world(tmp_path, trust=KNOWN, audit="all", audit_file=log) as world:
         answers = [await get(world.gateway, f"/v1beta/models/x?key={key}&x=1") for key in ("ada", "secret-mallory")]
-        metrics = await scraped(world.gateway)
+        metrics = await scrape(world.gateway)
     assert [answer.status for answer in answers] == [404, 401]
     told = [metrics, caplog.text, log.read_text(), *(answer.body.decode() for answer in answers)]
     assert not any("secret-mallory" in text for text in told)

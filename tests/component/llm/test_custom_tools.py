@@ -44,14 +44,14 @@ PAIRS = [
 ]
 
 
-def patching(arguments: Any) -> ScriptedTurn:
+def patch_turn(arguments: Any) -> ScriptedTurn:
     return ScriptedTurn(calls=(ScriptedCall("patch", arguments, "call_1"),))
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_call_comes_back_as_the_text_of_a_custom_tool(front: str, provider: str, stream: bool) -> None:
-    answer, wire = ask(front, provider, patching({"input": PATCH}), stream=stream, tools=[TOOLS[front]])
+    answer, wire = ask(front, provider, patch_turn({"input": PATCH}), stream=stream, tools=[TOOLS[front]])
     assert answer.calls == [("patch", PATCH)]
     assert wire.losses == ["tools.format"]
     assert 'start: \\"*** Begin Patch\\" LF' in str(wire.requests[0]["tools"]).replace('"', '\\"')
@@ -71,12 +71,14 @@ def test_calls_and_results_of_a_conversation_are_those_of_a_function(front: str,
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("front", TOOLS)
 def test_arguments_without_the_text_come_back_as_they_are(front: str, stream: bool) -> None:
-    answer, _ = ask(front, "anthropic", patching({"patch": 1}), stream=stream, tools=[TOOLS[front]])
+    answer, _ = ask(front, "anthropic", patch_turn({"patch": 1}), stream=stream, tools=[TOOLS[front]])
     assert answer.calls == [("patch", '{"patch":1}')]
 
 
 @pytest.mark.parametrize("front", TOOLS)
 def test_a_forced_choice_of_a_custom_tool_is_one_of_its_function(front: str) -> None:
     choice = {"type": "custom", "custom": {"name": "patch"}} if front == "chat" else {"type": "custom", "name": "patch"}
-    _, wire = ask(front, "anthropic", patching({"input": "x"}), stream=False, tools=[TOOLS[front]], tool_choice=choice)
+    _, wire = ask(
+        front, "anthropic", patch_turn({"input": "x"}), stream=False, tools=[TOOLS[front]], tool_choice=choice
+    )
     assert wire.requests[0]["tool_choice"] == {"type": "tool", "name": "patch"}

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_formats.providers.gemini.fake_rules import signature
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, text
+from geminiworld import GENERATE, STREAM, declare_tools, events, gemini_world, generate, parts, text
 from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -110,7 +110,7 @@ async def test_signatures_stay_on_the_parts_that_have_them_within_the_loop(tmp_p
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
     for method in METHODS:
         async with gemini_world(tmp_path, ScriptedTurn("", [THEIRS])) as world:
-            answer = await generate(world, "Ask", method=method, tools=[declared()])
+            answer = await generate(world, "Ask", method=method, tools=[declare_tools()])
         responses = [answer.message] if method == GENERATE else events(answer)
         (call,) = [part["functionCall"] for part in parts(*responses) if "functionCall" in part]
         assert with_provider_ids(call) == {"id": "call_scripted_0001_0000", "name": "theirs", "args": {"q": 1}}
@@ -122,7 +122,7 @@ async def test_our_functions_stand_behind_those_of_the_caller_in_their_entry(tmp
     snake = {"function_declarations": [{"name": "theirs", "parameters_json_schema": {"type": "object"}}]}
     searching = {"includeServerSideToolInvocations": True}
     async with gemini_world(tmp_path, *[ScriptedTurn("Hi")] * 3) as world:
-        await generate(world, "Hi", tools=[{"googleSearch": {}}, declared()], toolConfig=searching)
+        await generate(world, "Hi", tools=[{"googleSearch": {}}, declare_tools()], toolConfig=searching)
         await generate(world, "Hi", tools=[snake])
         await generate(world, "Hi", tools=[{"googleSearch": {}}], toolConfig=searching)
     first, second, third = world.model.requests
@@ -263,7 +263,7 @@ async def test_a_conversation_that_the_window_does_not_hold_is_counted(tmp_path:
 async def test_injected_definitions_are_the_same_bytes_in_every_request(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, ScriptedTurn("", [ADD]), *[ScriptedTurn("Hi")] * 2) as world:
         await generate(world, "Add")
-        await generate(world, "Hi", tools=[declared()])
+        await generate(world, "Hi", tools=[declare_tools()])
     tools = [body[body.index(b'{"name":"demo__add"') :].partition(b"]}]")[0] for body in world.model.bodies]
     assert len(tools) == 3
     assert len(set(tools)) == 1

@@ -10,7 +10,18 @@ from typing import Any
 from fairlead_formats.providers.gemini.fake_rules import signature
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer
-from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, responded, text, text_content
+from geminiworld import (
+    GENERATE,
+    STREAM,
+    declare_tools,
+    events,
+    gemini_world,
+    generate,
+    parts,
+    respond_to,
+    text,
+    text_content,
+)
 from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -31,10 +42,10 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
     for method in METHODS:
         mixed = ScriptedTurn("Both.", [THEIRS, ADD, THEIRS])
         async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-            model = visible_content(await generate(world, "Ask", method=method, tools=[declared()]), method)
+            model = visible_content(await generate(world, "Ask", method=method, tools=[declare_tools()]), method)
             assert [part["functionCall"]["name"] for part in calls(model)] == ["theirs", "theirs"]
-            back = responded(*reversed(calls(model)))
-            last = await generate(world, "Ask", model, back, tools=[declared()])
+            back = respond_to(*reversed(calls(model)))
+            last = await generate(world, "Ask", model, back, tools=[declare_tools()])
         assert text(last.message) == "Done."
         user, whole, responses = world.model.requests[1]["contents"]
         assert [part["functionCall"]["name"] for part in calls(whole)] == ["theirs", "demo__add", "theirs"]
@@ -47,10 +58,10 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_text_beside_function_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [THEIRS, ADD])
     async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        model = visible_content(await generate(world, "Ask", tools=[declared()]), GENERATE)
-        back = responded(*calls(model))
+        model = visible_content(await generate(world, "Ask", tools=[declare_tools()]), GENERATE)
+        back = respond_to(*calls(model))
         back["parts"].append({"text": "Go on."})
-        await generate(world, "Ask", model, back, "And?", tools=[declared()])
+        await generate(world, "Ask", model, back, "And?", tools=[declare_tools()])
     responses, last = world.model.requests[1]["contents"][2:]
     assert [next(iter(part)) for part in responses["parts"]] == ["functionResponse", "functionResponse", "text"]
     assert last == text_content("And?")
@@ -60,9 +71,9 @@ async def test_a_turn_of_several_rounds_that_ends_with_the_callers_call_is_whole
     turns = [ScriptedTurn("First.", [ADD]), ScriptedTurn("Yours.", [THEIRS]), ScriptedTurn("Done.")]
     for method in METHODS:
         async with gemini_world(tmp_path, *turns) as world:
-            model = visible_content(await generate(world, "Ask", method=method, tools=[declared()]), method)
-            back = responded(*calls(model))
-            await generate(world, "Ask", model, back, tools=[declared()])
+            model = visible_content(await generate(world, "Ask", method=method, tools=[declare_tools()]), method)
+            back = respond_to(*calls(model))
+            await generate(world, "Ask", model, back, tools=[declare_tools()])
         contents = world.model.requests[2]["contents"]
         assert [content["role"] for content in contents] == ["user", "model", "user", "model", "user"]
         assert contents[2]["parts"][0]["functionResponse"]["response"] == {"output": "42"}
@@ -73,8 +84,8 @@ async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: P
     call = {"functionCall": {"id": "call_x", "name": "theirs", "args": {}}, "thoughtSignature": signature(1)}
     model = {"role": "model", "parts": [{"text": "Both."}, call]}
     async with gemini_world(tmp_path, ScriptedTurn("Done.")) as world:
-        await generate(world, "Ask", model, responded(call), tools=[declared()])
-    assert world.model.requests[0]["contents"][1:] == [model, responded(call)]
+        await generate(world, "Ask", model, respond_to(call), tools=[declare_tools()])
+    assert world.model.requests[0]["contents"][1:] == [model, respond_to(call)]
 
 
 async def test_a_call_without_an_id_gets_one(tmp_path: Path) -> None:
@@ -86,10 +97,10 @@ async def test_a_call_without_an_id_gets_one(tmp_path: Path) -> None:
     for method in METHODS:
         turn = ScriptedTurn(whole=json.dumps(whole), events=[json.dumps(whole)])
         async with gemini_world(tmp_path, turn, ScriptedTurn("Done.")) as world:
-            model = visible_content(await generate(world, "Ask", method=method, tools=[declared()]), method)
+            model = visible_content(await generate(world, "Ask", method=method, tools=[declare_tools()]), method)
             (call,) = calls(model)
             assert len(call["functionCall"]["id"]) > 16
-            await generate(world, "Ask", model, responded(call), tools=[declared()])
+            await generate(world, "Ask", model, respond_to(call), tools=[declare_tools()])
         _, called, responses = world.model.requests[1]["contents"]
         ids = [part["functionCall"]["id"] for part in called["parts"]]
         assert ids == [part["functionResponse"]["id"] for part in responses["parts"]]
@@ -98,9 +109,9 @@ async def test_a_call_without_an_id_gets_one(tmp_path: Path) -> None:
 
 async def test_calls_of_the_current_turn_without_a_signature_get_what_stands_for_one(tmp_path: Path) -> None:
     call = {"functionCall": {"id": "call_x", "name": "theirs", "args": {}}}
-    turn = [{"role": "model", "parts": [call, call]}, responded(call, call)]
+    turn = [{"role": "model", "parts": [call, call]}, respond_to(call, call)]
     async with gemini_world(tmp_path, ScriptedTurn("Done.")) as world:
-        await generate(world, "Old", *turn, "New", *turn, tools=[declared()])
+        await generate(world, "Old", *turn, "New", *turn, tools=[declare_tools()])
     contents = world.model.requests[0]["contents"]
     assert contents[1:3] == turn
     assert [part.get("thoughtSignature") for part in contents[4]["parts"]] == ["skip_thought_signature_validator", None]
@@ -109,7 +120,7 @@ async def test_calls_of_the_current_turn_without_a_signature_get_what_stands_for
 
 async def test_models_that_check_no_signatures_get_none(tmp_path: Path) -> None:
     call = {"functionCall": {"name": "theirs", "args": {}}}
-    turn = [{"role": "model", "parts": [call]}, responded(call)]
+    turn = [{"role": "model", "parts": [call]}, respond_to(call)]
     async with gemini_world(tmp_path, ScriptedTurn("Done.")) as world:
-        await generate(world, "New", *turn, model="script0/gemini-2.5-pro", tools=[declared()])
+        await generate(world, "New", *turn, model="script0/gemini-2.5-pro", tools=[declare_tools()])
     assert world.model.requests[0]["contents"][1:] == turn

@@ -50,7 +50,7 @@ class Told:
         return [part for each in candidates for part in (each.get("content") or {}).get("parts") or []]
 
     @property
-    def joined(self) -> dict[str, Any]:
+    def joined_message(self) -> dict[str, Any]:
         """The message in the chunks: joined texts, and all other parts in order."""
         texts = dict.fromkeys((False, True), "")
         for part in self.parts:
@@ -78,10 +78,10 @@ def _request(members: dict[str, Any]) -> dict[str, Any]:
 
 async def over_httpx(url: str, *, stream: bool = True, **members: Any) -> Told:
     """Make a request with the blocking client."""
-    return await asyncio.to_thread(_blocking, url, stream, members)
+    return await asyncio.to_thread(_ask_blocking, url, stream, members)
 
 
-def _blocking(url: str, stream: bool, members: dict[str, Any]) -> Told:
+def _ask_blocking(url: str, stream: bool, members: dict[str, Any]) -> Told:
     told = Told()
     with _client(url) as client:
         try:
@@ -119,7 +119,7 @@ BY_HAND = {"automatic_function_calling": {"disable": True}}
 USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 15}
 
 
-def signed(part: Mapping[str, Any], signature: str) -> dict[str, Any]:
+def sign_part(part: Mapping[str, Any], signature: str) -> dict[str, Any]:
     return {**part, "thoughtSignature": base64.b64encode(signature.encode()).decode()}
 
 
@@ -153,13 +153,13 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
     "text of many alphabets": turn(piece({"text": "Grüße, 世"}), piece({"text": "界 — 🪢"}, reason="STOP"), raw=True),
     "line ends that JSON knows not": turn(piece({"text": "a\u2028b\u0085c\u2029d"}), piece(reason="STOP"), raw=True),
     "parallel calls, the first signed": turn(
-        piece(signed(call(id="c1"), "s1"), call(id="c2"), reason="STOP"),
+        piece(sign_part(call(id="c1"), "s1"), call(id="c2"), reason="STOP"),
     ),
     "calls in several pieces": turn(
-        piece({"text": "Look."}), piece(signed(call(id="c1"), "s1")), piece(call(id="c2")), piece(reason="STOP")
+        piece({"text": "Look."}), piece(sign_part(call(id="c1"), "s1")), piece(call(id="c2")), piece(reason="STOP")
     ),
     "thoughts": ScriptedTurn("So.", thoughts=["Hm, ", "well."]),
-    "a signature on an empty text": turn(piece({"text": "Hi"}), piece(signed({"text": ""}, "s1"), reason="STOP")),
+    "a signature on an empty text": turn(piece({"text": "Hi"}), piece(sign_part({"text": ""}, "s1"), reason="STOP")),
     "an answer that is not safe": turn(piece({"text": "Well, "}), piece(reason="SAFETY", candidate=SAFE)),
     "no content at the end": turn(
         piece({"text": "Well, "}),
@@ -196,7 +196,7 @@ async def test_chunks_are_the_same_with_the_gateway_and_without(tmp_path: Path, 
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_call_without_an_id_is_the_same_but_for_that(tmp_path: Path, client: str) -> None:
     ask = CLIENTS[client]
-    scripted = turn(piece(signed(call(), "s1")), piece(call(), reason="STOP"))
+    scripted = turn(piece(sign_part(call(), "s1")), piece(call(), reason="STOP"))
     bare, ours = await with_and_without(
         tmp_path, [scripted], lambda url: ask(url, config={**TOOLS, **BY_HAND}), provider=KIND
     )
@@ -228,7 +228,8 @@ async def test_keep_alive_comments_are_not_chunks(client: str) -> None:
 
     async with serve_asgi(silent) as port:
         told = await CLIENTS[client](f"http://127.0.0.1:{port}")
-    assert (told.joined["text"], told.joined["ends"], len(told.chunks), told.error) == ("Wait.", ["STOP"], 3, "")
+    message = told.joined_message
+    assert (message["text"], message["ends"], len(told.chunks), told.error) == ("Wait.", ["STOP"], 3, "")
 
 
 ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
@@ -261,8 +262,8 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
             told.append(await ask(url, stream=stream, config={**TOOLS, **BY_HAND}))
         assert len(world.called) == sum(made is ADD for each in ROUNDS[name] for made in each.calls)
     streamed, whole = told
-    assert with_provider_ids(streamed.joined) == with_provider_ids(whole.joined)
-    assert len(whole.joined["ends"]) == 1
+    assert with_provider_ids(streamed.joined_message) == with_provider_ids(whole.joined_message)
+    assert len(whole.joined_message["ends"]) == 1
     assert not streamed.error
 
 
@@ -284,7 +285,7 @@ async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(t
     async with gemini_world(tmp_path, *turns) as world:
         told = await over_httpx(f"http://127.0.0.1:{world.gateway.port}", stream=stream, config={"tools": [theirs]})
     assert told.error == ""
-    assert told.joined["text"].endswith("All done.")
+    assert told.joined_message["text"].endswith("All done.")
     assert queries == ["ä"] * 3
     assert len(world.called) == 2
     contents = world.model.requests[-1]["contents"]

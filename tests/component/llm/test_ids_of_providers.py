@@ -38,12 +38,12 @@ async def test_results_that_wait_for_a_conversation_are_of_its_provider(tmp_path
 
 
 async def test_results_that_wait_for_a_conversation_are_of_the_account_of_the_callers_key(tmp_path: Path) -> None:
-    def keyed(key: str) -> dict[str, Any]:
+    def key_headers(key: str) -> dict[str, Any]:
         return {"headers": {"x-fairlead-provider-key": key}}
 
     turns = [ALONE, MIXED, DONE]
     async with responses_world(tmp_path, *turns, provider={"callerKey": "Allow"}) as world:
-        assert await _cross_conversations(world, keyed("sk-ann"), keyed("sk-bob")) == ["its own"]
+        assert await _cross_conversations(world, key_headers("sk-ann"), key_headers("sk-bob")) == ["its own"]
 
 
 async def test_results_of_a_conversation_go_to_the_provider_that_has_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Tier, TierSelection
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from gatewayworld import Answer, catalog, publish, scraped, served
+from gatewayworld import Answer, catalog, publish, scrape, wait_for_snapshots
 from llmworld import FAILS, LlmWorld, chunks, llm_world, more_tools, policy, theirs
 
 HELLO = ScriptedTurn("Hello")
@@ -60,7 +60,7 @@ async def test_a_command_holds_for_this_turn_and_the_next_two(tmp_path: Path) ->
             answer = await world.chat(*messages, fairlead={"tier": "auto"})
             tiers.append(answer.headers["x-fairlead-tier"])
             messages.append({"role": "assistant", "content": "Hello"})
-        metrics = await scraped(world.gateway)
+        metrics = await scrape(world.gateway)
     assert tiers == ["careful", "careful", "careful", "quick"]
     assert 'fairlead_llm_tier_changes_total{tier="quick"} 1.0' in metrics
     assert 'tier_changes_total{tier="careful"}' not in metrics
@@ -80,7 +80,7 @@ async def test_a_turn_whose_calls_the_caller_runs_changes_no_tier(tmp_path: Path
     async with llm_world(tmp_path, HELLO, HELLO, tiers=TIERS) as world:
         first = await world.chat(*turn, tools=[theirs()], fairlead={"tier": "auto"})
         second = await world.chat(*turn, *ran, tools=[theirs()], fairlead={"tier": "auto"})
-        metrics = await scraped(world.gateway)
+        metrics = await scrape(world.gateway)
     assert [each.headers["x-fairlead-tier"] for each in (first, second)] == ["careful", "careful"]
     assert 'fairlead_llm_tier_changes_total{tier="careful"} 1.0' in metrics
 
@@ -91,9 +91,9 @@ async def test_a_request_that_is_sent_again_changes_no_tier(tmp_path: Path) -> N
     async with llm_world(tmp_path, busy, HELLO, HELLO, tiers=TIERS) as world:
         for _ in range(2):
             await world.chat(*turn, fairlead={"tier": "auto"})
-        again = await scraped(world.gateway)
+        again = await scrape(world.gateway)
         await world.chat("How much sail?", *turn[1:], fairlead={"tier": "auto"})
-        other = await scraped(world.gateway)
+        other = await scrape(world.gateway)
     assert 'fairlead_llm_tier_changes_total{tier="careful"} 1.0' in again
     assert 'fairlead_llm_tier_changes_total{tier="careful"} 2.0' in other, "another conversation"
 
@@ -132,7 +132,7 @@ async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None
         script = (search, execute, ScriptedTurn("It is 42."))
         async with llm_world(tmp_path, *script, windows={"scripted": 3_000}, tools=more_tools(60)) as world:
             answer = await world.chat("Add", stream=stream)
-            metrics = await scraped(world.gateway)
+            metrics = await scrape(world.gateway)
         assert tool_names_in_request(world) == META
         results = [m["content"] for m in world.model.requests[2]["messages"] if m["role"] == "tool"]
         assert json.loads(results[0])["tools"][0]["name"] == "demo__add"
@@ -321,6 +321,6 @@ async def test_a_changed_catalog_changes_what_is_injected(tmp_path: Path) -> Non
         await world.chat("Hi")
         swaps = world.gateway.snapshots.swaps
         publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", [FAILS]))
-        await served(world.gateway, swaps + 1)
+        await wait_for_snapshots(world.gateway, swaps + 1)
         await world.chat("Hi")
     assert [tool_names_in_request(world, number) for number in (0, 1)] == [["demo__add", "demo__fail"], ["demo__fail"]]

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from gatewayworld import publish, served
+from gatewayworld import publish, wait_for_snapshots
 from llmworld import LlmWorld, llm_world
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -56,7 +56,7 @@ async def test_a_policy_that_comes_while_the_model_answers_holds_for_its_calls(t
         if requests == 3:
             denied = everybody(Rule(action="Deny", tools=("add",)))
             publish(tmp_path / "documents", Rules(policies=(denied,)))
-            await served(worlds[0].gateway, 2)
+            await wait_for_snapshots(worlds[0].gateway, 2)
 
     async with llm_world(
         tmp_path, *ROUNDS, *ROUNDS, policies=[everybody()], before_answer=deny_before_the_third_answer

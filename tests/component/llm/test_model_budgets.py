@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_api.documents.rules import PolicyLimits
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from gatewayworld import scraped
+from gatewayworld import scrape
 from llmworld import chunks, llm_world, policy
 from redisserver import redis_server
 from waiting import until_async
@@ -21,7 +21,7 @@ HELLO = ScriptedTurn("Hello")
 """A request of 110 tokens by the script's usage; each further call has ten more."""
 
 
-def bounded(tokens: int) -> Any:
+def budget_policies(tokens: int) -> Any:
     return [policy("budget", limits=PolicyLimits(tokens_per_day=tokens))]
 
 
@@ -41,7 +41,7 @@ async def test_an_agent_is_refused_once_its_tokens_of_the_day_are_spent(tmp_path
 
 
 async def test_a_policy_bounds_requests_that_its_tools_are_offered_to(tmp_path: Path) -> None:
-    async with llm_world(tmp_path, HELLO, HELLO, HELLO, policies=bounded(100)) as world:
+    async with llm_world(tmp_path, HELLO, HELLO, HELLO, policies=budget_policies(100)) as world:
         assert (await world.chat("Hi", fairlead={"tools": "none"})).status == 200
         assert (await world.chat("Hi")).status == 200, "what no tool of the namespace was offered to counts for nothing"
         refused = await world.chat("Hi")
@@ -81,7 +81,7 @@ async def test_where_the_provider_states_no_usage_the_gateway_counts(tmp_path: P
         assert (await world.chat("word " * 200, stream=True)).status == 200
         refused = await world.chat("Hi")
         assert refused.status == 429, "a thousand bytes are some 250 tokens"
-        page = await scraped(world.gateway)
+        page = await scrape(world.gateway)
     (sample,) = (line for line in page.splitlines() if "token_usage_sum" in line and 'token_type="output"' in line)
     assert sample.endswith(" 3.0"), "its events"
 
@@ -120,7 +120,7 @@ async def test_replicas_share_the_tokens_of_a_day_over_redis(tmp_path: Path) -> 
         ]
         assert (await first.chat("Hi")).status == 200
 
-        async def spent() -> bool:
+        async def is_spent() -> bool:
             return (await other.chat("Hi")).status == 429
 
-        await until_async("the other replica has heard of it", spent)
+        await until_async("the other replica has heard of it", is_spent)

@@ -73,7 +73,7 @@ async def test_the_rest_apis_list_of_all_known_models_is_asked_for_by_name(tmp_p
     assert unknown["source"] == "default"
 
 
-async def _refused(gateway: Gateway, target: str, **headers: str) -> Any:
+async def _refusal(gateway: Gateway, target: str, **headers: str) -> Any:
     answer = await post(gateway, target, {}, **headers)
     assert answer.status == 404
     return answer.message
@@ -82,7 +82,7 @@ async def _refused(gateway: Gateway, target: str, **headers: str) -> Any:
 async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         for path in ("embeddings", "files", "images/generations", "batches", "completions", "chat/completions/x"):
-            refused = await _refused(world.gateway, f"/v1/{path}")
+            refused = await _refusal(world.gateway, f"/v1/{path}")
             for offered in ("POST /v1/chat/completions, ", "GET /v1/models, GET /v1/models/{model:path}"):
                 assert offered in refused["error"]["message"]
             assert refused["error"]["type"] == "invalid_request_error"
@@ -91,7 +91,7 @@ async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(
 @pytest.mark.parametrize("path", ["files", "files/file_1", "messages/batches", "complete", "skills", "agents"])
 async def test_resources_of_anthropic_that_are_not_offered_are_told_in_its_form(tmp_path: Path, path: str) -> None:
     async with llm_world(tmp_path) as world:
-        refused = await _refused(world.gateway, f"/v1/{path}", **{"anthropic-version": "2023-06-01"})
+        refused = await _refusal(world.gateway, f"/v1/{path}", **{"anthropic-version": "2023-06-01"})
     assert (refused["type"], refused["error"]["type"]) == ("error", "not_found_error")
     assert "POST /v1/messages" in refused["error"]["message"]
 
@@ -112,7 +112,7 @@ async def test_resources_of_anthropic_that_are_not_offered_are_told_in_its_form(
 )
 async def test_resources_of_gemini_that_are_not_offered_are_told_in_its_form(tmp_path: Path, path: str) -> None:
     async with llm_world(tmp_path) as world:
-        refused = await _refused(world.gateway, path, **{"x-goog-api-key": "any"})
+        refused = await _refusal(world.gateway, path, **{"x-goog-api-key": "any"})
     assert (refused["error"]["code"], refused["error"]["status"]) == (404, "NOT_FOUND")
     assert "POST /v1beta/models/MODEL:generateContent" in refused["error"]["message"]
 

@@ -72,7 +72,7 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
 }
 
 
-async def _streamed(url: str, stream: bool, **members: Any) -> Any:
+async def _ask_async(url: str, stream: bool, **members: Any) -> Any:
     async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
         options = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}], **members}
         if not stream:
@@ -103,9 +103,9 @@ async def test_a_stream_of_one_round_is_the_same_with_the_gateway_and_without(tm
     turn = TRANSCRIPTS[name]
     members = {"tools": [theirs()], "stream_options": {"include_usage": True}}
     async with serve_asgi(ScriptedModel(turn)) as port:
-        bare = await _streamed(f"http://127.0.0.1:{port}/v1", True, **members)
+        bare = await _ask_async(f"http://127.0.0.1:{port}/v1", True, **members)
     async with llm_world(tmp_path, turn) as world:
-        ours = await _streamed(_base(world), True, **members)
+        ours = await _ask_async(_base(world), True, **members)
     if isinstance(bare, str):  # the client raises without further details
         assert ours == bare
         return
@@ -126,9 +126,9 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
 async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, name: str) -> None:
     async with llm_world(tmp_path, *ROUNDS[name]) as world:
         more = {"stream_options": {"include_usage": True}}
-        streamed = await _streamed(_base(world), True, tools=[theirs()], **more)
+        streamed = await _ask_async(_base(world), True, tools=[theirs()], **more)
     async with llm_world(tmp_path, *ROUNDS[name]) as world:
-        whole = await _streamed(_base(world), False, tools=[theirs()])
+        whole = await _ask_async(_base(world), False, tools=[theirs()])
     assert _members(streamed) == _members(whole)
     assert streamed.usage == whole.usage
     assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
@@ -151,9 +151,9 @@ HIDDEN_ROUND = ScriptedTurn(
 async def test_a_stream_after_a_hidden_round_is_the_same_as_without_that_round(tmp_path: Path, name: str) -> None:
     turn = TRANSCRIPTS[name]
     async with serve_asgi(ScriptedModel(HIDDEN_ROUND, turn)) as port:
-        bare = [await _streamed(f"http://127.0.0.1:{port}/v1", True, tools=[theirs()]) for _ in range(2)][-1]
+        bare = [await _ask_async(f"http://127.0.0.1:{port}/v1", True, tools=[theirs()]) for _ in range(2)][-1]
     async with llm_world(tmp_path, HIDDEN_ROUND, turn) as world:
-        ours = await _streamed(_base(world), True, tools=[theirs()])
+        ours = await _ask_async(_base(world), True, tools=[theirs()])
     assert len(world.called) == 1
     if isinstance(bare, str):
         assert ours == bare
@@ -167,15 +167,15 @@ async def test_an_error_in_the_middle_of_a_stream_is_raised_by_the_client(tmp_pa
     )
     async with llm_world(tmp_path, broken) as world:
         with pytest.raises(openai.APIError, match="gone"):
-            await _streamed(_base(world), True)
+            await _ask_async(_base(world), True)
 
 
 async def test_a_clients_own_retries_see_the_providers_status(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("later", status=429)) as world:
         with pytest.raises(openai.RateLimitError):
-            await _streamed(_base(world), False)
+            await _ask_async(_base(world), False)
         with pytest.raises(openai.NotFoundError, match="no provider serves"):
-            await _streamed(_base(world), False, model="unknown")
+            await _ask_async(_base(world), False, model="unknown")
 
 
 async def test_the_client_does_not_wait_for_midnight_where_the_tokens_of_the_day_are_spent(tmp_path: Path) -> None:

@@ -85,14 +85,14 @@ async def test_a_policy_that_comes_while_the_model_thinks_holds_for_what_it_call
 ) -> None:
     worlds: list[LlmWorld] = []
 
-    async def closed() -> None:
+    async def end_auto_run() -> None:
         if worlds[0].model.requests:
             return
         publish(tmp_path / "documents", Rules(policies=(policy(auto_run="None"),)))
         await eventually(lambda: worlds[0].gateway.endpoint.selection.policies.enforced)
 
     script = ScriptedTurn("", [ADD]), ScriptedTurn("I could not.")
-    async with llm_world(tmp_path, *script, before_answer=closed) as world:
+    async with llm_world(tmp_path, *script, before_answer=end_auto_run) as world:
         worlds.append(world)
         answer = await world.chat("Add", stream=stream)
     assert not world.called

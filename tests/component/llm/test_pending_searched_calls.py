@@ -11,7 +11,7 @@ import pytest
 
 from anthropicworld import final_message as message_said
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from geminiworld import GENERATE, STREAM, gemini_world, generate, parts, responded
+from geminiworld import GENERATE, STREAM, gemini_world, generate, parts, respond_to
 from geminiworld import events as responses_of
 from llmworld import ANTHROPIC, chunks, llm_world, policy, theirs
 from responsesworld import events, respond, responses_world
@@ -109,7 +109,7 @@ async def test_gemini_has_a_pending_call_as_a_part_and_takes_its_response(tmp_pa
         answered_parts = parts(*(responses_of(answer) if method == STREAM else [answer.message]))
         (call,) = [part for part in answered_parts if "functionCall" in part]
         assert (call["functionCall"]["name"], call["functionCall"]["args"]) == ("demo__fail", ARGUMENTS)
-        last = await generate(world, "Try", {"role": "model", "parts": answered_parts}, responded(call), **SEARCH)
+        last = await generate(world, "Try", {"role": "model", "parts": answered_parts}, respond_to(call), **SEARCH)
     assert last.status == 200, last.body
     assert not world.called
 

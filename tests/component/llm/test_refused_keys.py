@@ -50,13 +50,13 @@ async def _gemini(url: str, key: str) -> None:
             pass
 
 
-async def _counted_by_anthropic(url: str, key: str, **more: Any) -> int:
+async def _count_with_anthropic(url: str, key: str, **more: Any) -> int:
     async with anthropic.AsyncAnthropic(base_url=url, api_key=key, max_retries=0) as client:
         counted = await client.messages.count_tokens(model="scripted", messages=HI, **more)
         return int(counted.input_tokens)
 
 
-async def _counted_by_google(url: str, key: str) -> int:
+async def _count_with_google(url: str, key: str) -> int:
     async with google(url, key) as client:
         counted = await client.models.count_tokens(model="scripted", contents="Hi")
         return int(counted.total_tokens or 0)
@@ -81,8 +81,8 @@ SDKS = {
     "gemini": _Sdk(_gemini, KIND, genai.errors.ClientError),
 }
 COUNTING = {
-    "messages": _Sdk(_counted_by_anthropic, ANTHROPIC, anthropic.AuthenticationError),
-    "gemini": _Sdk(_counted_by_google, KIND, genai.errors.ClientError),
+    "messages": _Sdk(_count_with_anthropic, ANTHROPIC, anthropic.AuthenticationError),
+    "gemini": _Sdk(_count_with_google, KIND, genai.errors.ClientError),
 }
 
 
@@ -135,7 +135,7 @@ async def test_tokens_are_counted_with_a_known_key_alone(tmp_path: Path, sdk: st
 
 async def test_anthropics_client_counts_the_injected_tools_too(tmp_path: Path) -> None:
     async with llm_world(tmp_path, provider=ANTHROPIC) as world:
-        alone = await _counted_by_anthropic(_url(world), "any", extra_body={"fairlead": {"tools": "none"}})
-        with_tools = await _counted_by_anthropic(_url(world), "any")
+        alone = await _count_with_anthropic(_url(world), "any", extra_body={"fairlead": {"tools": "none"}})
+        with_tools = await _count_with_anthropic(_url(world), "any")
     assert with_tools > alone
     assert [len(request.get("tools", ())) for request in world.model.requests] == [0, 2]

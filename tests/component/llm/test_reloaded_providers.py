@@ -19,7 +19,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import ScriptedModel
 from fairlead_models.providers import ModelTarget, Provider
-from gatewayworld import catalog, running, scraped
+from gatewayworld import catalog, running, scrape
 from llmworld import ADDS, PATH
 from restworld import get, post
 from toolservers import modern_server, serve_asgi
@@ -36,9 +36,9 @@ class World:
 
     def write(self, ports: Mapping[str, int], **more: Any) -> None:
         """Write the file in place, with a provider for each name, whose only model has the same name."""
-        self.file.write_text(configured(ports, **more))
+        self.file.write_text(configuration_text(ports, **more))
 
-    async def reloaded(self, times: int) -> None:
+    async def wait_for_reloads(self, times: int) -> None:
         await eventually(lambda: self.models.reloads >= times)
 
     async def says(self, model: str) -> str:
@@ -48,7 +48,7 @@ class World:
         return str(answer.message["choices"][0]["message"]["content"])
 
 
-def configured(ports: Mapping[str, int], **more: Any) -> str:
+def configuration_text(ports: Mapping[str, int], **more: Any) -> str:
     providers = {name: {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name]} for name, port in ports.items()}
     return json.dumps({"providers": providers, **more})
 
@@ -67,11 +67,11 @@ async def test_a_provider_that_is_added_or_taken_out_needs_no_restart(tmp_path: 
     async with (
         serve_asgi(ScriptedModel(ScriptedTurn("of the old"))) as old,
         serve_asgi(ScriptedModel(ScriptedTurn("of the new"))) as new,
-        world(tmp_path, configured({"old": old}, routes={"r": {"models": ["old"]}})) as running,
+        world(tmp_path, configuration_text({"old": old}, routes={"r": {"models": ["old"]}})) as running,
     ):
         assert await running.says("fairlead/r") == "of the old"
         running.write({"new": new}, routes={"r": {"models": ["new"]}}, models={"new": 5000})
-        await running.reloaded(1)
+        await running.wait_for_reloads(1)
         assert await running.says("fairlead/r") == "of the new"
         assert (await running.says("old")).startswith("404")
         listed = (await get(running.gateway, "/v1/models")).message["data"]
@@ -84,23 +84,23 @@ async def test_a_file_without_providers_may_get_some(tmp_path: Path) -> None:
     async with serve_asgi(ScriptedModel(ScriptedTurn("here"))) as port, world(tmp_path, "routes: {}") as running:
         assert (await post(running.gateway, PATH, {})).headers["content-type"] == "application/problem+json"
         running.write({"m": port})
-        await running.reloaded(1)
+        await running.wait_for_reloads(1)
         assert await running.says("m") == "here"
 
 
 async def test_a_broken_file_changes_nothing_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     turns = [ScriptedTurn("as before"), ScriptedTurn("mended")]
-    async with serve_asgi(ScriptedModel(*turns)) as port, world(tmp_path, configured({"m": port})) as running:
+    async with serve_asgi(ScriptedModel(*turns)) as port, world(tmp_path, configuration_text({"m": port})) as running:
         running.write({"m": port}, routes={"r": {"models": ["nobody's"]}})
         await eventually(lambda: running.models.reload_failed)
         assert await running.says("m") == "as before"
-        assert "fairlead_config_reload_failed 1.0" in await scraped(running.gateway)
+        assert "fairlead_config_reload_failed 1.0" in await scrape(running.gateway)
         assert (await get(running.gateway, "/readyz")).status == 200
         assert 'no provider serves a model "nobody\'s"' in caplog.text
         assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
         running.write({"m": port})
-        await running.reloaded(1)
-        assert "fairlead_config_reload_failed 0.0" in await scraped(running.gateway)
+        await running.wait_for_reloads(1)
+        assert "fairlead_config_reload_failed 0.0" in await scrape(running.gateway)
         assert await running.says("m") == "mended"
 
 
@@ -153,11 +153,11 @@ class _Gated:
 async def test_a_request_at_work_goes_on_with_its_old_provider(tmp_path: Path) -> None:
     model = ScriptedModel(ScriptedTurn("", [ADD]), ScriptedTurn("still the old"))
     gated = _Gated(model)
-    async with serve_asgi(gated) as old, world(tmp_path, configured({"m": old})) as running:
+    async with serve_asgi(gated) as old, world(tmp_path, configuration_text({"m": old})) as running:
         pending = asyncio.create_task(running.says("m"))
         await gated.requested.wait()
         running.write({"other": 9})
-        await running.reloaded(1)
+        await running.wait_for_reloads(1)
         gated.open.set()
         assert await pending == "still the old"
     assert len(model.requests) == 2

@@ -32,7 +32,7 @@ def schema(**members: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": members}}
 
 
-def nested(depth: int) -> bytes:
+def nest_body(depth: int) -> bytes:
     return b'{"messages":' + b"[" * depth + b"]" * depth + b"}"
 
 
@@ -42,7 +42,7 @@ BAD: dict[str, bytes | Mapping[str, Any]] = {
     "half of it": b'{"messages": [',
     "a list": b"[]",
     "bytes that are not UTF-8": b'{"messages": [{"role": "\xff"}]}',
-    "deep lists": nested(100_000),
+    "deep lists": nest_body(100_000),
     "a deep object": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
     "messages that are a text": {"messages": "Hi"},
     "a message that is a number": {"messages": [1]},

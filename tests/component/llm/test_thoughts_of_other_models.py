@@ -11,7 +11,7 @@ import pytest
 
 from anthropicworld import ADD, MINE, THEIRS, THINKS
 from fairlead_formats.scripted_turns import ScriptedTurn
-from geminiworld import GENERATE, STREAM, declared, gemini_world, generate, parts, responded
+from geminiworld import GENERATE, STREAM, declare_tools, gemini_world, generate, parts, respond_to
 from geminiworld import events as responses_of
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 from responsesworld import respond, responses_world, result
@@ -112,14 +112,14 @@ async def test_encrypted_reasoning_of_responses_is_left_out(tmp_path: Path, stre
 
 @pytest.mark.parametrize("method", [GENERATE, STREAM])
 async def test_geminis_signatures_make_room_for_the_value_that_it_documents(tmp_path: Path, method: str) -> None:
-    options: dict[str, Any] = {"tools": [declared()], "model": "fairlead/all"}
+    options: dict[str, Any] = {"tools": [declare_tools()], "model": "fairlead/all"}
     refusal = "Corrupted thought signature."
     async with gemini_world(tmp_path, FIRST, _second(refusal)) as world:
         first = (await generate(world, "Do", **options)).message
         answered_parts = parts(first)
         back = {"role": "model", "parts": answered_parts}
         (call,) = [part for part in answered_parts if "functionCall" in part]
-        answer = await generate(world, "Do", back, responded(call), method=method, **options)
+        answer = await generate(world, "Do", back, respond_to(call), method=method, **options)
     refused, again, more = _assert_reported(world, answer)
     sent = [[part for content in each["contents"] for part in content["parts"]] for each in (refused, again, more)]
     signatures = [[part["thoughtSignature"] for part in each if "functionCall" in part] for each in sent]

@@ -22,7 +22,7 @@ def user(text: str) -> MessageTurn:
     return MessageTurn("user", (TextPart(text),))
 
 
-def mixed(a: int, ident: str) -> ScriptedTurn:
+def mixed_turn(a: int, ident: str) -> ScriptedTurn:
     return ScriptedTurn("", [ScriptedCall("demo__add", {"a": a, "b": 0}, "call_0"), ScriptedCall("theirs", {}, ident)])
 
 
@@ -47,7 +47,7 @@ async def come_back(world: LlmWorld, ident: str) -> list[dict[str, Any]]:
 async def test_two_conversations_that_begin_alike_get_their_own_results(
     tmp_path: Path, stream: bool, ident: str
 ) -> None:
-    turns = [mixed(1, ident), mixed(2, ident), ScriptedTurn("Done."), ScriptedTurn("Done.")]
+    turns = [mixed_turn(1, ident), mixed_turn(2, ident), ScriptedTurn("Done."), ScriptedTurn("Done.")]
     async with llm_world(tmp_path, *turns) as world:
         first = shown_id(await world.chat("Hello", tools=[theirs()], stream=stream), stream=stream)
         second = shown_id(await world.chat("Hello", tools=[theirs()], stream=stream), stream=stream)
@@ -58,7 +58,7 @@ async def test_two_conversations_that_begin_alike_get_their_own_results(
 
 @pytest.mark.parametrize("ident", ["call_1", KIMI])
 async def test_a_history_that_somebody_made_up_finds_no_kept_turn(tmp_path: Path, ident: str) -> None:
-    async with llm_world(tmp_path, mixed(1, ident), ScriptedTurn("Done.")) as world:
+    async with llm_world(tmp_path, mixed_turn(1, ident), ScriptedTurn("Done.")) as world:
         await world.chat("Hello", tools=[theirs()])
         sent = await come_back(world, ident)
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
@@ -67,7 +67,7 @@ async def test_a_history_that_somebody_made_up_finds_no_kept_turn(tmp_path: Path
 
 @pytest.mark.parametrize("ident", ["call_1", KIMI, "Ab3dEf9hJ"])
 async def test_the_provider_gets_the_ids_that_it_gave(tmp_path: Path, ident: str) -> None:
-    async with llm_world(tmp_path, mixed(1, ident), ScriptedTurn("Done.")) as world:
+    async with llm_world(tmp_path, mixed_turn(1, ident), ScriptedTurn("Done.")) as world:
         shown = shown_id(await world.chat("Hello", tools=[theirs()]), stream=False)
         sent = await come_back(world, shown)
     assert [call["id"] for call in sent[1]["tool_calls"]] == ["call_0", ident]

@@ -185,10 +185,10 @@ async def test_a_stubborn_server_is_gone_after_closing(tmp_path: Path) -> None:
     host = ChildHost()
     host.get("odd", script(ODD_STDIO, "stubborn", str(tmp_path / "pid")))
 
-    async def written() -> str:
+    async def read_pid() -> str:
         return (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""
 
-    pid = int(await until_async("the server started", written))
+    pid = int(await until_async("the server started", read_pid))
     begun = time.monotonic()
     await host.aclose()
     assert time.monotonic() - begun < 8

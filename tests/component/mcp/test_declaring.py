@@ -23,7 +23,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "server
 QUESTIONS = ("roots/list", "elicitation/create", "sampling/createMessage")
 
 
-def declaring(url: str) -> Any:
+def session_factory(url: str) -> Any:
     @asynccontextmanager
     async def session(declared: bytes) -> AsyncIterator[McpSession]:
         offering = Offering(declared, capabilities.decline)
@@ -61,7 +61,7 @@ class Asker:
 async def test_inquiries_of_an_http_server_during_discovery_are_declined() -> None:
     asker = Asker()
     async with raw_server(asker) as server:
-        gated = await find_gated_tools(declaring(server.url), {"one"}, 20.0)
+        gated = await find_gated_tools(session_factory(server.url), {"one"}, 20.0)
     assert gated == ()
     answers = {method: future.result() for method, future in asker.answers.items()}
     assert answers["roots/list"]["result"] == {"roots": []}
@@ -79,6 +79,6 @@ async def test_a_modern_server_is_told_with_each_request(capability: str) -> Non
         answer_modern(request, reply, [tool("plain"), *gated])
 
     async with raw_server(handle) as server:
-        listing = await find_gated_tools(declaring(server.url), {"plain"}, 20.0)
+        listing = await find_gated_tools(session_factory(server.url), {"plain"}, 20.0)
     assert [json.loads(bytes(listed.definition))["name"] for listed in listing] == ["gated"]
     assert [listed.requires for listed in listing] == [(capability,)]

@@ -22,7 +22,7 @@ from fairlead_mcp.stream_client import StreamState
 from neededprograms import needs
 from upprocess import command_of
 from waiting import eventually
-from wrappedpackages import JAVASCRIPT, Heard, npm_project, run, running, wheels, without_network
+from wrappedpackages import JAVASCRIPT, Heard, launch_reporter, npm_project, run, wheels, without_network
 
 NPX = needs("npx")
 UVX = str(Path(sys.executable).with_name("uvx"))
@@ -47,10 +47,10 @@ def below() -> set[int]:
 async def test_the_program_runs_alone_where_its_wrapper_would_stay(command: list[str], tmp_path: Path) -> None:
     world(tmp_path)
     inner = SubprocessLauncher()
-    wrapped, report, _ = await running(inner, spec(tmp_path, *command, "stay"))
+    wrapped, report, _ = await launch_reporter(inner, spec(tmp_path, *command, "stay"))
     assert wrapped.pid != report["pid"]
     await wrapped.stop(1.0)
-    alone, report, heard = await running(DirectLauncher(inner), spec(tmp_path, *command, "stay"))
+    alone, report, heard = await launch_reporter(DirectLauncher(inner), spec(tmp_path, *command, "stay"))
     assert alone.pid == report["pid"]
     assert descendants(alone.pid) == []
     await alone.stop(5.0)
@@ -174,11 +174,11 @@ async def test_a_package_that_cannot_be_fetched_is_told_once_in_the_words_of_the
     with_it = await run(inner, wanted)
     without = await run(DirectLauncher(inner), wanted)
     assert without.how == with_it.how
-    assert _undated(without.log) == _undated(with_it.log)
+    assert _without_dates(without.log) == _without_dates(with_it.log)
     await inner.aclose()
 
 
-def _undated(log: list[str]) -> list[str]:
+def _without_dates(log: list[str]) -> list[str]:
     return [line for line in log if "A complete log of this run" not in line]
 
 
@@ -218,7 +218,9 @@ async def test_a_wrapper_that_is_to_be_kept_stays(keep: str, tmp_path: Path) -> 
     if keep == "npmrc":
         (tmp_path / ".npmrc").write_text("script-shell=/bin/sh\n")
     inner = SubprocessLauncher()
-    process, report, _ = await running(DirectLauncher(inner), spec(tmp_path, "npx", "-y", "reporter", "stay", **env))
+    process, report, _ = await launch_reporter(
+        DirectLauncher(inner), spec(tmp_path, "npx", "-y", "reporter", "stay", **env)
+    )
     assert process.pid != report["pid"]
     await process.stop(1.0)
     await inner.aclose()
@@ -228,7 +230,7 @@ async def test_npx_and_uvx_stay_where_no_script_can_be_run(tmp_path: Path, monke
     world(tmp_path)
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     inner = SubprocessLauncher()
-    process, report, _ = await running(DirectLauncher(inner), spec(tmp_path, UVX, "reporter", "stay"))
+    process, report, _ = await launch_reporter(DirectLauncher(inner), spec(tmp_path, UVX, "reporter", "stay"))
     assert process.pid != report["pid"]
     await process.stop(1.0)
     await inner.aclose()

@@ -49,13 +49,13 @@ async def test_few_packages_are_fetched_at_once_and_one_that_is_there_waits_for_
     direct = DirectLauncher(inner)
     await (await direct.launch(spec(tmp_path, "warm"), Heard())).stop(1.0)
     starts = [asyncio.ensure_future(direct.launch(spec(tmp_path, name), Heard())) for name in cold]
-    await eventually(lambda: _fetching(tmp_path) >= FETCHES)
+    await eventually(lambda: _count_fetches(tmp_path) >= FETCHES)
     program = tmp_path / "cache" / "environments-v2" / "python" / "env" / "bin" / "cached"
     program.parent.mkdir(parents=True)
     program.touch(0o755)
     warm = await direct.launch(spec(tmp_path, "warm"), Heard())
     cached = await direct.launch(spec(tmp_path, "cached"), Heard())
-    assert _fetching(tmp_path) == FETCHES
+    assert _count_fetches(tmp_path) == FETCHES
     assert not any(start.done() for start in starts)
     (tmp_path / "go").touch()
     for process in [warm, cached, *await asyncio.gather(*starts)]:
@@ -88,7 +88,7 @@ async def test_a_start_that_waits_for_a_package_tells_that_it_is_fetched_or_wait
         asyncio.ensure_future(direct.launch(spec(tmp_path, name), heard))
         for name, heard in zip(cold, listeners, strict=True)
     ]
-    await eventually(lambda: _fetching(tmp_path) == FETCHES and all(heard.steps for heard in listeners))
+    await eventually(lambda: _count_fetches(tmp_path) == FETCHES and all(heard.steps for heard in listeners))
     steps = sorted(heard.steps[-1] for heard in listeners)
     assert sum(step.startswith("fetching cold") for step in steps) == FETCHES
     assert steps[-1].startswith("waiting to fetch cold")
@@ -100,5 +100,5 @@ async def test_a_start_that_waits_for_a_package_tells_that_it_is_fetched_or_wait
     await inner.aclose()
 
 
-def _fetching(folder: Path) -> int:
+def _count_fetches(folder: Path) -> int:
     return len([*folder.glob("fetching-cold*")])

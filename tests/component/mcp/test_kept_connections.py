@@ -27,11 +27,11 @@ async def test_connections_are_kept_and_the_last_one_used_is_used_again() -> Non
 
 
 async def test_a_server_that_closes_after_each_answer_without_saying_so_costs_no_call_once_that_is_seen() -> None:
-    async def closing(request: Request, reply: Reply) -> None:
+    async def answer_and_close(request: Request, reply: Reply) -> None:
         reply.send(200, request.body)
         reply.close()
 
-    async with raw_server(closing) as server:
+    async with raw_server(answer_and_close) as server:
         pool = pool_of(server, limit=4)
         for number in range(2):
             await pool.exchange(post(b"%d" % number), deadline=soon())

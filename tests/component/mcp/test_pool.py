@@ -86,11 +86,11 @@ async def test_an_answer_sent_twice_never_reaches_another_caller_unnoticed() -> 
 
 
 async def test_callers_beyond_the_connections_are_served_by_a_server_that_closes_each_time() -> None:
-    async def closing(request: Request, reply: Reply) -> None:
+    async def answer_and_close(request: Request, reply: Reply) -> None:
         reply.send(200, request.body, connection="close")
         reply.close()
 
-    async with raw_server(closing) as server:
+    async with raw_server(answer_and_close) as server:
         pool = pool_of(server, limit=4)
         answers = await asyncio.gather(*(pool.exchange(post(b"%d" % n), deadline=soon()) for n in range(50)))
         assert [answer.body for answer in answers] == [b"%d" % n for n in range(50)]
@@ -101,7 +101,7 @@ async def test_callers_beyond_the_connections_are_served_by_a_server_that_closes
 async def test_never_more_connections_than_the_limit() -> None:
     together = most = 0
 
-    async def counting(request: Request, reply: Reply) -> None:
+    async def count_requests(request: Request, reply: Reply) -> None:
         nonlocal together, most
         together += 1
         most = max(most, together)
@@ -109,7 +109,7 @@ async def test_never_more_connections_than_the_limit() -> None:
         together -= 1
         reply.send(200, b"x")
 
-    async with raw_server(counting) as server:
+    async with raw_server(count_requests) as server:
         pool = pool_of(server, limit=3)
         await asyncio.gather(*(pool.exchange(post(b"x"), deadline=soon()) for _ in range(40)))
         assert (most, server.opened) == (3, 3)

@@ -120,7 +120,7 @@ async def test_a_server_that_refuses_a_version_and_names_the_same_is_asked_again
 ) -> None:
     refused: list[str] = []
 
-    async def refusing(request: Request, reply: Reply) -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
         if request.method == "initialize":
             result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
             return reply.result(request, result)
@@ -131,14 +131,14 @@ async def test_a_server_that_refuses_a_version_and_names_the_same_is_asked_again
             return reply.error(request, 400, -32022, "Unsupported", {"supported": supported, "requested": "x"})
         return answer_modern(request, reply, [tool("x")])
 
-    async with raw_server(refusing) as server, session_of(server.url) as session:
+    async with raw_server(refuse) as server, session_of(server.url) as session:
         assert session.era is era
 
 
 async def test_a_server_replaced_by_one_of_the_other_era_is_negotiated_with_again() -> None:
     modern = True
 
-    async def changing(request: Request, reply: Reply) -> None:
+    async def change_era(request: Request, reply: Reply) -> None:
         if modern:
             return answer_modern(request, reply, [tool("new")])
         if request.method == "initialize":
@@ -150,7 +150,7 @@ async def test_a_server_replaced_by_one_of_the_other_era_is_negotiated_with_agai
             return reply.error(request, 400, -32000, "Bad Request: Server not initialized")
         return reply.result(request, {"tools": [tool("old")]})
 
-    async with raw_server(changing) as server, session_of(server.url) as session:
+    async with raw_server(change_era) as server, session_of(server.url) as session:
         assert names(await session.list_all("tools/list")) == ["new"]
         modern = False
         assert names(await session.list_all("tools/list")) == ["old"]
@@ -207,14 +207,14 @@ async def test_every_way_to_be_broken_has_its_reason_and_a_sentence(how: str) ->
     async with broken_server(how) as server:
         session = session_of(server.url)
         with pytest.raises(McpError) as caught:
-            await listed(session, 0.5 if how == "never" else 20)
+            await list_tools(session, 0.5 if how == "never" else 20)
         assert caught.value.reason == REASONS[how]
         assert len(str(caught.value).split()) > 3
         assert "secret" not in str(caught.value)
         await session.aclose()
 
 
-async def listed(session: McpSession, seconds: float = 20) -> list[Raw]:
+async def list_tools(session: McpSession, seconds: float = 20) -> list[Raw]:
     await session.connect(timeout=seconds)
     return await session.list_all("tools/list", timeout=seconds)
 
@@ -224,7 +224,7 @@ async def test_a_server_that_handles_its_connections_badly_is_read_all_the_same(
     async with broken_server(how) as server:
         session = session_of(server.url)
         for _ in range(5):
-            assert len(await listed(session)) == 1
+            assert len(await list_tools(session)) == 1
         await session.aclose()
 
 

@@ -21,8 +21,8 @@ from fairlead_offers.results.session_context import COMPRESSED, DATA
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_search.result_compression import CompressionFailed, CompressorConfig
 from fairlead_search.token_estimate import BYTES_PER_TOKEN
-from gatewayworld import ask, calling, catalog, running, scraped
-from routercalls import ROUTER, execute, kept_of
+from gatewayworld import ask, calling, catalog, running, scrape
+from routercalls import ROUTER, context_of, execute
 from toolservers import modern_server, tool
 from waiting import until_async
 
@@ -107,7 +107,7 @@ async def yard(
             **settings,
         ) as gateway,
     ):
-        context = kept_of(await ask(gateway, execute("yard__log")))
+        context = context_of(await ask(gateway, execute("yard__log")))
         yield gateway, endpoint, context["sessionId"]
 
 
@@ -141,7 +141,7 @@ async def test_a_model_compresses_what_fits_the_query_and_is_asked_once_for_the_
         _, (source,) = delimited_results(body)
         assert "https://yard.example.com/slips/4" in source
         assert len(source.encode()) < 10 * 400 * BYTES_PER_TOKEN < len(ORDERS) * 1.5
-        metrics = await scraped(gateway)
+        metrics = await scrape(gateway)
         for outcome in ("model", "cache"):
             assert f'fairlead_context_compressions_total{{outcome="{outcome}"}} 1.0' in metrics
 
@@ -213,7 +213,7 @@ async def test_without_the_model_passages_come_word_for_word_and_the_answer_says
             assert context["note"].startswith(DATA)
             assert any("keel was laid on 2026-04-01" in passage["text"] for passage in context["passages"])
             assert not any("compressed" in passage for passage in context["passages"])
-        assert 'fairlead_context_compressions_total{outcome="failed"} 2.0' in await scraped(gateway)
+        assert 'fairlead_context_compressions_total{outcome="failed"} 2.0' in await scrape(gateway)
 
 
 async def test_an_endpoint_that_failed_is_left_alone_for_a_while(tmp_path: Path) -> None:

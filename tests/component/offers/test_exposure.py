@@ -193,8 +193,8 @@ async def test_the_command_prints_the_ways_and_the_cheapest(tmp_path: Path) -> N
     async with running(tmp_path, shop(200)) as gateway:
         words = ("plan", "--model", MODEL, "--turns", "4", "--calls", "3", "--searches", "1")
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
-        table = await printed_by(*words, *url)
-        cached = json.loads(await printed_by(*words, "--caching", "--warm", "--json", *url))
+        table = await stdout_of(*words, *url)
+        cached = json.loads(await stdout_of(*words, "--caching", "--warm", "--json", *url))
     ways = by_way(cached)
     assert (ways["list"]["turns"], ways["search"]["turns"]) == (4, 5)
     assert ways["list"]["pricedTokens"] < ways["list"]["tokens"]
@@ -208,7 +208,7 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
     command, request = page.split("```sh\n")[1].split("```")[0].splitlines()
     *table, first, second = page.split("```text\n")[1].split("```")[0].splitlines()
     async with running(tmp_path, shop(60), RULES, measured_state(50, 60)) as gateway:
-        printed = await printed_by(*command.split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
+        printed = await stdout_of(*command.split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
         answer = (await post(gateway, "/v1/plan", json.loads(request.split("-d ")[1].strip("'")))).message
     lines = [line.split() for line in printed.splitlines()]
     assert all(line.split() in lines for line in table)
@@ -216,7 +216,7 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
     assert answer["exposure"]["advice"] in printed
 
 
-async def printed_by(*words: str) -> str:
+async def stdout_of(*words: str) -> str:
     """Standard output of a command, which has to succeed."""
     code, out, _ = await wide_fairlead(*words)
     assert code == 0

@@ -20,7 +20,7 @@ from fairlead_offers.conversion import jobs
 from fairlead_offers.job import ConvertedBody
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
-from gatewayworld import ask, calling, catalog, reached, running, scraped
+from gatewayworld import ask, calling, catalog, running, scrape, wait_for_requests
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get, post, problem
 from toolservers import answer_modern, tool
@@ -51,7 +51,7 @@ def alive(pid: int) -> bool:
     return False
 
 
-async def await_end(pids: list[int]) -> None:
+async def wait_for_end(pids: list[int]) -> None:
     """Wait until the processes have ended. They are not children of this process, so their end is not reported."""
     await eventually(lambda: not any(alive(pid) for pid in pids))
 
@@ -96,13 +96,16 @@ async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_p
 @pytest.mark.parametrize("count", [3, 300])
 async def test_while_a_tool_is_called_a_second_conversion_waits_for_its_turn(tmp_path: Path, count: int) -> None:
     body = {"from": "mcp", "to": "claude", "tools": tools(count)}
-    async with blocking_server() as (server, ended), running(tmp_path, called(server), rest_share=0.0001) as gateway:
+    async with (
+        blocking_server() as (server, ended),
+        running(tmp_path, demo_catalog(server), rest_share=0.0001) as gateway,
+    ):
         call = asyncio.create_task(ask(gateway, calling("demo__t0", {})))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         first = await post(gateway, "/v1/convert", body)
         second = asyncio.create_task(post(gateway, "/v1/convert", body))
         await eventually(lambda: gateway.rest.services.work.throttle.waiting == 1)
-        assert "fairlead_conversions_waiting 1.0" in await scraped(gateway)
+        assert "fairlead_conversions_waiting 1.0" in await scrape(gateway)
         ended.set()
         assert "isError" not in (await call).message["result"]
         assert (await second).message == first.message
@@ -111,9 +114,12 @@ async def test_while_a_tool_is_called_a_second_conversion_waits_for_its_turn(tmp
 
 async def test_while_a_tool_is_called_conversions_that_would_wait_too_long_are_refused(tmp_path: Path) -> None:
     body = {"from": "mcp", "to": "claude", "tools": tools(3)}
-    async with blocking_server() as (server, ended), running(tmp_path, called(server), rest_share=0.0001) as gateway:
+    async with (
+        blocking_server() as (server, ended),
+        running(tmp_path, demo_catalog(server), rest_share=0.0001) as gateway,
+    ):
         call = asyncio.create_task(ask(gateway, calling("demo__t0", {})))
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         conversions = [asyncio.create_task(post(gateway, "/v1/convert", body)) for _ in range(20)]
         await eventually(lambda: [task for task in conversions if task.done() and task.result().status == 429])
         ended.set()
@@ -137,7 +143,7 @@ async def blocking_server() -> AsyncIterator[tuple[RawServer, asyncio.Event]]:
         yield server, ended
 
 
-def called(server: RawServer) -> Catalog:
+def demo_catalog(server: RawServer) -> Catalog:
     return catalog("demo", server.url, [tool("t0")])
 
 
@@ -148,7 +154,7 @@ async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_pa
         pool = gateway.rest.services.work.converting
         assert pool is not None
         os.kill(pool.pids[0], signal.SIGKILL)
-        await await_end(pool.pids)
+        await wait_for_end(pool.pids)
         again = await post(gateway, "/v1/convert", body)
     assert again.status == 200
 
@@ -162,7 +168,7 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
         assert 1 <= len(pids) <= 2
         assert all(sizes == counted[0] for sizes in counted)
         assert len(counted[0]) == 200
-        await await_end(pids)
+        await wait_for_end(pids)
         assert pool.pids == []
         assert await pool.do(jobs.COUNT, work) == counted[0]
     finally:
@@ -249,7 +255,7 @@ async def test_processes_die_with_a_gateway_that_is_killed(tmp_path: Path) -> No
             assert all(alive(pid) for pid in pids)
             process.kill()
             await process.wait()
-            await await_end(pids)
+            await wait_for_end(pids)
     finally:
         if process.returncode is None:  # after a failed test, the process would disturb other tests
             process.kill()

@@ -18,12 +18,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pytest
 
-from builtprograms import build_go, build_java, build_node, build_python, built, java
+from builtprograms import build_go, build_java, build_node, build_program, build_python, java
 from fairlead_gateway.core.long_results import LongResult
 from fairlead_offers.results.kept_results import KeptResult, Reading, ReadPassages, read
 from fairlead_offers.results.shortened_results import block_tokens, shorten_result
 from fairlead_search.passages import Lines
-from neededprograms import required
+from neededprograms import require_program
 
 _SOURCES: Final = Path(__file__).parents[2] / "support" / "sdk_servers"
 _READERS: Final = _SOURCES.parent / "sdk_readers"
@@ -71,24 +71,24 @@ async def results(sdk: str) -> dict[str, bytes]:
     """Raw results of the tools of a server in SERVERS, by tool name."""
     server = SERVERS[sdk]
     for program in server.needed:
-        required(program)
+        require_program(program)
     folder = _SOURCES
     if server.source is not None and server.build is not None:
         prefix = "sdk" if server.source.parent == _READERS else "sdk-server"
-        folder = await asyncio.to_thread(built, server.source, f"{prefix}-{server.source.name}", server.build)
+        folder = await asyncio.to_thread(build_program, server.source, f"{prefix}-{server.source.name}", server.build)
     process = await asyncio.create_subprocess_exec(
         *server.command(folder), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=_LINE_BYTES
     )
     try:
         async with asyncio.timeout(_SECONDS):
-            return await _called(process)
+            return await _call_all(process)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
 
 
-async def _called(process: Process) -> dict[str, bytes]:
+async def _call_all(process: Process) -> dict[str, bytes]:
     client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
     await _ask(process, 1, "initialize", client)
     _write(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})

@@ -16,7 +16,7 @@ from fairlead_api.documents.codec import Document
 from fairlead_app.gateway import Gateway
 from fairlead_mcp.errors import McpError
 from fairlead_search.embedding import EmbeddingConfig
-from gatewayworld import catalog, entry, publish, running, served
+from gatewayworld import catalog, entry, publish, running, wait_for_snapshots
 from restworld import get
 from vectorplaces import WHY
 from waiting import until_async
@@ -105,17 +105,17 @@ async def hybrid(gateway: Gateway, query: str) -> dict[str, Any]:
     """The first answer that is ranked by vectors. The process that makes vectors has low priority, so this may take a
     while."""
 
-    async def ranked() -> dict[str, Any] | None:
+    async def hybrid_answer() -> dict[str, Any] | None:
         answer = await search(gateway, query)
         assert answer["ranking"] == "hybrid" or "have vectors of topics" in answer["note"]
         return answer if answer["ranking"] == "hybrid" else None
 
-    answer = await until_async("a search is ranked by vectors", ranked, seconds=50)
+    answer = await until_async("a search is ranked by vectors", hybrid_answer, seconds=50)
     assert answer is not None
     return answer
 
 
-async def ranked_by_vectors(gateway: Gateway, query: str) -> list[str]:
+async def rank_by_vectors(gateway: Gateway, query: str) -> list[str]:
     """Names that a search finds when it is ranked by vectors."""
     answer = await hybrid(gateway, query)
     assert "note" not in answer
@@ -129,10 +129,10 @@ async def test_a_tool_is_found_in_other_words_and_so_is_one_that_comes_later(tmp
         listening() as endpoint,
         running(tmp_path, mail, rest_processes=processes, **by(endpoint, embedder_key="k")) as gateway,
     ):
-        assert await ranked_by_vectors(gateway, "umbrella") == ["amail__send_mail"]
+        assert await rank_by_vectors(gateway, "umbrella") == ["amail__send_mail"]
         publish(tmp_path / "documents", sky)
-        await served(gateway, 2)
-        assert await ranked_by_vectors(gateway, "umbrella") == ["asky__get_forecast"]
+        await wait_for_snapshots(gateway, 2)
+        assert await rank_by_vectors(gateway, "umbrella") == ["asky__get_forecast"]
         assert gateway.rest.services.search.vectors is not None
         assert gateway.rest.services.search.vectors.made == 2
         assert endpoint.queries == ["umbrella"]
@@ -145,7 +145,7 @@ async def test_a_restart_makes_no_vector_again_where_a_folder_keeps_them(tmp_pat
         more = by(endpoint, search_directory=tmp_path / "vectors", rest_processes=1)
         for made in (2, 0):
             async with running(tmp_path, *served_tools("f"), **more) as gateway:
-                assert await ranked_by_vectors(gateway, "umbrella") == ["fsky__get_forecast"]
+                assert await rank_by_vectors(gateway, "umbrella") == ["fsky__get_forecast"]
                 assert gateway.rest.services.search.vectors is not None
                 assert gateway.rest.services.search.vectors.made == made
         assert len([text for body in endpoint.seen for text in body["input"] if "." in text]) == 2
@@ -157,7 +157,7 @@ async def test_a_second_gateway_of_one_folder_searches_in_memory_and_says_so(tmp
     async with listening() as endpoint:
         more = by(endpoint, search_directory=folder, rest_processes=1)
         async with running(tmp_path, *served_tools("g"), **more) as first:
-            assert await ranked_by_vectors(first, "umbrella") == ["gsky__get_forecast"]
+            assert await rank_by_vectors(first, "umbrella") == ["gsky__get_forecast"]
             (tmp_path / "second").mkdir()
             async with running(tmp_path / "second", *served_tools("h"), **more) as second:
                 answer = await hybrid(second, "umbrella")
@@ -170,14 +170,14 @@ async def test_queries_carry_the_instruction_and_vectors_are_cut_here_where_the_
         endpoint.cuts = False
         more = by(endpoint, embedder_instruction="Find the tool", embedder_dimensions=2, rest_processes=0)
         async with running(tmp_path, *served_tools("b"), **more) as gateway:
-            assert await ranked_by_vectors(gateway, "umbrella") == ["bsky__get_forecast"]
+            assert await rank_by_vectors(gateway, "umbrella") == ["bsky__get_forecast"]
     assert endpoint.queries[0] == "Instruct: Find the tool\nQuery:umbrella"
 
 
 async def test_words_rank_alone_while_the_endpoint_is_away_and_the_answer_says_so(tmp_path: Path) -> None:
     tools = served_tools("c")
     async with listening() as endpoint, running(tmp_path, *tools, rest_processes=0, **by(endpoint)) as gateway:
-        assert await ranked_by_vectors(gateway, "umbrella") == ["csky__get_forecast"]
+        assert await rank_by_vectors(gateway, "umbrella") == ["csky__get_forecast"]
         endpoint.statuses = [500]
         answer = await search(gateway, "mail")
         assert (answer["ranking"], answer["tools"][0]["tool"]["name"]) == ("bm25", "cmail__send_mail")

@@ -36,7 +36,7 @@ def stored_credentials(world: World) -> list[Credential]:
     return [msgspec.json.decode(base64.b64decode(value), type=Credential) for value in values]
 
 
-def guarded(seen: list[str]) -> Any:
+def require_token(seen: list[str]) -> Any:
     """A server that lists its tools only for requests with the right token."""
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -51,7 +51,7 @@ def guarded(seen: list[str]) -> Any:
 
 async def test_a_labelled_secret_is_sent_and_stored_for_the_gateway_and_stands_in_no_document(world: World) -> None:
     add_secret(world)
-    async with guarded([]) as server, running(world):
+    async with require_token([]) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         assert [c.headers for c in stored_credentials(world)] == [{"Authorization": "Bearer s3cret"}]
@@ -78,7 +78,7 @@ async def test_a_labelled_secret_that_the_watch_has_not_reported_yet_is_not_call
 async def test_a_changed_secret_is_used_at_once_and_told_to_the_gateway(world: World) -> None:
     add_secret(world)
     seen: list[str] = []
-    async with guarded(seen) as server, running(world):
+    async with require_token(seen) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         before = world.catalog("demo")
@@ -103,7 +103,7 @@ async def test_a_changed_secret_is_used_at_once_and_told_to_the_gateway(world: W
 async def test_a_secret_without_the_label_is_refused_until_it_has_it(world: World) -> None:
     add_secret(world, labelled=False)
     seen: list[str] = []
-    async with guarded(seen) as server, running(world):
+    async with require_token(seen) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotLabelled"))
         assert world.is_("demo", "Ready", "False", "SecretNotLabelled")
@@ -116,7 +116,7 @@ async def test_a_secret_without_the_label_is_refused_until_it_has_it(world: Worl
 
 
 async def test_a_missing_secret_and_a_missing_key_have_reasons_of_their_own(world: World) -> None:
-    async with guarded([]) as server, running(world):
+    async with require_token([]) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("not found", lambda: world.is_("demo", "Ready", "False", "SecretNotFound"))
         told = world.condition("demo", "ResolvedRefs")["message"]
@@ -128,7 +128,7 @@ async def test_a_missing_secret_and_a_missing_key_have_reasons_of_their_own(worl
 async def test_a_secret_goes_only_to_the_hosts_that_it_names(world: World) -> None:
     add_secret(world, hosts="tools.example.com, other.example")
     seen: list[str] = []
-    async with guarded(seen) as server, running(world):
+    async with require_token(seen) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("refused", lambda: world.is_("demo", "Ready", "False", "HostNotAllowed"))
         assert (seen, stored_credentials(world)) == ([], [])
@@ -139,7 +139,7 @@ async def test_a_secret_goes_only_to_the_hosts_that_it_names(world: World) -> No
 
 async def test_a_secret_that_is_deleted_takes_the_copy_and_ready_with_it(world: World) -> None:
     add_secret(world)
-    async with guarded([]) as server, running(world):
+    async with require_token([]) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", world.path("secrets", "key"))
@@ -150,7 +150,7 @@ async def test_a_secret_that_is_deleted_takes_the_copy_and_ready_with_it(world: 
 
 async def test_a_copy_that_is_deleted_by_hand_comes_back(world: World) -> None:
     add_secret(world)
-    async with guarded([]) as server, running(world):
+    async with require_token([]) as server, running(world):
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", f"/api/v1/namespaces/{world.release}/secrets")

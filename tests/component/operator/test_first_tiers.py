@@ -54,7 +54,7 @@ def defaults(world: World) -> set[str]:
     return {item["metadata"]["name"] for item in listing["items"] if item["spec"].get("default")}
 
 
-def published(world: World) -> Rules | None:
+def read_rules(world: World) -> Rules | None:
     document = world.documents().get(RULES_NAME)
     rules = decode(document) if document is not None else None
     return rules if isinstance(rules, Rules) else None
@@ -73,7 +73,7 @@ def marked_tiers(world: World) -> set[str]:
 
 def in_force(world: World) -> set[str]:
     """Names of the tiers in the rules that gateways read."""
-    rules = published(world)
+    rules = read_rules(world)
     return {tier.name for tier in rules.tiers} if rules is not None else set()
 
 
@@ -81,7 +81,7 @@ def with_default(world: World, name: str | None) -> Callable[[], bool]:
     """Predicate: whether the published rules have exactly this default tier."""
 
     def holds() -> bool:
-        rules = published(world)
+        rules = read_rules(world)
         return rules is not None and {t.name for t in rules.tiers if t.default} == ({name} if name else set())
 
     return holds
@@ -145,7 +145,7 @@ async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edite
     async with running(alone):
         await alone.until("two of five withdrawn", lambda: len(defaults(alone)) == 3)
         assert defaults(alone) == {"edited", "declared", "adopted"}
-        await alone.until("rules", lambda: published(alone) is not None)
+        await alone.until("rules", lambda: read_rules(alone) is not None)
     _, fast = alone.request("GET", f"{TIERS}/fast")
     expected = {**DEFAULT_TIERS[0].to_wire()["spec"], "default": False}
     assert {**expected, **fast["spec"]} == fast["spec"], "nothing else of it has changed"

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_operator.kube.credentials import SELECTOR
 from operatorworld import GROUP, Json, World, running
-from podtemplates import mounted, pod, server
+from podtemplates import pod, server, template_with_volume
 
 TRIES: Final = 100
 IMAGE: Final = {"name": "registry.example/demo:1"}
@@ -44,9 +44,9 @@ def _references(name: str, *, optional: bool) -> Iterator[Json]:
         server(envFrom=[every]),
         pod(containers=[{**beside, "env": [variable]}]),
         pod(initContainers=[{**beside, "envFrom": [every]}]),
-        mounted(secret={"secretName": name, **more}),
-        mounted(secret={"secretName": name, "items": [{"key": "token", "path": "t"}], **more}),
-        mounted(projected={"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": name, **more}}]}),
+        template_with_volume(secret={"secretName": name, **more}),
+        template_with_volume(secret={"secretName": name, "items": [{"key": "token", "path": "t"}], **more}),
+        template_with_volume(projected={"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": name, **more}}]}),
         pod(imagePullSecrets=[{"name": name}]),
     ):
         yield {"image": IMAGE, "podTemplate": template}
@@ -59,7 +59,7 @@ def _unrestricted_specs(name: str) -> Iterator[Json]:
     volumes.append({"csi": {"driver": "d", "nodePublishSecretRef": {"name": name}}})
     volumes.append({"azureFile": {"secretName": name, "secretNamespace": "other"}})
     for volume in volumes:
-        yield {"image": IMAGE, "unrestrictedPodTemplate": mounted(**volume)}
+        yield {"image": IMAGE, "unrestrictedPodTemplate": template_with_volume(**volume)}
     debug = {"name": "debug", "image": "debug:1", "envFrom": [{"secretRef": {"name": name}}]}
     yield {"image": IMAGE, "unrestrictedPodTemplate": pod(ephemeralContainers=[debug])}
 
@@ -114,7 +114,7 @@ async def test_no_reference_leads_to_a_secret_without_the_label_or_of_another_na
             for number, spec in enumerate(specs):
                 if await asyncio.to_thread(_make, world, number, spec):
                     made.append(f"s{number}")
-            await world.until("looked at", lambda: _looked_at(world, made), seconds=120)
+            await world.until("looked at", lambda: _are_judged(world, made), seconds=120)
             deployments = world.request("GET", world.path("deployments"))[1]["items"]
             secrets = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")[1]["items"]
         read = {each["metadata"]["name"]: _references_of(each) & {*names} for each in deployments}
@@ -144,7 +144,7 @@ def _make(world: World, number: int, spec: Json) -> bool:
     return status == 201
 
 
-def _looked_at(world: World, names: list[str]) -> bool:
+def _are_judged(world: World, names: list[str]) -> bool:
     """Whether each of these servers has a condition about its references, or a Deployment."""
     items = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")[1]["items"]
     judged = {

@@ -25,7 +25,7 @@ IN_A_MINUTE = 9
 
 
 @pytest.fixture
-def audited(private_plane: PlaneFactory) -> World:
+def audited_world(private_plane: PlaneFactory) -> World:
     plane = private_plane(audit=True)
     return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
 
@@ -77,9 +77,9 @@ def events(world: World, name: str) -> list[str]:
 
 
 async def test_a_foreign_manager_in_a_loop_is_named_and_the_operator_writes_no_faster_than_its_pace(
-    audited: World,
+    audited_world: World,
 ) -> None:
-    world = audited
+    world = audited_world
     kubeconfig = str(world.plane.kubeconfig_for(OPERATOR, ["system:masters"]))
     async with running(world, QUICK, kubeconfig=kubeconfig) as operator:
         world.create("pods", {"image": {"name": "registry.example/demo:1"}})
@@ -94,13 +94,13 @@ async def test_a_foreign_manager_in_a_loop_is_named_and_the_operator_writes_no_f
         assert f"NetworkPolicy {world.namespace}/pods is changed or deleted again and again by field manager" in message
         assert "argocd-controller" in message
         await world.until("an Event", lambda: any("argocd-controller" in note for note in events(world, "pods")))
-        assert undone(operator, "networkpolicies") <= IN_A_MINUTE
+        assert count_repairs(operator, "networkpolicies") <= IN_A_MINUTE
         assert writes_to(world, "networkpolicies") - before <= 3 * IN_A_MINUTE, "an apply, a merge, and one more"
-        assert undone(operator, "deployments") == 0
+        assert count_repairs(operator, "deployments") == 0
 
 
-async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audited: World) -> None:
-    world = audited
+async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audited_world: World) -> None:
+    world = audited_world
     kubeconfig = str(world.plane.kubeconfig_for(OPERATOR, ["system:masters"]))
     async with sdk_server() as url, running(world, QUICK, kubeconfig=kubeconfig) as operator:
         world.create("remote", {"url": url})
@@ -108,9 +108,9 @@ async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audit
         path = world.server_path("remote", "/status")
         rival = Rival(world, path, {"status": {"tools": 99, "conditions": []}}, "other-operator")
         async with fighting(rival):
-            await world.until("four repairs", lambda: undone(operator, "mcpservers") >= 4)
+            await world.until("four repairs", lambda: count_repairs(operator, "mcpservers") >= 4)
             await world.until("a fight", lambda: rival.requests >= FIGHT)
-        assert undone(operator, "mcpservers") <= IN_A_MINUTE
+        assert count_repairs(operator, "mcpservers") <= IN_A_MINUTE
 
         def is_told() -> bool:
             return world.is_("remote", "Conflicted", "True", "WritesUndone")
@@ -120,7 +120,7 @@ async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audit
         assert world.is_("remote", "Ready", "True")
 
 
-def undone(operator: Operator, resource: str) -> float:
+def count_repairs(operator: Operator, resource: str) -> float:
     """Number of repairs in the operator's metric."""
     registry = operator.telemetry.registry
     return registry.get_sample_value("fairlead_operator_undone_writes_total", {"resource": resource}) or 0.0

@@ -22,7 +22,7 @@ async def kube(world: World) -> AsyncIterator[Kube]:
     await client.aclose()
 
 
-def stored(world: World) -> Json | None:
+def read_secret(world: World) -> Json | None:
     return world.get(f"/api/v1/namespaces/{world.release}/secrets/keys")
 
 
@@ -35,7 +35,7 @@ def put(world: World, **body: Any) -> None:
 async def test_replicas_that_start_at_once_agree_on_one_token(world: World, kube: Kube) -> None:
     replicas = [InstallationSecret(kube, world.release, "keys") for _ in range(8)]
     tokens = set(await asyncio.gather(*(replica.ensure() for replica in replicas)))
-    secret = stored(world)
+    secret = read_secret(world)
     assert secret is not None
     values = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
     assert tokens == {values["pullToken"]}
@@ -48,7 +48,7 @@ async def test_values_of_the_installation_secret_stay_and_missing_ones_are_added
     put(world, metadata={"name": "keys"}, stringData={"pullToken": "given"})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "operator", "uid": "1"}
     assert await InstallationSecret(kube, world.release, "keys", [account]).ensure() == "given"
-    secret = stored(world)
+    secret = read_secret(world)
     assert secret is not None
     assert secret["data"].keys() == set(KEYS)
     assert "ownerReferences" not in secret["metadata"]
@@ -56,11 +56,11 @@ async def test_values_of_the_installation_secret_stay_and_missing_ones_are_added
 
 async def test_deleted_while_an_operator_leads_it_comes_back_with_the_same_values(world: World) -> None:
     async with running(world, installation_secret="keys"):
-        await world.until("made", lambda: stored(world))
-        before = stored(world)
+        await world.until("made", lambda: read_secret(world))
+        before = read_secret(world)
         world.request("DELETE", f"/api/v1/namespaces/{world.release}/secrets/keys")
-        await world.until("made again", lambda: stored(world))
-    after = stored(world)
+        await world.until("made again", lambda: read_secret(world))
+    after = read_secret(world)
     assert before is not None
     assert after is not None
     assert after["data"] == before["data"]

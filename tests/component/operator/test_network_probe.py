@@ -86,7 +86,7 @@ def record(world: World) -> Json:
     return dict(manifest["data"]) if manifest is not None else {}
 
 
-def looked_up(world: World) -> list[str]:
+def run_page_commands(world: World) -> list[str]:
     """Output of the commands in docs/install/network-policies.md, except the Helm command."""
     text = (REPOSITORY / "docs/install/network-policies.md").read_text().replace("fairlead-system", world.release)
     commands = [shlex.split(line) for line in text.splitlines() if line.startswith("kubectl ")]
@@ -109,7 +109,7 @@ async def test_servers_in_pods_show_the_answer_which_a_restart_keeps_for_a_day(w
             assert value("fairlead_operator_network_policies_enforced", {"direction": "incoming"}) == 0
             await world.until("recorded", lambda: record(world).get("incoming") == "NotEnforced")
             first = record(world)
-            servers, answer = await asyncio.to_thread(looked_up, world)
+            servers, answer = await asyncio.to_thread(run_page_commands, world)
             mine = [line.split()[1:] for line in servers.splitlines() if line.startswith(f"{world.namespace} ")]
             assert mine == [["elsewhere", "<none>"], ["pods", "False"]]
             assert "incoming: NotEnforced" in answer

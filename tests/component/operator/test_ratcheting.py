@@ -16,7 +16,7 @@ from fairlead_api.crd import crd_manifests
 from fairlead_api.meta import ServerKey
 from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
 from fairlead_operator.server.overlay import merge
-from podtemplates import TEMPLATES, Json, pod, secured, server
+from podtemplates import TEMPLATES, Json, pod, server, template_with_security
 from waiting import until
 
 TRIES: Final = 100
@@ -25,12 +25,12 @@ SERVERS: Final = f"/apis/fairlead.dev/v1alpha1/namespaces/{NAMESPACE}/mcpservers
 MERGE: Final = "application/merge-patch+json"
 HARMLESS: Final = frozenset({"name", "image", "mountPath", "containerPort", "port", "devicePath"})
 OLD: Final[dict[str, Json]] = {
-    "privileged": secured(privileged=True),
-    "escalates": secured(allowPrivilegeEscalation=True),
-    "capable": secured(capabilities={"add": ["SYS_ADMIN"]}),
-    "root": secured(runAsUser=0),
+    "privileged": template_with_security(privileged=True),
+    "escalates": template_with_security(allowPrivilegeEscalation=True),
+    "capable": template_with_security(capabilities={"add": ["SYS_ADMIN"]}),
+    "root": template_with_security(runAsUser=0),
     "perhaps-root": pod(securityContext={"runAsNonRoot": False}),
-    "unconfined": secured(seccompProfile={"type": "Unconfined"}),
+    "unconfined": template_with_security(seccompProfile={"type": "Unconfined"}),
     "of-the-node": pod(hostNetwork=True),
     "annotated": {"metadata": {"annotations": {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}}},
 }
@@ -76,7 +76,7 @@ def _apply(plane: ControlPlane, *, loose: bool) -> None:
 
 
 def _refuses(plane: ControlPlane) -> bool:
-    tried = _object("probe", secured(runAsNonRoot=False))
+    tried = _object("probe", template_with_security(runAsNonRoot=False))
     return plane.request("POST", f"{SERVERS}?dryRun=All", tried)[0] == 422
 
 

@@ -72,7 +72,7 @@ async def test_a_server_is_listed_with_a_token_of_fairlead_itself(world: World) 
     assert catalog.oauth.token_hosts == "127.0.0.1"
     assert catalog.credential is not None
     assert [tool.name for tool in catalog.tools] == ["add"]
-    assert set(provider.granted) == {""}
+    assert set(provider.tokens_by_person) == {""}
 
 
 async def test_the_endpoint_of_an_issuer_is_discovered(world: World) -> None:
@@ -82,7 +82,7 @@ async def test_the_endpoint_of_an_issuer_is_discovered(world: World) -> None:
         world.create("demo", {"url": server.url, "auth": {"clientCredentials": grant}})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
 
-    assert provider.granted[""] >= 1
+    assert provider.tokens_by_person[""] >= 1
 
 
 async def test_a_wrong_secret_is_a_condition_and_an_event_and_heals_with_the_secret(world: World) -> None:
@@ -167,7 +167,7 @@ async def test_a_server_that_lists_to_nobody_says_what_lists_need_and_is_listed_
 
         world.patch_server("demo", {"spec": {"discovery": {"auth": {"clientCredentials": client(provider)}}}})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
-        assert set(provider.granted) == {""}
+        assert set(provider.tokens_by_person) == {""}
         catalog = catalog_of(world)
         assert catalog.oauth is not None
         assert catalog.oauth.grant == TOKEN_EXCHANGE

@@ -91,7 +91,7 @@ def replica(world: World, name: str, folder: Path, seconds: float) -> Iterator[R
 
 
 @pytest.fixture
-def audited(private_plane: PlaneFactory) -> World:
+def audited_world(private_plane: PlaneFactory) -> World:
     plane = private_plane(audit=True)
     return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
 
@@ -211,10 +211,10 @@ async def two(world: World, folder: Path, url: str, seconds: float) -> AsyncIter
 @pytest.mark.timing  # on a busy machine, a Lease of 3 s may be lost although no process is stopped
 @pytest.mark.timeout(300)
 async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_continues(
-    audited: World, tmp_path: Path
+    audited_world: World, tmp_path: Path
 ) -> None:
-    world = audited
-    audit = audited.plane.audit
+    world = audited_world
+    audit = audited_world.plane.audit
     assert audit is not None
     async with sdk_server() as url, two(world, tmp_path, url, 3.0) as replicas:
         async with called_all_the_time(world) as client, busy(world):
@@ -239,9 +239,9 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_c
 @pytest.mark.timing
 @pytest.mark.timeout(300)
 async def test_a_killed_leader_is_followed_within_20_s_and_one_that_ends_within_3(
-    audited: World, tmp_path: Path
+    audited_world: World, tmp_path: Path
 ) -> None:
-    world = audited
+    world = audited_world
     async with sdk_server() as url, two(world, tmp_path, url, 15.0) as replicas:
         async with called_all_the_time(world) as client:
             first = holder(world)

@@ -60,7 +60,7 @@ def account(world: World) -> str:
     return str(world.plane.kubeconfig_for(f"operator-of-{world.release}", ["system:masters"]))
 
 
-def written_by(world: World) -> set[str]:
+def resources_written_by(world: World) -> set[str]:
     """Resources that this release's operator has written, without its Leases."""
     assert world.plane.audit is not None
     writes = world.plane.audit.writes()
@@ -115,7 +115,7 @@ async def test_the_second_of_two_releases_of_all_namespaces_writes_nothing_until
             replica = f"(replica pod-of-{blue.release}) leads"
             assert f"operator fairlead-operator in namespace {blue.release} {replica}" in text
             assert any(replica in record.getMessage() for record in caplog.records)
-            assert written_by(green) == set()
+            assert resources_written_by(green) == set()
             assert second.controller is None
             assert second.watched_lease.allowance() == 0
 
@@ -161,7 +161,7 @@ async def the_first_alone_writes(blue: World, first: Operator, green: World, sec
     blue.create("pods", {"image": {"name": "registry.example/demo:1"}})
     await blue.until("a Deployment", lambda: blue.get(blue.path("deployments", "pods")))
     await looks_of(second)
-    assert not {"deployments", "mcpservers"} & written_by(green)
+    assert not {"deployments", "mcpservers"} & resources_written_by(green)
 
 
 async def test_releases_of_one_namespace_share_a_leader_and_those_of_two_do_not(blue: World, green: World) -> None:

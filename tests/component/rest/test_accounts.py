@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from commands import fairlead
-from consoleworld import csrf_of, posted, signed_in, visited
+from consoleworld import csrf_of, post_form, sign_in, visit
 from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
@@ -73,12 +73,12 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-async def ended(gateway: Gateway, server: str, key: str = "", person: str = "") -> Answer:
+async def end_account(gateway: Gateway, server: str, key: str = "", person: str = "") -> Answer:
     target = f"/v1/accounts/{server}" + (f"?person={quote(person)}" if person else "")
     return await ask(gateway, Ask(verb="DELETE", target=target, body=b"", headers=bearer(key) if key else {}))
 
 
-def listed(answer: Answer) -> list[tuple[str, str]]:
+def account_pairs(answer: Answer) -> list[tuple[str, str]]:
     assert answer.status == 200, answer.body
     assert b"secret-refresh" not in answer.body
     return [(account["server"], account["person"]) for account in answer.message["accounts"]]
@@ -89,14 +89,14 @@ async def test_each_person_sees_and_ends_their_own_accounts_alone(tmp_path: Path
         before = await get(gateway, "/v1/accounts", **bearer(BEN))
         refused = [
             await get(gateway, "/v1/accounts?everybody=true", **bearer(BEN)),
-            await ended(gateway, LINEAR, BEN, person="key:ann"),
+            await end_account(gateway, LINEAR, BEN, person="key:ann"),
         ]
-        first = await ended(gateway, LINEAR, BEN)
-        again = await ended(gateway, LINEAR, BEN)
+        first = await end_account(gateway, LINEAR, BEN)
+        again = await end_account(gateway, LINEAR, BEN)
         after = await get(gateway, "/v1/accounts", **bearer(BEN))
         others = await get(gateway, "/v1/accounts", **bearer(ANN))
 
-    assert listed(before) == [(LINEAR, "key:ben"), (SENTRY, "key:ben")]
+    assert account_pairs(before) == [(LINEAR, "key:ben"), (SENTRY, "key:ben")]
     assert before.message["accounts"][0] == {
         "server": LINEAR,
         "person": "key:ben",
@@ -112,26 +112,26 @@ async def test_each_person_sees_and_ends_their_own_accounts_alone(tmp_path: Path
     assert [problem(answer) for answer in refused] == [(403, "FORBIDDEN")] * 2
     assert (first.status, first.message["account"]["server"], first.message["revoked"]) == (200, LINEAR, False)
     assert problem(again) == (404, "UNKNOWN_ACCOUNT")
-    assert listed(after) == [(SENTRY, "key:ben")]
-    assert listed(others) == [(LINEAR, "key:ann")]
+    assert account_pairs(after) == [(SENTRY, "key:ben")]
+    assert account_pairs(others) == [(LINEAR, "key:ann")]
 
 
 async def test_administrators_see_and_end_the_accounts_of_all_persons(tmp_path: Path) -> None:
     async with gateway_with_keys(tmp_path) as gateway:
         everybody = await get(gateway, "/v1/accounts?everybody=true", **bearer(ANN))
-        gone = await ended(gateway, SENTRY, ANN, person="key:ben")
-        unknown = await ended(gateway, SENTRY, ANN, person="key:nobody")
+        gone = await end_account(gateway, SENTRY, ANN, person="key:ben")
+        unknown = await end_account(gateway, SENTRY, ANN, person="key:nobody")
         left = await get(gateway, "/v1/accounts?everybody=true", **bearer(ANN))
 
-    assert listed(everybody) == [(LINEAR, "key:ann"), (LINEAR, "key:ben"), (SENTRY, "key:ben")]
+    assert account_pairs(everybody) == [(LINEAR, "key:ann"), (LINEAR, "key:ben"), (SENTRY, "key:ben")]
     assert gone.status == 200
     assert problem(unknown) == (404, "UNKNOWN_ACCOUNT")
-    assert listed(left) == [(LINEAR, "key:ann"), (LINEAR, "key:ben")]
+    assert account_pairs(left) == [(LINEAR, "key:ann"), (LINEAR, "key:ben")]
 
 
 async def test_an_ended_account_is_in_the_audit_log_with_who_ended_it(tmp_path: Path) -> None:
     async with gateway_with_keys(tmp_path, audit_file=tmp_path / "audit.jsonl") as gateway:
-        await ended(gateway, SENTRY, ANN, person="key:ben")
+        await end_account(gateway, SENTRY, ANN, person="key:ben")
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     (line,) = [line for line in lines if line.get("method") == "accounts/revoke"]
     assert (line["principal"], line["server"], line["reason"]) == ("key:ann", SENTRY, "of key:ben")
@@ -143,8 +143,8 @@ async def test_an_account_whose_grant_is_lost_can_be_ended(tmp_path: Path) -> No
     (tmp_path / "grants" / KEY_FILE).unlink()
     settings: dict[str, Any] = {"api_keys": tmp_path / "keys.json", "grants_directory": tmp_path / "grants"}
     async with running(tmp_path, DOCUMENT, trust=build_trust(Settings.of(**settings)), **settings) as gateway:
-        gone = await ended(gateway, LINEAR, BEN)
-        again = await ended(gateway, LINEAR, BEN)
+        gone = await end_account(gateway, LINEAR, BEN)
+        again = await end_account(gateway, LINEAR, BEN)
     assert (gone.status, gone.message["account"]["issuer"], gone.message["revoked"]) == (200, "", False)
     assert problem(again) == (404, "UNKNOWN_ACCOUNT")
 
@@ -154,15 +154,15 @@ async def test_a_store_that_fails_is_told_with_what_to_do(tmp_path: Path) -> Non
     async with running(
         tmp_path, DOCUMENT, environment="local", grants_directory=tmp_path / "taken" / "grants"
     ) as gateway:
-        answer = await ended(gateway, LINEAR)
+        answer = await end_account(gateway, LINEAR)
     assert problem(answer) == (503, "UNREADABLE")
     assert "FAIRLEAD_GRANTS_DIRECTORY" in answer.message["detail"]
 
 
 async def test_a_gateway_without_a_store_says_so(tmp_path: Path) -> None:
     async with gateway_with_keys(tmp_path, grants_directory=None) as gateway:
-        answers = [await get(gateway, "/v1/accounts", **bearer(BEN)), await ended(gateway, LINEAR, BEN)]
-        page = await visited(gateway, PAGE, cookie=await signed_in(gateway, BEN))
+        answers = [await get(gateway, "/v1/accounts", **bearer(BEN)), await end_account(gateway, LINEAR, BEN)]
+        page = await visit(gateway, PAGE, cookie=await sign_in(gateway, BEN))
     assert [problem(answer) for answer in answers] == [(409, "NOT_KEPT")] * 2
     assert "stores no grants of users" in page.body.decode()
 
@@ -173,7 +173,7 @@ async def test_only_a_gateway_of_its_own_machine_takes_anonymous_callers_for_its
 ) -> None:
     async with laptop(tmp_path, **changes) as gateway:
         answer = await get(gateway, "/v1/accounts")
-        gone = await ended(gateway, LINEAR)
+        gone = await end_account(gateway, LINEAR)
     assert problem(answer) == (403, "FORBIDDEN")
     assert problem(gone) == (403, "FORBIDDEN")
 
@@ -205,13 +205,13 @@ async def test_the_commands_show_and_end_the_accounts_of_a_laptops_owner(tmp_pat
 
 async def test_the_page_of_accounts_ends_an_account(tmp_path: Path) -> None:
     async with gateway_with_keys(tmp_path) as gateway:
-        cookie = await signed_in(gateway, ANN)
-        page = await visited(gateway, PAGE, cookie=cookie)
+        cookie = await sign_in(gateway, ANN)
+        page = await visit(gateway, PAGE, cookie=cookie)
         form = {"csrf": csrf_of(page), "server": SENTRY, "person": "key:ben"}
-        stolen = await posted(gateway, f"{PAGE}/end", cookie, **{**form, "csrf": "another"})
-        done = await posted(gateway, f"{PAGE}/end", cookie, **form)
-        after = await visited(gateway, done.headers["location"], cookie=cookie)
-        of_ben = await visited(gateway, PAGE, cookie=await signed_in(gateway, BEN))
+        stolen = await post_form(gateway, f"{PAGE}/end", cookie, **{**form, "csrf": "another"})
+        done = await post_form(gateway, f"{PAGE}/end", cookie, **form)
+        after = await visit(gateway, done.headers["location"], cookie=cookie)
+        of_ben = await visit(gateway, PAGE, cookie=await sign_in(gateway, BEN))
 
     text = page.body.decode()
     assert "Who signed in at which server" in text

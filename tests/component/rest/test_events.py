@@ -19,7 +19,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
 from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_rest.resources import events
-from gatewayworld import Ask, Wire, catalog, publish, running, served, withdraw
+from gatewayworld import Ask, Wire, catalog, publish, running, wait_for_snapshots, withdraw
 from restworld import get, problem
 
 URL = "http://127.0.0.1:9/mcp"
@@ -46,8 +46,8 @@ class Reader:
     async def types(self, count: int) -> list[str]:
         return [(await self.next())[1]["type"] for _ in range(count)]
 
-    async def ended(self) -> bytes:
-        return await self._wire.closed(20)
+    async def read_to_end(self) -> bytes:
+        return await self._wire.read_to_end(20)
 
 
 @contextlib.asynccontextmanager
@@ -101,7 +101,7 @@ async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Pat
             publish(documents, offline(demo))
             last, _ = await reader.next()
         publish(documents, demo)
-        await served(gateway, 3)
+        await wait_for_snapshots(gateway, 3)
         async with follow_events(gateway, last) as reader:
             _, opened = await reader.next()
             assert (opened["id"], opened["missed"]) == (last, False)
@@ -116,9 +116,9 @@ async def test_a_stream_begins_with_the_last_events_that_it_asks_for(tmp_path: P
     demo = catalog("demo", URL, ["add"])
     async with running(tmp_path, demo) as gateway:
         publish(tmp_path / "documents", offline(demo))
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         publish(tmp_path / "documents", demo)
-        await served(gateway, 3)
+        await wait_for_snapshots(gateway, 3)
         async with follow_events(gateway, query="?tail=2") as reader:
             assert await reader.types(5) == [
                 "stream.opened",
@@ -130,7 +130,7 @@ async def test_a_stream_begins_with_the_last_events_that_it_asks_for(tmp_path: P
         assert problem(await get(gateway, "/v1/events?tail=1025")) == (400, "INVALID_ARGUMENTS")
 
 
-def starting(name: str) -> ServerEntry:
+def waiting_entry(name: str) -> ServerEntry:
     return ServerEntry(namespace="default", name=name, state="waiting")
 
 
@@ -138,10 +138,10 @@ async def test_past_swaps_that_changed_nothing_are_left_out_of_the_last_events(t
     demo, documents = catalog("demo", URL, ["add"]), tmp_path / "documents"
     async with running(tmp_path, demo) as gateway:
         for number in range(5):
-            publish(documents, demo, Servers(servers=(starting(f"s{number}"),)))
-            await served(gateway, 2 + number)
+            publish(documents, demo, Servers(servers=(waiting_entry(f"s{number}"),)))
+            await wait_for_snapshots(gateway, 2 + number)
         publish(documents, offline(demo))
-        await served(gateway, 7)
+        await wait_for_snapshots(gateway, 7)
         async with follow_events(gateway, query="?tail=2") as reader:
             assert await reader.types(5) == [
                 "stream.opened",
@@ -219,7 +219,7 @@ async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_
         refused = await get(gateway, "/v1/events")
         assert problem(refused) == (429, "RATE_LIMITED")
         await gateway.stop(5)
-        assert (await reader.ended()).endswith(b"0\r\n\r\n"), "ended in order, not cut off"
+        assert (await reader.read_to_end()).endswith(b"0\r\n\r\n"), "ended in order, not cut off"
 
 
 async def test_a_quiet_stream_sends_heartbeats() -> None:

@@ -37,7 +37,7 @@ def request(target: bytes, lines: bytes) -> bytes:
     return b"POST %b HTTP/1.1\r\n%b%b\r\n%b" % (target, fields, lines, BODY)
 
 
-async def heard(port: int, data: bytes, *, ends: bool = False) -> bytes:
+async def read_answers(port: int, data: bytes, *, ends: bool = False) -> bytes:
     """All that the gateway answers until it closes the connection. The client `ends` its side behind the data."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
@@ -52,10 +52,10 @@ async def heard(port: int, data: bytes, *, ends: bool = False) -> bytes:
 async def test_a_fault_of_framing_is_answered_as_at_mcp_and_ends_the_connection(tmp_path: Path, fault: str) -> None:
     async with running(tmp_path) as gateway:
         behind = request(b"/v1/tool-calls", LENGTH)
-        expected = await heard(gateway.port, request(b"/mcp", FAULTS[fault]) + behind)
+        expected = await read_answers(gateway.port, request(b"/mcp", FAULTS[fault]) + behind)
         assert expected.startswith(b"HTTP/1.1 4"), expected[:100]
         for target in (b"/v1/tool-calls", b"/v1/executions"):
-            assert await heard(gateway.port, request(target, FAULTS[fault]) + behind) == expected
+            assert await read_answers(gateway.port, request(target, FAULTS[fault]) + behind) == expected
 
 
 async def test_calls_that_are_sent_one_behind_the_other_are_answered_in_their_order(tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ async def test_calls_that_are_sent_one_behind_the_other_are_answered_in_their_or
 async def test_a_client_that_ends_its_side_within_a_request_has_no_answer(tmp_path: Path) -> None:
     async with running(tmp_path) as gateway:
         for target in (b"/mcp", b"/v1/tool-calls"):
-            assert await heard(gateway.port, request(target, LENGTH)[:-9], ends=True) == b""
+            assert await read_answers(gateway.port, request(target, LENGTH)[:-9], ends=True) == b""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consoleworld import visited
+from consoleworld import visit
 from fairlead_api.documents.operations import ApiReport, OperationRemark
 from fairlead_cli.servers.showing import operations_sentence, print_operations
 from gatewayworld import running
@@ -37,7 +37,7 @@ async def test_rest_has_the_report_of_a_server_and_lists_have_its_numbers(tmp_pa
 
 async def test_the_console_names_operations_that_are_left_out_and_why(tmp_path: Path) -> None:
     async with pet_api() as (_, server), running(tmp_path, api_catalog(server, api=REPORT)) as gateway:
-        page = (await visited(gateway, "/console/servers/default/pets")).body.decode()
+        page = (await visit(gateway, "/console/servers/default/pets")).body.decode()
     assert "20 of 80 operations are tools, 1 of them with losses; 60 are left out." in page
     assert page.count("&lt;b&gt;`requestBody`&lt;/b&gt; is not an object") == 50
     assert "and 11 more" in page

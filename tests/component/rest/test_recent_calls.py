@@ -60,21 +60,21 @@ def names(document: Any) -> list[str]:
     return [call["name"] for call in document["calls"]]
 
 
-async def shown(gateway: Gateway, ident: str, key: str = "") -> Any:
+async def get_call(gateway: Gateway, ident: str, key: str = "") -> Any:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     return (await get(gateway, f"/v1/calls/{ident}", **headers)).message
 
 
-async def called(gateway: Gateway, name: str, arguments: Any = None, key: str = "", **headers: str) -> Answer:
+async def call_tool(gateway: Gateway, name: str, arguments: Any = None, key: str = "", **headers: str) -> Answer:
     more = {"authorization": f"Bearer {key}"} if key else {}
     return await ask(gateway, calling(name, arguments).with_headers(**more, **headers))
 
 
 async def test_a_call_is_listed_with_its_time_and_what_that_went_to(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
-        await called(gateway, "demo__add", {"a": 1}, traceparent=PARENT)
+        await call_tool(gateway, "demo__add", {"a": 1}, traceparent=PARENT)
         (call,) = (await assert_listed(gateway))["calls"]
-        whole = await shown(gateway, call["id"])
+        whole = await get_call(gateway, call["id"])
 
     assert (call["method"], call["name"], call["server"]) == ("tools/call", "demo__add", "default/demo")
     assert (call["agent"], call["outcome"], call["traceId"]) == ("anonymous", "ok", TRACE)
@@ -100,9 +100,9 @@ async def test_a_retry_shows_the_attempt_that_failed_and_the_wait(tmp_path: Path
         add = entry("add", latency=DeclaredLatency(idempotent=True))
         demo = catalog("demo", server.url, [add], limits=limits(retries=1))
         async with running(tmp_path, demo) as gateway:
-            answer = await called(gateway, "demo__add")
+            answer = await call_tool(gateway, "demo__add")
             (call,) = (await assert_listed(gateway))["calls"]
-            whole = await shown(gateway, call["id"])
+            whole = await get_call(gateway, call["id"])
 
     assert "isError" not in answer.message["result"] or not answer.message["result"]["isError"]
     phases = whole["phases"]
@@ -124,14 +124,14 @@ async def test_a_wait_for_a_place_at_the_server_is_a_phase(tmp_path: Path) -> No
     async with raw_server(handle) as server:
         demo = catalog("demo", server.url, ["add"], limits=limits(concurrency=1))
         async with running(tmp_path, demo) as gateway:
-            first = asyncio.create_task(called(gateway, "demo__add"))
+            first = asyncio.create_task(call_tool(gateway, "demo__add"))
             await seen.wait()
-            second = asyncio.create_task(called(gateway, "demo__add"))
+            second = asyncio.create_task(call_tool(gateway, "demo__add"))
             await eventually(lambda: any(guard.waiting for guard in gateway.registry.guards.values()))
             free.set()
             await asyncio.gather(first, second)
             ids = [call["id"] for call in (await assert_listed(gateway))["calls"]]
-            phases = [[phase["phase"] for phase in (await shown(gateway, ident))["phases"]] for ident in ids]
+            phases = [[phase["phase"] for phase in (await get_call(gateway, ident))["phases"]] for ident in ids]
 
     assert sorted(phases) == [
         ["checks", "attempt", "translation"],
@@ -144,8 +144,8 @@ async def test_a_kept_result_is_told_as_such(tmp_path: Path) -> None:
         demo = catalog("demo", server.url, [entry("add", latency=DeclaredLatency(cacheable_seconds=60))])
         async with running(tmp_path, demo) as gateway:
             for _ in range(2):
-                await called(gateway, "demo__add")
-            newest = await shown(gateway, (await assert_listed(gateway))["calls"][0]["id"])
+                await call_tool(gateway, "demo__add")
+            newest = await get_call(gateway, (await assert_listed(gateway))["calls"][0]["id"])
 
     assert "cache" in [phase["phase"] for phase in newest["phases"]]
     assert newest["attempts"] == 0
@@ -156,7 +156,7 @@ async def test_filters_pages_and_values(tmp_path: Path) -> None:
         documents = (catalog("demo", server.url, ["add", "sub"]), catalog("down", "http://127.0.0.1:9/mcp", ["x"]))
         async with running(tmp_path, *documents) as gateway:
             for name in ("demo__add", "demo__sub", "down__x", "demo__add", "demo__none"):
-                await called(gateway, name)
+                await call_tool(gateway, name)
             results = {label: names(await assert_listed(gateway, **query)) for label, query in QUERIES.items()}
             first = await assert_listed(gateway, limit=2)
             second = await assert_listed(gateway, limit=2, before=first["next"])
@@ -192,11 +192,11 @@ async def test_callers_see_their_own_calls_and_administrators_all(tmp_path: Path
         demo = catalog("demo", server.url, ["add", "buy"])
         async with running(tmp_path, demo, NO_BUYING, trust=trust, admin_groups=("name:boss",)) as gateway:
             for key, name in (("npc", "demo__add"), ("king", "demo__add"), ("npc", "demo__buy")):
-                await called(gateway, name, key=key)
+                await call_tool(gateway, name, key=key)
             mine = await assert_listed(gateway, key="npc")
             theirs = (await assert_listed(gateway, key="king"))["calls"][0]["id"]
             other = await get(gateway, f"/v1/calls/{theirs}", authorization="Bearer npc")
-            denied = await shown(gateway, mine["calls"][0]["id"], key="npc")
+            denied = await get_call(gateway, mine["calls"][0]["id"], key="npc")
             nobody = await get(gateway, "/v1/calls")
             by_server = await assert_listed(gateway, key="npc", server="demo")
             names_of_own = [call["agent"] for call in mine["calls"]]
@@ -216,8 +216,8 @@ async def test_administrators_see_all_calls_and_the_rule_that_denied_one(tmp_pat
     async with modern_server() as server:
         demo = catalog("demo", server.url, ["add", "buy"])
         async with running(tmp_path, demo, NO_BUYING) as gateway:
-            await called(gateway, "demo__buy")
-            whole = await shown(gateway, (await assert_listed(gateway))["calls"][0]["id"])
+            await call_tool(gateway, "demo__buy")
+            whole = await get_call(gateway, (await assert_listed(gateway))["calls"][0]["id"])
 
     assert whole["server"] == "default/demo"
     assert "no-buying" in whole["reason"]
@@ -230,7 +230,7 @@ async def test_anonymous_callers_of_a_gateway_that_knows_others_see_none(tmp_pat
         modern_server() as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), trust=trust, anonymous="allow") as gateway,
     ):
-        await called(gateway, "demo__add")
+        await call_tool(gateway, "demo__add")
         assert (await assert_listed(gateway))["kept"] == 0
 
 
@@ -252,8 +252,8 @@ async def test_arguments_are_there_where_the_audit_log_has_them(
 ) -> None:
     log = {"audit_file": tmp_path / "audit.log", **settings}
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"]), **log) as gateway:
-        await called(gateway, "demo__add", {"user": "bo", "pin": 7})
-        whole = await shown(gateway, (await assert_listed(gateway))["calls"][0]["id"])
+        await call_tool(gateway, "demo__add", {"user": "bo", "pin": 7})
+        whole = await get_call(gateway, (await assert_listed(gateway))["calls"][0]["id"])
 
     assert {name: whole[name] for name in whole if name in ("arguments", "argumentsHash")} == expected
     assert whole["argumentsBytes"] > 0
@@ -268,8 +268,8 @@ async def test_large_arguments_are_left_out_with_a_word_and_hashes_tell_equal_on
     }
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"]), **log) as gateway:
         for arguments in ({"a": 1}, {"a": 1}, {"a": "x" * 20_000}):
-            await called(gateway, "demo__add", arguments)
-        large, *equal = [await shown(gateway, call["id"]) for call in (await assert_listed(gateway))["calls"]]
+            await call_tool(gateway, "demo__add", arguments)
+        large, *equal = [await get_call(gateway, call["id"]) for call in (await assert_listed(gateway))["calls"]]
 
     assert len({call["argumentsHash"] for call in equal}) == 1
     assert "argumentsHash" not in large
@@ -287,8 +287,8 @@ async def test_reasons_of_refusals_are_told_but_not_the_errors_of_servers(tmp_pa
         demo = catalog("demo", server.url, [strict, "x"], limits=limits(calls_per_second=0.1))
         async with running(tmp_path, demo) as gateway:
             for name, arguments in (("demo__strict", {"pin": "s3cret"}), *([("demo__x", {})] * 3)):
-                await called(gateway, name, arguments)
-            documents = [await shown(gateway, call["id"]) for call in (await assert_listed(gateway))["calls"]]
+                await call_tool(gateway, name, arguments)
+            documents = [await get_call(gateway, call["id"]) for call in (await assert_listed(gateway))["calls"]]
 
     limited = documents[0]
     assert (limited["outcome"], limited["limit"]) == ("RATE_LIMITED", "server")
@@ -326,7 +326,7 @@ class Tail:
                     return json.loads(line[6:])
 
 
-async def opened(wire: Wire, target: str, **headers: str) -> Tail:
+async def open_tail(wire: Wire, target: str, **headers: str) -> Tail:
     wire.send(Ask(verb="GET", target=target, body=b"", headers=headers))
     assert (await wire.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
     return Tail(wire)
@@ -335,18 +335,18 @@ async def opened(wire: Wire, target: str, **headers: str) -> Tail:
 async def test_the_tail_tells_calls_that_pass_its_filter_and_goes_on_behind_the_last(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add", "sub"])) as gateway:
         async with await Wire.connect(gateway) as wire:
-            tail = await opened(wire, "/v1/calls/events?tool=demo__add")
+            tail = await open_tail(wire, "/v1/calls/events?tool=demo__add")
             assert (await tail.next())["type"] == "stream.opened"
-            await called(gateway, "demo__sub")
-            await called(gateway, "demo__add")
+            await call_tool(gateway, "demo__sub")
+            await call_tool(gateway, "demo__add")
             first = await tail.next()
         assert (first["type"], names(first), first["more"], first["missed"]) == ("calls.ended", ["demo__add"], 0, False)
-        await called(gateway, "demo__add")
+        await call_tool(gateway, "demo__add")
         async with await Wire.connect(gateway) as wire:
-            tail = await opened(wire, "/v1/calls/events", **{"last-event-id": "other-1"})
+            tail = await open_tail(wire, "/v1/calls/events", **{"last-event-id": "other-1"})
             assert (await tail.next())["missed"] is True
         async with await Wire.connect(gateway) as wire:
-            tail = await opened(wire, "/v1/calls/events", **{"last-event-id": first["id"]})
+            tail = await open_tail(wire, "/v1/calls/events", **{"last-event-id": first["id"]})
             assert (await tail.next())["missed"] is False
             assert names(await tail.next()) == ["demo__add"]
 
@@ -358,13 +358,13 @@ async def test_the_tail_of_a_principal_has_its_own_calls_and_ends_with_the_gatew
         running(tmp_path, catalog("demo", server.url, ["add", "sub"]), trust=trust) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        tail = await opened(wire, "/v1/calls/events", authorization="Bearer npc")
+        tail = await open_tail(wire, "/v1/calls/events", authorization="Bearer npc")
         await tail.next()
-        await called(gateway, "demo__sub", key="king")
-        await called(gateway, "demo__add", key="npc")
+        await call_tool(gateway, "demo__sub", key="king")
+        await call_tool(gateway, "demo__add", key="npc")
         assert names(await tail.next()) == ["demo__add"]
         await gateway.stop(5)
-        assert (await wire.closed(20)).endswith(b"0\r\n\r\n")
+        assert (await wire.read_to_end(20)).endswith(b"0\r\n\r\n")
 
 
 async def test_a_hostile_name_is_cut_and_told_as_it_is(tmp_path: Path) -> None:

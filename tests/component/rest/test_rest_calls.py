@@ -18,7 +18,7 @@ from mcp.types import AudioContent, ImageContent
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_formats.registry import message_format
 from fairlead_gateway.telemetry import MetricsRegistry
-from gatewayworld import Wire, ask, calling, catalog, entry, limits, reached, running
+from gatewayworld import Wire, ask, calling, catalog, entry, limits, running, wait_for_requests
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, Calls, get, post, problem
 from toolservers import modern_server, sdk_server, serve_asgi
@@ -316,7 +316,7 @@ async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path, capl
         wire = await Wire.connect(gateway)
         head = f"POST /v1/tool-calls HTTP/1.1\r\nhost: {wire.host}\r\ncontent-type: application/json\r\n"
         wire.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        await reached(server, 1)
+        await wait_for_requests(server, 1)
         assert gateway.endpoint.metrics.in_flight == 1
         wire.close()
         await eventually(lambda: not gateway.endpoint.metrics.in_flight)

@@ -20,7 +20,7 @@ DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
 VLLM = {"object": "list", "data": [{"id": "org/qwen9", "object": "model", "max_model_len": 40960}]}
 
 
-async def listed(gateway: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+async def list_models(gateway: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     answer = (await get(gateway, "/v1/models")).message
     return {model["id"]: model for model in answer["data"]}, answer
 
@@ -28,11 +28,11 @@ async def listed(gateway: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any
 async def until(gateway: Any, **expected: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Wait until the list's live state is as expected. Returns the list."""
 
-    async def matching() -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
-        models, answer = await listed(gateway)
+    async def list_if_matching() -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
+        models, answer = await list_models(gateway)
         return (models, answer) if answer["live"].items() >= expected.items() else None
 
-    shown = await until_async(f"{expected}", matching)
+    shown = await until_async(f"{expected}", list_if_matching)
     assert shown is not None
     return shown
 
@@ -40,7 +40,7 @@ async def until(gateway: Any, **expected: Any) -> tuple[dict[str, dict[str, Any]
 async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Path) -> None:
     configured = Models(read_routes({"default": {"models": ["ours", "gpt-5-mini"]}}), ContextWindows({"ours": 65536}))
     async with running(tmp_path, DEMO, models=configured) as gateway:
-        models, answer = await listed(gateway)
+        models, answer = await list_models(gateway)
         unknown = (await get(gateway, "/v1/models/never-heard-of")).message
         dated = (await get(gateway, "/v1/models/anthropic/claude-sonnet-5-20261001")).message
     assert answer["file_date"] == shipped_windows().date
@@ -101,11 +101,11 @@ async def test_a_useless_answer_is_named_and_changes_nothing(
         source = LiveSource(server.url)
         async with running(tmp_path, DEMO, models=Models(live=source)) as gateway:
 
-            async def troubled() -> dict[str, Any] | None:
-                state: dict[str, Any] = (await listed(gateway))[1]["live"]
+            async def state_with_error() -> dict[str, Any] | None:
+                state: dict[str, Any] = (await list_models(gateway))[1]["live"]
                 return state if state.get("error") else None
 
-            state = await until_async("an error", troubled)
+            state = await until_async("an error", state_with_error)
     assert state is not None
     assert says in state["error"]
     assert state["models"] == 0

@@ -16,7 +16,7 @@ from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.authentication import Trust
 from fairlead_client import ToolRegistry
-from gatewayworld import catalog, entry, publish, running, scraped, served
+from gatewayworld import catalog, entry, publish, running, scrape, wait_for_snapshots
 from policyworld import Vouching, anybody
 from restworld import get, problem
 from waiting import eventually
@@ -24,7 +24,7 @@ from waiting import eventually
 NOWHERE = "http://127.0.0.1:9/mcp"
 
 
-def described(name: str, description: str) -> dict[str, Any]:
+def describe_tool(name: str, description: str) -> dict[str, Any]:
     return {"name": name, "description": description, "inputSchema": {"type": "object"}}
 
 
@@ -32,16 +32,18 @@ FILES = catalog(
     "files",
     NOWHERE,
     [
-        entry(described("delete_directory", "Delete a directory."), tags=("disk",), categories=("storage",)),
-        entry(described("list_directory", "List a directory."), tags=("disk",)),
+        entry(describe_tool("delete_directory", "Delete a directory."), tags=("disk",), categories=("storage",)),
+        entry(describe_tool("list_directory", "List a directory."), tags=("disk",)),
     ],
 )
 MAIL = catalog(
-    "mail", NOWHERE, [described("send_mail", "Send a message to somebody."), described("read_mail", "Read mail.")]
+    "mail",
+    NOWHERE,
+    [describe_tool("send_mail", "Send a message to somebody."), describe_tool("read_mail", "Read mail.")],
 )
 
 
-def made(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 
@@ -119,11 +121,11 @@ async def test_tools_that_a_policy_hides_are_not_found_and_move_no_score(tmp_pat
     dm = anybody("dm")
     trust = Trust((Vouching(npc, dm),))
     rules = Rules(policies=(everything, no_mail))
-    async with running(made(tmp_path / "a"), FILES, MAIL, rules, trust=trust) as gateway:
+    async with running(make_folder(tmp_path / "a"), FILES, MAIL, rules, trust=trust) as gateway:
         assert await names(gateway, "query=mail", authorization="Bearer npc") == []
         assert await names(gateway, "query=mail", authorization="Bearer dm") == ["mail__read_mail", "mail__send_mail"]
         beside = (await get(gateway, "/v1/search?query=delete+directory", authorization="Bearer npc")).message
-    async with running(made(tmp_path / "b"), FILES, rules, trust=trust) as gateway:
+    async with running(make_folder(tmp_path / "b"), FILES, rules, trust=trust) as gateway:
         alone = (await get(gateway, "/v1/search?query=delete+directory", authorization="Bearer npc")).message
     assert beside == alone
 
@@ -132,11 +134,11 @@ async def test_a_tool_that_is_added_or_removed_is_searched_from_then_on(tmp_path
     async with running(tmp_path, FILES) as gateway:
         assert await names(gateway, "query=mail") == []
         publish(tmp_path / "documents", MAIL)
-        await served(gateway, 2)
+        await wait_for_snapshots(gateway, 2)
         assert await names(gateway, "query=mail") == ["mail__read_mail", "mail__send_mail"]
         assert set(await names(gateway, "query=directory")) == {"files__delete_directory", "files__list_directory"}
         await eventually(lambda: gateway.call_metrics.search.changes["added"] == 2)
-        page = await scraped(gateway)
+        page = await scrape(gateway)
         assert 'fairlead_search_changes_total{change="added"} 2.0' in page
         assert 'fairlead_searches_total{ranking="bm25"} 3.0' in page
 
@@ -169,7 +171,7 @@ async def test_the_searches_of_the_page_find_the_tool(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "connect" / "search.md").read_text()
     shell = page.split("```sh\n")[1].split("```")[0].splitlines()
     program = page.split("```python\n")[1].split("```")[0]
-    demo = catalog("demo", NOWHERE, [described("get_stock", "How many of an item are in stock.")])
+    demo = catalog("demo", NOWHERE, [describe_tool("get_stock", "How many of an item are in stock.")])
     async with running(tmp_path, demo) as gateway:
         code, out, _ = await fairlead(*shell[0].split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
         offer = (await get(gateway, shell[1].split("localhost:8080")[1].rstrip("'"))).message

@@ -21,7 +21,7 @@ RULES = compile_rules([], [], {})
 WHY = "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"
 
 
-def measured(**medians: float) -> State:
+def state_with(**medians: float) -> State:
     tools = [
         ToolState(
             name=name,
@@ -43,7 +43,7 @@ async def say(gateway: Gateway, text: str, **more: object) -> dict[str, object]:
 
 async def test_tiers_say_what_they_show_and_why_they_hide_the_rest(tmp_path: Path) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "slow"])
-    async with running(tmp_path, shop, RULES, measured(quick=40, slow=812)) as gateway:
+    async with running(tmp_path, shop, RULES, state_with(quick=40, slow=812)) as gateway:
         answer = (await get(gateway, "/v1/tiers")).message
     assert answer["decidedAt"] == "2026-01-31T09:00:00Z"
     fast, standard, deep = answer["tiers"]
@@ -54,7 +54,7 @@ async def test_tiers_say_what_they_show_and_why_they_hide_the_rest(tmp_path: Pat
 
 async def test_rest_shows_a_tier_the_same_tools_as_its_endpoint(tmp_path: Path) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "slow"])
-    async with running(tmp_path, shop, RULES, measured(quick=40, slow=812)) as gateway:
+    async with running(tmp_path, shop, RULES, state_with(quick=40, slow=812)) as gateway:
         fast = (await get(gateway, "/v1/tools?format=openai&tier=fast")).message["tools"]
         standard = (await get(gateway, "/v1/tools?format=openai&tier=standard")).message["tools"]
     assert [tool["function"]["name"] for tool in fast] == ["shop__quick"]
@@ -63,7 +63,7 @@ async def test_rest_shows_a_tier_the_same_tools_as_its_endpoint(tmp_path: Path) 
 
 async def test_a_choice_names_its_rule_and_what_it_means_for_who_waits(tmp_path: Path) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "slow"])
-    async with running(tmp_path, shop, RULES, measured(quick=40, slow=1812)) as gateway:
+    async with running(tmp_path, shop, RULES, state_with(quick=40, slow=1812)) as gateway:
         quick = await say(gateway, "hello", number=4)
         slow = await say(gateway, "do you remember him?", number=4)
     quick.pop("state")
@@ -143,7 +143,7 @@ async def test_tools_carry_their_declared_and_measured_speed_under_the_names_of_
     shop = catalog("shop", NOWHERE, ["quick", "new"])
     latency = DeclaredLatency(estimated_duration_ms=30, max_duration_ms=900, idempotent=True, cacheable_seconds=5)
     shop = replace(shop, tools=tuple(replace(tool, latency=latency) for tool in shop.tools))
-    state = measured(quick=40)
+    state = state_with(quick=40)
     (server,) = state.servers
     at = "2026-01-31T08:59:58Z"
     timed = replace(server, tools=tuple(replace(tool, measured_at=at) for tool in server.tools))
@@ -160,7 +160,7 @@ async def test_tools_carry_their_declared_and_measured_speed_under_the_names_of_
 
 async def test_a_tool_is_explained_whichever_tier_hides_it(tmp_path: Path) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "slow"])
-    state = measured(quick=40, slow=812)
+    state = state_with(quick=40, slow=812)
     state = replace(state, servers=(replace(state.servers[0], round_trip_ms={"cluster": 3.5, "edge": 80.0}),))
     async with running(tmp_path, shop, RULES, state) as gateway:
         slow = (await get(gateway, "/v1/tools/shop__slow/explain")).message
@@ -199,7 +199,7 @@ async def test_a_tool_that_a_policy_leaves_no_calls_is_explained_so(tmp_path: Pa
 
 async def test_the_commands_show_tiers_their_tools_and_the_reasons(tmp_path: Path) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "slow"])
-    async with running(tmp_path, shop, RULES, measured(quick=40, slow=812)) as gateway:
+    async with running(tmp_path, shop, RULES, state_with(quick=40, slow=812)) as gateway:
         url = f"http://127.0.0.1:{gateway.port}/mcp"
         fast = await fairlead("tools", "--tier", "fast", "--output", "json", "--url", url)
         deep = await fairlead("tools", "--tier", "deep", "--format", "mcp", "--server", "default/shop", "--url", url)

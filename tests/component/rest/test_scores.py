@@ -28,12 +28,12 @@ TIERS = Rules(
 EVERY = ("fast", "standard", "deep")
 
 
-def declaring(name: str, estimated: int | None = None, most: int | None = None, *categories: str) -> ToolEntry:
+def tool_entry(name: str, estimated: int | None = None, most: int | None = None, *categories: str) -> ToolEntry:
     latency = DeclaredLatency(estimated_duration_ms=estimated, max_duration_ms=most)
     return entry(name, latency=latency, categories=categories)
 
 
-def measured(name: str, p50: float, p99: float, tiers: tuple[str, ...] = EVERY, samples: int = 100) -> ToolState:
+def tool_state(name: str, p50: float, p99: float, tiers: tuple[str, ...] = EVERY, samples: int = 100) -> ToolState:
     figures = Quantiles(p50_ms=p50, p90_ms=p99, p95_ms=p99, p99_ms=p99, samples=samples)
     hidden = {tier: f"over_budget p95={p99:.0f}ms" for tier in EVERY if tier not in tiers}
     return ToolState(name=name, quantiles=figures, tiers=tiers, hidden=hidden)
@@ -43,12 +43,12 @@ SHOP = catalog(
     "shop",
     "http://127.0.0.1:9/mcp",
     [
-        declaring("dice", 10, 50, "dice rollers"),
-        declaring("coin", 100, None, "dice rollers", "luck"),
-        declaring("die", None, None, "dice rollers"),
-        declaring("new", 30, None, "dice rollers"),
-        declaring("paint", 900, 1000, "images"),
-        declaring("rules", 900),
+        tool_entry("dice", 10, 50, "dice rollers"),
+        tool_entry("coin", 100, None, "dice rollers", "luck"),
+        tool_entry("die", None, None, "dice rollers"),
+        tool_entry("new", 30, None, "dice rollers"),
+        tool_entry("paint", 900, 1000, "images"),
+        tool_entry("rules", 900),
     ],
 )
 STATE = State(
@@ -57,11 +57,11 @@ STATE = State(
             namespace="default",
             name="shop",
             tools=(
-                measured("coin", 12.0, 30.0),
-                measured("dice", 15.0, 44.0),
-                measured("die", 12.0, 20.0, samples=2),
-                measured("paint", 3200.0, 3900.0, ("deep",)),
-                measured("rules", 950.0, 1200.0, ("standard", "deep")),
+                tool_state("coin", 12.0, 30.0),
+                tool_state("dice", 15.0, 44.0),
+                tool_state("die", 12.0, 20.0, samples=2),
+                tool_state("paint", 3200.0, 3900.0, ("deep",)),
+                tool_state("rules", 950.0, 1200.0, ("standard", "deep")),
             ),
         ),
     )

@@ -61,11 +61,11 @@ async def test_event_streams_of_one_agent_take_its_share_alone(
         monkeypatch.setattr(module, "MAX_READERS", 8)
     async with running(tmp_path, DEMO, trust=TRUST) as gateway, contextlib.AsyncExitStack() as stack:
 
-        async def opened(who: str) -> int:
+        async def open_stream(who: str) -> int:
             wire = await stack.enter_async_context(await Wire.connect(gateway))
             wire.send(Ask(verb="GET", target=target, body=b"", headers={"authorization": f"Bearer {who}"}))
             return int((await wire.reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
 
-        assert [await opened("mallory") for _ in range(4)] == [200, 200, 429, 429]
-        assert [await opened("alice") for _ in range(2)] == [200, 200]
+        assert [await open_stream("mallory") for _ in range(4)] == [200, 200, 429, 429]
+        assert [await open_stream("alice") for _ in range(2)] == [200, 200]
         assert gateway.call_metrics.shares.outcomes["event_streams", "agent"] == 2

@@ -16,7 +16,7 @@ import pytest
 from commands import fairlead
 from fairlead_servers.table import SERVERS
 from ports import free_port
-from servedtools import VIAS, Via, served, structured, text_of
+from servedtools import VIAS, Via, served, structured_content, text_of
 from waiting import until
 
 pytestmark = pytest.mark.timeout(120)  # each server starts an interpreter
@@ -82,7 +82,7 @@ async def test_a_server_lists_its_tools_and_answers_calls(name: str, via: Via, t
         } == case.tools
         assert all(tool.description and tool.output_schema for tool in tools.values())
         assert case.answer in text_of(await client.call_tool(*case.call))
-        structured(await client.call_tool(*case.call))
+        structured_content(await client.call_tool(*case.call))
 
         for tool in tools.values():
             unknown = await client.call_tool(tool.name, {"nonsense": 1})
@@ -104,7 +104,7 @@ async def test_ingested_records_are_found_at_once_by_a_server_that_runs(tmp_path
     file = tmp_path / "evening.jsonl"
     file.write_text('{"type": "fact", "id": "moon", "text": "The moon is a lantern."}\n')
     async with served("memory", "http", tmp_path) as client:
-        assert structured(await client.call_tool("search_facts", {"query": "moon"})) == {"facts": []}
+        assert structured_content(await client.call_tool("search_facts", {"query": "moon"})) == {"facts": []}
         code, out, _ = await fairlead("ingest", str(file), "--json", FAIRLEAD_DATA=str(tmp_path))
         assert (code, json.loads(out)["records"]["fact"]) == (0, 1)
         assert "lantern" in text_of(await client.call_tool("search_facts", {"query": "moon"}))

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from ports import free_port
-from servedtools import served, structured, text_of
+from servedtools import served, structured_content, text_of
 from upprocess import children_of, command_of
 from waiting import eventually
 
@@ -79,26 +79,26 @@ pytestmark = pytest.mark.timeout(120)
 ALLOWED = {"allow": f"{EVIL},{GOOD}"}
 
 
-async def fetched(client: Client, web: EvilWeb, path: str, host: str = EVIL) -> Any:
+async def fetch(client: Client, web: EvilWeb, path: str, host: str = EVIL) -> Any:
     return await client.call_tool("fetch_page", {"url": web.url(path, host)}, read_timeout_seconds=100)
 
 
 async def test_pages_that_name_codecs_of_python_are_text_like_others(tmp_path: Path) -> None:
     async with evil_web() as web, served("web-search", "http", tmp_path, ALLOWED) as client:
-        pages = await asyncio.gather(*(fetched(client, web, f"/{codec}") for codec in CODECS))
-        assert {structured(page)["text"][:5] for page in pages} == {"-9999"}
-        assert {structured(page)["cut"] for page in pages} == {True}
-        assert structured(await client.call_tool("search", {"query": "bowline"}))["results"]
+        pages = await asyncio.gather(*(fetch(client, web, f"/{codec}") for codec in CODECS))
+        assert {structured_content(page)["text"][:5] for page in pages} == {"-9999"}
+        assert {structured_content(page)["cut"] for page in pages} == {True}
+        assert structured_content(await client.call_tool("search", {"query": "bowline"}))["results"]
 
 
 async def test_six_pages_that_take_long_hold_up_neither_a_search_nor_a_page_of_another_host(tmp_path: Path) -> None:
     settings = {**ALLOWED, "timeout_s": "60"}
     async with evil_web() as web, served("web-search", "http", tmp_path, settings) as client:
-        slow = [asyncio.create_task(fetched(client, web, "/slow")) for _ in range(6)]
+        slow = [asyncio.create_task(fetch(client, web, "/slow")) for _ in range(6)]
         await eventually(lambda: len(web.paths) >= 2)
 
-        assert structured(await client.call_tool("search", {"query": "bowline"}))["results"]
-        assert structured(await fetched(client, web, "/story", GOOD))["text"] == STORY.strip()
+        assert structured_content(await client.call_tool("search", {"query": "bowline"}))["results"]
+        assert structured_content(await fetch(client, web, "/story", GOOD))["text"] == STORY.strip()
         assert web.paths == ["/slow", "/slow", "/story"], "calls that wait hold no bytes"
         assert not any(call.done() for call in slow)
         for call in slow:
@@ -108,13 +108,9 @@ async def test_six_pages_that_take_long_hold_up_neither_a_search_nor_a_page_of_a
 
 async def test_a_page_that_is_compressed_or_no_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with evil_web() as web, served("web-search", "http", tmp_path, ALLOWED) as client:
-        assert "has the content encoding 'gzip', which was not requested." in text_of(
-            await fetched(client, web, "/gzip")
-        )
-        assert "has the type application/pdf, which has no readable text." in text_of(
-            await fetched(client, web, "/pdf")
-        )
-        assert "has no readable text" in text_of(await fetched(client, web, "/deep"))
+        assert "has the content encoding 'gzip', which was not requested." in text_of(await fetch(client, web, "/gzip"))
+        assert "has the type application/pdf, which has no readable text." in text_of(await fetch(client, web, "/pdf"))
+        assert "has no readable text" in text_of(await fetch(client, web, "/deep"))
 
 
 @pytest.mark.parametrize("path", ["/slow", "/punycode"])
@@ -153,4 +149,4 @@ async def _alone(port: int, web: EvilWeb, path: str) -> None:
         writer.close()
         break
     async with Client(f"http://127.0.0.1:{port}/mcp") as client:
-        await fetched(client, web, path)
+        await fetch(client, web, path)

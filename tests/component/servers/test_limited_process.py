@@ -24,7 +24,9 @@ def support_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
 
 
-async def done(slots: ProcessSlots, folder: Path, do: str, *, seconds: float = 60, owner: str | None = None) -> bytes:
+async def do_work(
+    slots: ProcessSlots, folder: Path, do: str, *, seconds: float = 60, owner: str | None = None
+) -> bytes:
     given = json.dumps({"folder": str(folder), "do": do, "bytes": MAX_ANSWER + 1})
     async with slots.slot(owner) as slot:
         return await slot.run("held_work", [given.encode()], seconds)
@@ -44,7 +46,7 @@ def alive(pid: int) -> bool:
 
 async def test_limited_processes_run_three_at_once_and_a_call_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
     slots = ProcessSlots(wait_s=1)
-    calls = [asyncio.create_task(done(slots, tmp_path, "hold")) for _ in range(6)]
+    calls = [asyncio.create_task(do_work(slots, tmp_path, "hold")) for _ in range(6)]
     await eventually(lambda: sum(call.done() for call in calls) >= 3 or len(pids(tmp_path)) == 6)
 
     refused = [call for call in calls if call.done()]
@@ -58,11 +60,11 @@ async def test_limited_processes_run_three_at_once_and_a_call_that_waits_too_lon
 
 async def test_a_process_ends_with_the_call_that_is_cancelled_and_its_slot_is_free(tmp_path: Path) -> None:
     slots = ProcessSlots(wait_s=60)
-    calls = [asyncio.create_task(done(slots, tmp_path, "hold")) for _ in range(3)]
+    calls = [asyncio.create_task(do_work(slots, tmp_path, "hold")) for _ in range(3)]
     await eventually(lambda: len(pids(tmp_path)) == 3)
     held = pids(tmp_path)
     assert all(alive(pid) for pid in held)
-    waiting = asyncio.create_task(done(slots, tmp_path, "tell"))
+    waiting = asyncio.create_task(do_work(slots, tmp_path, "tell"))
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
@@ -73,10 +75,10 @@ async def test_a_process_ends_with_the_call_that_is_cancelled_and_its_slot_is_fr
 
 async def test_an_owner_of_processes_leaves_a_slot_to_others(tmp_path: Path) -> None:
     slots = ProcessSlots(wait_s=5)
-    calls = [asyncio.create_task(done(slots, tmp_path, "hold", owner="evil.example")) for _ in range(6)]
+    calls = [asyncio.create_task(do_work(slots, tmp_path, "hold", owner="evil.example")) for _ in range(6)]
     await eventually(lambda: len(pids(tmp_path)) >= 2)
 
-    assert await done(slots, tmp_path, "tell", owner="web.example")
+    assert await do_work(slots, tmp_path, "tell", owner="web.example")
     assert len(pids(tmp_path)) == 3, "two of the one, and one of the other"
     for call in calls:
         call.cancel()
@@ -85,11 +87,11 @@ async def test_an_owner_of_processes_leaves_a_slot_to_others(tmp_path: Path) -> 
 
 async def test_calls_that_wait_are_bounded(tmp_path: Path) -> None:
     slots = ProcessSlots(wait_s=60)
-    calls = [asyncio.create_task(done(slots, tmp_path, "hold")) for _ in range(3 + MAX_WAITING)]
+    calls = [asyncio.create_task(do_work(slots, tmp_path, "hold")) for _ in range(3 + MAX_WAITING)]
     await asyncio.sleep(0)
     try:
         with pytest.raises(SlotsTaken, match="64 other calls are waiting; try again later"):
-            await done(slots, tmp_path, "tell")
+            await do_work(slots, tmp_path, "tell")
     finally:  # a loop that is closed while asyncio connects a new process's pipes waits for that process forever
         for call in calls:
             call.cancel()
@@ -98,7 +100,7 @@ async def test_calls_that_wait_are_bounded(tmp_path: Path) -> None:
 
 async def test_a_process_has_512_mib_and_little_more_processor_time_than_its_deadline(tmp_path: Path) -> None:
     assert MAX_MEMORY == 512 * 2**20
-    assert json.loads(await done(ProcessSlots(wait_s=60), tmp_path, "tell", seconds=4.5)) == [MAX_MEMORY, 6]
+    assert json.loads(await do_work(ProcessSlots(wait_s=60), tmp_path, "tell", seconds=4.5)) == [MAX_MEMORY, 6]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ async def test_a_process_has_512_mib_and_little_more_processor_time_than_its_dea
 async def test_a_limited_process_that_fails_is_told_and_gone(do: str, why: str, tmp_path: Path) -> None:
     folder = tmp_path if do != "fail" else tmp_path / "missing"
     with pytest.raises(WorkFailed, match=why):
-        await done(ProcessSlots(wait_s=60), folder, do, seconds=0.5 if do == "spin" else 60)
+        await do_work(ProcessSlots(wait_s=60), folder, do, seconds=0.5 if do == "spin" else 60)
     assert not any(alive(pid) for pid in pids(tmp_path))
 
 

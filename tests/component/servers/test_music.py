@@ -16,7 +16,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification
 
 from fairlead_servers.music_ambiance.server import SERVER, STATE
-from servedtools import VIAS, Via, served, structured, text_of
+from servedtools import VIAS, Via, served, structured_content, text_of
 from waiting import until_async
 
 pytestmark = pytest.mark.timeout(120)
@@ -35,7 +35,7 @@ async def test_a_client_follows_the_state_and_finds_it_after_a_restart(via: Via,
     settings = {"player": "none", "seed": "1"}
     async with served("music-ambiance", via, tmp_path, settings) as client:
         async with client.listen(resource_subscriptions=[STATE]) as events:
-            playing = structured(await client.call_tool("play_track", {"mood": "calm"}))
+            playing = structured_content(await client.call_tool("play_track", {"mood": "calm"}))
             with anyio.fail_after(30):
                 assert await anext(aiter(events)) == ResourceUpdated(STATE)
         before = await state(client)
@@ -47,8 +47,8 @@ async def test_a_client_follows_the_state_and_finds_it_after_a_restart(via: Via,
         assert text_of(unknown).startswith("there is no music for 'polka'; moods: battle, calm, ")
     async with served("music-ambiance", "http", tmp_path, settings) as client:
         assert (await state(client))["track"] == playing["track"]
-        assert structured(await client.call_tool("stop_music", {}))["playing"] is False
-        assert not structured(await client.call_tool("stop_music", {}))["playing"]
+        assert structured_content(await client.call_tool("stop_music", {}))["playing"] is False
+        assert not structured_content(await client.call_tool("stop_music", {}))["playing"]
 
 
 class Heard:
@@ -110,24 +110,24 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
 
     async def players(count: int) -> bool:
-        return len(played()) == count
+        return len(plays()) == count
 
-    def played() -> list[tuple[int, str]]:
+    def plays() -> list[tuple[int, str]]:
         lines = pids.read_text().splitlines() if pids.exists() else []
         return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
 
     async with served("music-ambiance", "http", tmp_path / "data") as client:
-        track = structured(await client.call_tool("play_track", {"mood": "storm"}))
+        track = structured_content(await client.call_tool("play_track", {"mood": "storm"}))
         assert (track["track"], track["file"], track["player"]) == ("rain", "Storm/rain.ogg", "mpv")
         await until_async("a player", lambda: players(1))
-        first, words = played()[0]
+        first, words = plays()[0]
         assert words.endswith(f"-- {folder / 'rain.ogg'}")
         await client.call_tool("stop_music", {})
         with pytest.raises(ProcessLookupError):
             os.kill(first, 0)
         await client.call_tool("play_track", {"mood": "storm"})
         await until_async("another player", lambda: players(2))
-        second = played()[1][0]
+        second = plays()[1][0]
         os.kill(second, signal.SIGKILL)
         seen: dict[str, Any] = {}
         with anyio.fail_after(30):
@@ -146,7 +146,7 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
         seen = await state(client)
         assert (seen["playing"], seen["note"]) == (False, "mpv cannot be started: No such file or directory")
     with pytest.raises(ProcessLookupError):
-        os.kill(played()[2][0], 0)
+        os.kill(plays()[2][0], 0)
 
 
 def test_a_player_that_is_not_installed_is_named_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

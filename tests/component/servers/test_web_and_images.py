@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fairlead_servers.image_gen.drawing import draw
-from servedtools import VIAS, Via, served, structured, text_of
+from servedtools import VIAS, Via, served, structured_content, text_of
 from toolservers import serve_asgi
 
 pytestmark = pytest.mark.timeout(120)
@@ -56,13 +56,13 @@ async def services(seen: list[dict[str, Any]], slow: asyncio.Event | None = None
             return JSONResponse({"data": [{"b64_json": base64.b64encode(b"RIFF\0\0\0\0WAVEfmt ").decode()}]})
         return JSONResponse({**created, "data": [{"b64_json": base64.b64encode(PICTURE).decode()}]})
 
-    async def made(_: Request) -> Response:
+    async def send_picture(_: Request) -> Response:
         return Response(PICTURE, media_type="image/png")
 
     routes = [
         Route("/search", search),
         Route("/v1/images/generations", images, methods=["POST"]),
-        Route("/made.png", made, name="made"),
+        Route("/made.png", send_picture, name="made"),
     ]
     async with serve_asgi(Starlette(routes=routes)) as port:
         yield f"http://127.0.0.1:{port}"
@@ -77,7 +77,7 @@ def image(result: Any) -> Image.Image:
 
 async def test_an_engine_is_asked_and_its_results_are_bounded(tmp_path: Path) -> None:
     async with services([]) as url, served("web-search", "http", tmp_path, {"engine": url}) as client:
-        search = structured(await client.call_tool("search", {"query": "tides"}))
+        search = structured_content(await client.call_tool("search", {"query": "tides"}))
         (result,) = search["results"]
         assert (search["source"], result["url"], len(result["snippet"])) == ("engine", "https://web.example/tides", 500)
         refused = await client.call_tool("search", {"query": "forbidden"})
@@ -93,9 +93,9 @@ async def test_an_engine_is_asked_and_its_results_are_bounded(tmp_path: Path) ->
 @pytest.mark.parametrize("via", VIAS)
 async def test_without_an_engine_files_are_searched_and_read(via: Via, tmp_path: Path) -> None:
     async with served("web-search", via, tmp_path) as client:
-        search = structured(await client.call_tool("search", {"query": "spring tides"}))
+        search = structured_content(await client.call_tool("search", {"query": "spring tides"}))
         assert (search["source"], search["results"][0]["url"]) == ("files", "index:tides.md")
-        page = structured(await client.call_tool("fetch_page", {"url": search["results"][0]["url"]}))
+        page = structured_content(await client.call_tool("fetch_page", {"url": search["results"][0]["url"]}))
         assert "neap tides" in page["text"]
         assert page["title"] == search["results"][0]["title"]
         tools = (await client.list_tools()).tools
@@ -108,7 +108,7 @@ async def test_without_an_engine_files_are_searched_and_read(via: Via, tmp_path:
 async def test_without_an_endpoint_a_picture_is_drawn_and_says_so(via: Via, tmp_path: Path) -> None:
     async with served("image-gen", via, tmp_path, {"size": "256x100"}) as client:
         result = await client.call_tool("generate_image", {"prompt": "a ship at night", "style": "night"})
-        told = structured(result)
+        told = structured_content(result)
         assert told["source"] == "drawn"
         assert "without a model" in told["note"]
         assert image(result).size == (256, 100)
@@ -124,7 +124,7 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
         settings = {"endpoint": f"{url}/v1", "key": "k-1", "model": "m"}
         async with served("image-gen", "http", tmp_path, settings) as client:
             result = await client.call_tool("generate_image", {"prompt": "a ship", "style": "oil"})
-            assert structured(result)["source"] == "endpoint"
+            assert structured_content(result)["source"] == "endpoint"
             assert image(result).size == (64, 64)
             refused = await client.call_tool("generate_image", {"prompt": "forbidden"})
             assert text_of(refused) == "the images endpoint returned status 400: not that picture."
@@ -171,7 +171,7 @@ async def test_a_tool_that_takes_longer_than_two_seconds_reports_progress(tmp_pa
     ):
         reports: dict[str, tuple[float, str | None]] = {}
 
-        def heard(tool: str) -> ProgressFnT:
+        def progress_listener(tool: str) -> ProgressFnT:
             async def hear(progress: float, total: float | None, message: str | None) -> None:
                 reports.setdefault(tool, (progress, message))  # the first request
                 if len(reports) == 2:
@@ -180,8 +180,10 @@ async def test_a_tool_that_takes_longer_than_two_seconds_reports_progress(tmp_pa
             return hear
 
         searched, made = await asyncio.gather(
-            searching.call_tool("search", {"query": "tides"}, progress_callback=heard("search")),
-            drawing.call_tool("generate_image", {"prompt": "a ship"}, progress_callback=heard("generate_image")),
+            searching.call_tool("search", {"query": "tides"}, progress_callback=progress_listener("search")),
+            drawing.call_tool(
+                "generate_image", {"prompt": "a ship"}, progress_callback=progress_listener("generate_image")
+            ),
         )
     assert reports == {"search": (2.0, "Search the web: 2 s"), "generate_image": (2.0, "Make a picture: 2 s")}
-    assert (structured(searched)["source"], structured(made)["source"]) == ("engine", "endpoint")
+    assert (structured_content(searched)["source"], structured_content(made)["source"]) == ("engine", "endpoint")

@@ -43,7 +43,7 @@ async def ask(client: RealtimeClient, text: str) -> None:
     await client.send("response.create")
 
 
-def said_to_model(world: CascadeWorld, index: int = -1) -> list[tuple[str, Any]]:
+def messages_to_model(world: CascadeWorld, index: int = -1) -> list[tuple[str, Any]]:
     return [(each["role"], each["content"]) for each in world.backends.requests[index]["messages"]]
 
 
@@ -57,7 +57,7 @@ async def test_speech_is_heard_answered_and_spoken(tmp_path: Path) -> None:
         assert done["response"]["usage"]["total_tokens"] == 30
         (heard,) = client.of_type("conversation.item.input_audio_transcription.completed")
         assert heard["transcript"] == "good morning"
-        assert said_to_model(world) == [("system", "Be kind."), ("user", "good morning")]
+        assert messages_to_model(world) == [("system", "Be kind."), ("user", "good morning")]
         pieces = [each["input"] for each in world.backends.spoken]
         assert pieces == ["Hello there, my friend.", "How are you today?"], "spoken while it is written"
         assert len(audio(client)) == 1920 * 8, "no sample is lost, none comes twice"
@@ -108,7 +108,7 @@ async def test_a_client_that_ends_its_turns_itself_is_heard_before_it_is_answere
         await client.send("input_audio_buffer.commit")
         await client.send("response.create")
         await client.until("response.done")
-        assert said_to_model(world) == [("user", "how are you")]
+        assert messages_to_model(world) == [("user", "how are you")]
         await client.send("input_audio_buffer.commit")
         (error,) = await client.until("error")
         assert error["error"]["code"] == "input_audio_buffer_commit_empty"
@@ -161,7 +161,7 @@ async def test_a_speaker_who_interrupts_ends_the_answer_and_its_requests(tmp_pat
         await client.until("conversation.item.truncated")
         await client.send("input_audio_buffer.append", audio=QUIET)
         await client.until("response.done", 2)
-        assert said_to_model(world) == [("user", "tell me"), ("assistant", "This is"), ("user", "stop")]
+        assert messages_to_model(world) == [("user", "tell me"), ("assistant", "This is"), ("user", "stop")]
 
 
 async def test_a_client_cancels_a_response(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ async def test_calls_of_a_server_that_repeats_their_ids_are_all_run(tmp_path: Pa
         await ask(client, "Add, twice")
         await client.until("response.done", 3)
         assert len(world.called) == 2
-        assert said_to_model(world)[-1] == ("tool", "5")
+        assert messages_to_model(world)[-1] == ("tool", "5")
 
 
 async def test_a_model_that_answers_with_a_document_in_place_of_a_stream_is_spoken(tmp_path: Path) -> None:

@@ -63,13 +63,13 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
     words = ["tell me", "and quickly"]
     releases = {word: asyncio.Event() for word in words}
 
-    async def held(_: bytes, __: str) -> str:
+    async def wait_for_release(_: bytes, __: str) -> str:
         word = words.pop(0)
         await releases[word].wait()
         return word
 
     async with cascade_world(tmp_path, SpokenReply("Well.")) as world, world.client() as client:
-        monkeypatch.setattr(world.session.state.backends, "transcribe", held)
+        monkeypatch.setattr(world.session.state.backends, "transcribe", wait_for_release)
         await client.update(audio={"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}})
         await speak(client)
         await client.until("input_audio_buffer.committed")
@@ -93,14 +93,14 @@ def counted_tokens(world: CascadeWorld) -> tuple[int, int]:
     return models["voice", MODEL].input.total, models["voice", MODEL].output.total
 
 
-def written(text: str) -> dict[str, Any]:
+def text_message(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
 async def test_an_answer_that_is_cancelled_before_its_usage_counts_by_an_estimate(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[LLM].append(ScriptedFault(hangs=True))
-        await client.send("conversation.item.create", item=written("word " * 1000))
+        await client.send("conversation.item.create", item=text_message("word " * 1000))
         await client.send("response.create")
         await world.backends.until(LLM, 1)
         await client.send("response.cancel")
@@ -114,7 +114,7 @@ async def test_an_answer_that_is_cancelled_before_its_usage_counts_by_an_estimat
 async def test_an_answer_that_breaks_off_counts_with_what_was_said(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[LLM].append(ScriptedFault(cut=True))
-        await client.send("conversation.item.create", item=written("Hi"))
+        await client.send("conversation.item.create", item=text_message("Hi"))
         await client.send("response.create")
         await client.until("response.done")
         read, output_tokens = counted_tokens(world)
@@ -125,7 +125,7 @@ async def test_an_answer_that_breaks_off_counts_with_what_was_said(tmp_path: Pat
 async def test_a_request_that_the_model_refuses_counts_for_nothing(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[LLM].append(ScriptedFault(status=400))
-        await client.send("conversation.item.create", item=written("Hi"))
+        await client.send("conversation.item.create", item=text_message("Hi"))
         await client.send("response.create")
         (done,) = await client.until("response.done")
         assert done["response"]["usage"]["total_tokens"] == 0
@@ -135,7 +135,7 @@ async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path) -
     bounds = SpeechBounds(response_seconds=0.0)
     async with cascade_world(tmp_path, bounds=bounds) as world, world.client() as client:
         world.backends.faults[LLM].append(ScriptedFault(hangs=True))
-        await client.send("conversation.item.create", item=written("Hi"))
+        await client.send("conversation.item.create", item=text_message("Hi"))
         await client.send("response.create")
         (done,) = await client.until("response.done")
         assert done["response"]["status_details"]["error"]["code"] == "response_timeout"
@@ -151,7 +151,7 @@ async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Pat
 
 async def test_instructions_and_input_of_one_response_are_bounded(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
-        item = {**written("x" * 1000), "id": "item_x"}
+        item = {**text_message("x" * 1000), "id": "item_x"}
         await client.send("conversation.item.create", item=item)
         await client.send("response.create", response={"instructions": "x" * (1 << 20)})
         reference = {"type": "item_reference", "id": "item_x"}
@@ -172,7 +172,7 @@ async def test_results_that_are_too_long_are_cut_and_lose_neither_calls_nor_ques
         cascade_world(tmp_path, *replies, tools=[tool], answer=look) as world,
         world.client() as client,
     ):
-        await client.send("conversation.item.create", item=written("Look"))
+        await client.send("conversation.item.create", item=text_message("Look"))
         await client.send("response.create")
         _, done = await client.until("response.done", 2)
         assert done["response"]["status"] == "completed"

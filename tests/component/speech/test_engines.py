@@ -45,7 +45,7 @@ async def look(_: Any) -> dict[str, Any]:
 async def test_a_call_is_run_and_its_result_is_spoken(tmp_path: Path, engine: Engine) -> None:
     async with engine.talk(tmp_path, SpokenReply("One moment.", (ADD,)), SpokenReply("It is five.")) as (world, talk):
         await talk.speak()
-        await talk.spoken("It is five.")
+        await talk.wait_until_spoken("It is five.")
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 3}]
         assert talk.results == {"call_add": "5"}
         assert talk.client_calls == []
@@ -59,10 +59,10 @@ async def test_the_clients_tools_come_first_and_hide_ours_of_their_name(tmp_path
     ) as (world, talk):
         assert talk.provider_tools == ["theirs", "demo__add", "demo__fail"]
         await talk.ask()
-        await talk.called(1)
+        await talk.wait_for_calls(1)
         assert talk.client_calls == ["call_own"]
         await talk.answer("call_own", "demo__add")
-        await talk.spoken("Done.")
+        await talk.wait_until_spoken("Done.")
         assert (world.called, talk.results) == ([], {})
 
 
@@ -70,10 +70,10 @@ async def test_the_clients_own_call_reaches_it_beside_ours(tmp_path: Path, engin
     both = SpokenReply("", (ADD, SpokenCall("theirs", {}, "call_theirs")))
     async with engine.talk(tmp_path, both, SpokenReply("Done."), own_tools=["theirs"]) as (world, talk):
         await talk.ask()
-        await talk.called(1)
+        await talk.wait_for_calls(1)
         await eventually(lambda: talk.results == {"call_add": "5"})
         await talk.answer("call_theirs", "theirs")
-        await talk.spoken("Done.")
+        await talk.wait_until_spoken("Done.")
         assert talk.client_calls == ["call_theirs"]
         assert len(world.called) == 1
 
@@ -82,14 +82,14 @@ async def test_parallel_calls_are_all_answered_before_the_model_goes_on(tmp_path
     calls = tuple(SpokenCall("demo__add", {"a": number, "b": 1}, f"call_{number}") for number in range(3))
     async with engine.talk(tmp_path, SpokenReply("", calls), SpokenReply("All.")) as (_, talk):
         await talk.ask()
-        await talk.spoken("All.")
+        await talk.wait_until_spoken("All.")
         assert talk.results == {"call_0": "1", "call_1": "2", "call_2": "3"}
 
 
 async def test_a_second_call_of_an_id_is_not_run(tmp_path: Path, engine: Engine) -> None:
     async with engine.talk(tmp_path, SpokenReply("", (ADD, ADD)), SpokenReply("Five.")) as (world, talk):
         await talk.ask()
-        await talk.spoken("Five.")
+        await talk.wait_until_spoken("Five.")
         assert len(world.called) == 1
 
 
@@ -97,7 +97,7 @@ async def test_errors_and_bad_arguments_are_results(tmp_path: Path, engine: Engi
     calls = SpokenCall("demo__fail", {}, "call_1"), SpokenCall("demo__add", {"a": "x"}, "call_2")
     async with engine.talk(tmp_path, SpokenReply("", calls), SpokenReply("Sorry.")) as (_, talk):
         await talk.ask()
-        await talk.spoken("Sorry.")
+        await talk.wait_until_spoken("Sorry.")
         assert "it failed" in talk.results["call_1"]
         assert set(talk.results) == {"call_1", "call_2"}
 
@@ -111,7 +111,7 @@ async def test_results_that_cannot_be_spoken_go_to_the_client(tmp_path: Path, en
     replies = SpokenReply("", (SpokenCall("demo__draw", {}, "call_draw"),)), SpokenReply("Look.")
     async with engine.talk(tmp_path, *replies, tools=[tool("draw")], answer=draw) as (_, talk):
         await talk.ask()
-        await talk.spoken("Look.")
+        await talk.wait_until_spoken("Look.")
         assert talk.unspoken == [("call_draw", [image])]
         assert talk.results["call_draw"].startswith("a dragon")
         assert image["data"] not in talk.results["call_draw"]
@@ -121,7 +121,7 @@ async def test_a_call_that_policies_hold_back_reaches_the_client(tmp_path: Path,
     reply = SpokenReply("", (SpokenCall("demo__fail", {}, "call_1"),))
     async with engine.talk(tmp_path, reply, policies=[policy(auto_run="ReadOnly")]) as (world, talk):
         await talk.ask()
-        await talk.called(1)
+        await talk.wait_for_calls(1)
         assert (talk.client_calls, world.called, talk.results) == (["call_1"], [], {})
 
 
@@ -148,7 +148,7 @@ async def test_an_interruption_ends_what_only_reads_and_lets_the_rest_finish(tmp
         await talk.begin_to_speak()
         await eventually(lambda: world.metrics.calls[(engine_label(engine), "cancelled")] == 1)
         await talk.stop_speaking()
-        await talk.spoken("Yes?")
+        await talk.wait_until_spoken("Yes?")
         release.set()
         await written.wait()
 
@@ -159,10 +159,10 @@ async def test_written_text_changes_the_tier_of_its_own_turn(tmp_path: Path, eng
     async with engine.talk(tmp_path, *replies, tiers=TIERS, slow=[LOOKUP], answer=look) as (_, talk):
         assert talk.provider_tools == QUICK
         await talk.ask("Hello")
-        await talk.spoken("Hello.")
-        await talk.settled()
+        await talk.wait_until_spoken("Hello.")
+        await talk.wait_until_settled()
         await talk.ask("Think carefully: who wears the crown?")
-        await talk.spoken("Long.")
+        await talk.wait_until_spoken("Long.")
         assert talk.provider_tools == ALL
         assert talk.results == {"call_1": "long ago"}
 
@@ -180,7 +180,7 @@ async def test_transcripts_change_the_tier(tmp_path: Path, engine: Engine) -> No
 async def test_a_client_names_the_tier(tmp_path: Path, engine: Engine) -> None:
     async with engine.talk(tmp_path, SpokenReply("Hello."), tiers=TIERS, slow=[LOOKUP]) as (_, talk):
         await talk.ask("Hello")
-        await talk.spoken("Hello.")
+        await talk.wait_until_spoken("Hello.")
         await talk.wish(tier="deep")
         await eventually(lambda: talk.provider_tools == ALL)
         await talk.wish(tier="none such")
@@ -201,7 +201,7 @@ async def test_a_call_of_a_tool_that_was_taken_away_is_refused_at_once(tmp_path:
         await eventually(lambda: talk.provider_tools == ALL)
         await talk.wish(tier="fast")
         await talk.ask()
-        await talk.spoken("No.")
+        await talk.wait_until_spoken("No.")
         assert "Unknown tool" in talk.results["call_late"]
         assert world.called == []
 

@@ -21,7 +21,7 @@ def replies() -> list[SpokenReply]:
     return [*calls, SpokenReply("Done."), SpokenReply("Done.")]
 
 
-async def called(world: SpokenWorld, number: int) -> None:
+async def wait_for_calls(world: SpokenWorld, number: int) -> None:
     await eventually(lambda: len(world.called) == number)
 
 
@@ -48,7 +48,7 @@ async def test_realtime_sessions_with_calls_of_one_id_get_results_of_their_own(t
     ):
         for number, client in enumerate((ann, bob), 1):
             await client.send("response.create")
-            await called(world, number)
+            await wait_for_calls(world, number)
         for client in (ann, bob):
             await client.until("response.done", 2)
         told = [
@@ -66,7 +66,7 @@ async def test_live_sessions_with_calls_of_one_id_get_results_of_their_own(tmp_p
     ):
         for number, client in enumerate((ann, bob), 1):
             await client.ask("Look it up")
-            await called(world, number)
+            await wait_for_calls(world, number)
         for client in (ann, bob):
             await client.turns(1)
         told = [[each["response"]["output"] for each in session.results()] for session in world.provider.sessions]

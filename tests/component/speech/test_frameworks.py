@@ -54,7 +54,7 @@ async def test_a_framework_sees_the_same_of_gemini_live(tmp_path: Path, framewor
     authority = Authority()
     cert = tmp_path / "tls.pem"
     trusted = tmp_path / "trusted.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     trusted.write_text(authority.bundle)
 
     async def talk(port: int) -> list[Any]:

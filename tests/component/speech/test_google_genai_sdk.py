@@ -76,7 +76,7 @@ async def conversation(port: int, authority: Authority) -> list[dict[str, Any]]:
 async def test_the_sdk_sees_the_same_messages_with_and_without_the_gateway(tmp_path: Path) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     async with live_world(tmp_path, *REPLIES, heard=HEARD, tls_cert=cert) as world:
         through = await conversation(world.gateway.port, authority)
         assert world.session.tool_names == ["other", "demo__add", "demo__fail"]
@@ -92,7 +92,7 @@ async def test_the_sdk_sees_the_same_messages_with_and_without_the_gateway(tmp_p
 async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path: Path) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     call = SpokenCall("demo__add", {"a": 20, "b": 22}, "call_1")
     async with (
         live_world(tmp_path, SpokenReply("", (call,)), SpokenReply("Forty two."), tls_cert=cert) as world,
@@ -115,7 +115,7 @@ def kinds(events: list[dict[str, Any]]) -> set[str]:
 async def test_the_sdk_sees_a_turn_that_an_engine_answers_as_any_other(tmp_path: Path, model: str) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     theirs = SpokenReply("Let me ask.", (CALL, SpokenCall("theirs", {"q": 1}, "call_2")))
 
     async def look(_: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pytest
 
 from fairlead_app.authentication import Trust
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS
-from neededprograms import required
+from neededprograms import require_program
 from policyworld import Vouching, anybody
 from speechworld import SpeechWorld, speech_world
 from waiting import eventually
@@ -87,7 +87,7 @@ async def _run_proxy(folder: Path, *command: str) -> AsyncIterator[Path]:
 
 def _haproxy(reuse: str) -> Callable[[Path, int], contextlib.AbstractAsyncContextManager[Path]]:
     def run(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Path]:
-        program = required("haproxy")
+        program = require_program("haproxy")
         configuration = folder / "haproxy.cfg"
         configuration.write_text(_HAPROXY.format(reuse=reuse, socket=folder / "front", port=port))
         return _run_proxy(folder, program, "-db", "-q", "-f", str(configuration))
@@ -96,7 +96,7 @@ def _haproxy(reuse: str) -> Callable[[Path, int], contextlib.AbstractAsyncContex
 
 
 def _nginx(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Path]:
-    program = required("nginx")
+    program = require_program("nginx")
     configuration = folder / "nginx.conf"
     configuration.write_text(_NGINX.format(folder=folder, socket=folder / "front", port=port))
     return _run_proxy(folder, program, "-p", str(folder), "-c", str(configuration))

@@ -31,7 +31,7 @@ TOOLS = {"tools": [own_function()]}
 RESULT = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
 
 
-def held() -> SpokenReply:
+def held_reply() -> SpokenReply:
     return SpokenReply("It is a very long story.", held=asyncio.Event())
 
 
@@ -39,14 +39,14 @@ def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple
     """Hold transcripts back. Returns an event that is set when one is requested, and an event that releases them."""
     requested = asyncio.Event()
     go_on = asyncio.Event()
-    transcribe = world.routed._turns._transcribe
+    transcribe = world.routed_session._turns._transcribe
 
-    async def transcribed(turn: UserTurn) -> str:
+    async def transcribe_later(turn: UserTurn) -> str:
         requested.set()
         await go_on.wait()
         return await transcribe(turn)
 
-    monkeypatch.setattr(world.routed._turns, "_transcribe", transcribed)
+    monkeypatch.setattr(world.routed_session._turns, "_transcribe", transcribe_later)
     return requested, go_on
 
 
@@ -63,7 +63,7 @@ async def written_behind_speech(
         await speak(client)
         await requested.wait()
         await client.ask(words)
-        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        await eventually(lambda: len(world.routed_session._turns._waiting) == 1)
         go_on.set()
         yield world, client
 
@@ -93,11 +93,11 @@ async def test_text_written_before_speech_is_decided_on_belongs_to_its_answer(
         await client.send(toolResponse={"functionResponses": [RESULT]})
         await client.turns(1)
         assert client.transcript() == "Long ago."
-        await world.told(("user", "the legend"), ("user", "of the crown"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "the legend"), ("user", "of the crown"), ("model", "Long ago."))
 
 
 async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
-    story = held()
+    story = held_reply()
     most = SpeechBounds().routed_turns
     async with (
         routed_live_world(tmp_path, story, **DEEP) as world,
@@ -105,7 +105,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
     ):
         await client.ask("the legend")
         await eventually(lambda: bool(client.content("modelTurn")))
-        turns = world.routed._turns
+        turns = world.routed_session._turns
         for _ in range(3 * most):
             await mark(client, "activityStart")
             await mark(client, "activityEnd")
@@ -169,10 +169,10 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
 async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_model_hears(tmp_path: Path) -> None:
     """A new connection would not know that the turn has begun."""
     async with (
-        routed_live_world(tmp_path, spoken=[held(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
+        routed_live_world(tmp_path, spoken=[held_reply(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
         world.client() as client,
     ):
-        turns: Any = world.routed._session
+        turns: Any = world.routed_session._session
         await speak(client)
         await eventually(lambda: bool(client.content("modelTurn")))
         await world.session.go_away(50)
@@ -188,7 +188,7 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
 async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_path: Path) -> None:
     """While the engine speaks, the model has a turn without words. Its end is sent to the client after the engine's
     answer."""
-    story = held()
+    story = held_reply()
     calls = [SpokenCall("theirs", {}, f"call_{number}") for number in range(2)]
     spoken = SpokenReply("I will see.", (calls[0],)), SpokenReply("", (calls[1],)), SpokenReply("It is sunny.")
     declared = {"functionDeclarations": [{"name": "theirs", "behavior": "NON_BLOCKING"}]}
@@ -203,7 +203,7 @@ async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_pat
         await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_0"}]})
         await client.until("toolCall", 2)
         await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_1"}]})
-        await eventually(lambda: len(world.session.results()) == 2 and world.routed._turns.provider_waits)
+        await eventually(lambda: len(world.session.results()) == 2 and world.routed_session._turns.provider_waits)
         assert len(client.content("turnComplete")) == 1
         assert story.held is not None
         story.held.set()
@@ -215,9 +215,9 @@ async def test_late_parts_of_an_interrupted_answer_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These parts would stop the playback of the engine's answer at the client."""
-    story = held()
+    story = held_reply()
     async with (
-        routed_live_world(tmp_path, story, spoken=[held()], heard=["hi", "the legend"], **DEEP) as world,
+        routed_live_world(tmp_path, story, spoken=[held_reply()], heard=["hi", "the legend"], **DEEP) as world,
         world.client() as client,
     ):
         stop = asyncio.Event()
@@ -236,18 +236,18 @@ async def test_late_parts_of_an_interrupted_answer_are_not_shown(
         await eventually(lambda: client.transcript().endswith("It is a very long story."))
         assert len(client.content("interrupted")) == 1
         stop.set()
-        await eventually(lambda: not world.routed._session.answering)
+        await eventually(lambda: not world.routed_session._session.answering)
         assert story.held is not None
         story.held.set()
         await client.turns(2)
         assert len(client.content("interrupted")) == 1
-        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "It is a very long story."))
 
 
 async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> Any:
+    def raise_error() -> Any:
         raise ValueError("no such schema")
 
     async with (
@@ -255,13 +255,13 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
         world.client() as client,
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(world.routed._setup, "for_engine", broken)
+            patched.setattr(world.routed_session._setup, "for_engine", raise_error)
             await speak(client)
             await client.turns(1)
         await speak(client)
         await client.turns(2)
         assert client.transcript() == "Hello. Long ago."
-        assert world.routed._turns._size == 0
+        assert world.routed_session._turns._size == 0
 
 
 async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:

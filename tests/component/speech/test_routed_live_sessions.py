@@ -33,15 +33,15 @@ class SlowHearing:
     def __init__(self, world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests = asyncio.Event()
         self.go_on = asyncio.Event()
-        turns = world.routed._turns
+        turns = world.routed_session._turns
         transcribe = turns._transcribe
 
-        async def transcribed(turn: UserTurn) -> str:
+        async def transcribe_later(turn: UserTurn) -> str:
             self.requests.set()
             await self.go_on.wait()
             return await transcribe(turn)
 
-        monkeypatch.setattr(turns, "_transcribe", transcribed)
+        monkeypatch.setattr(turns, "_transcribe", transcribe_later)
 
 
 async def mark(client: LiveClient, name: str) -> None:
@@ -107,7 +107,9 @@ async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
         for _ in range(2):
             await speak(client)
         await client.hear(VOICE)
-        await eventually(lambda: world.routed._turns.speaking and len(world.routed._turns._waiting) == 1)
+        await eventually(
+            lambda: world.routed_session._turns.speaking and len(world.routed_session._turns._waiting) == 1
+        )
         hearing.go_on.set()
         await world.backends.until(STT, 2)
         await client.hear(PAUSE)
@@ -115,8 +117,8 @@ async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
         assert client.transcript() == "Long ago."
         assert world.messages == [("user", words) for words in heard]
         assert world.session.received_audio == []
-        await world.told(*(("user", words) for words in heard), ("model", "Long ago."))
-        assert world.routed._turns._size == 0
+        await world.wait_for_contents(*(("user", words) for words in heard), ("model", "Long ago."))
+        assert world.routed_session._turns._size == 0
 
 
 async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
@@ -130,7 +132,7 @@ async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
         for _ in range(2):
             await speak(client)
         await hearing.requests.wait()
-        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        await eventually(lambda: len(world.routed_session._turns._waiting) == 1)
         hearing.go_on.set()
         await client.turns(1)
         assert b"".join(world.session.received_audio) == VOICE + ENDS + BEGINS + VOICE + ENDS
@@ -149,10 +151,10 @@ async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(t
         for number in range(2):
             await speak(client)
             await client.turns(number + 1)
-        await world.told(("user", "the legend"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "Long ago."))
         await world.session.go_away(50)
         await eventually(lambda: len(world.provider.sessions) == 2)
-        await world.told(("user", "the legend"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "Long ago."))
         assert world.session.setup["realtimeInputConfig"]["automaticActivityDetection"] == {"disabled": True}
         await speak(client)
         await client.turns(3)
@@ -179,7 +181,7 @@ async def test_turns_of_the_model_wait_for_the_end_of_the_engines_answer(tmp_pat
         ) as world,
         world.client() as client,
     ):
-        session: Any = world.routed._session
+        session: Any = world.routed_session._session
         await speak(client)
         await looking.wait()
         await client.turns(1)
@@ -204,7 +206,7 @@ async def test_where_speech_ends_no_answer_the_next_turn_waits(tmp_path: Path) -
         await speak(client)
         await eventually(lambda: bool(client.content("modelTurn")))
         await speak(client)
-        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        await eventually(lambda: len(world.routed_session._turns._waiting) == 1)
         assert story.held is not None
         story.held.set()
         await client.turns(2)
@@ -228,7 +230,7 @@ async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
             await client.hear(VOICE)
         await client.hear(VOICE)  # the queue has no room for this one
         await hearing.requests.wait()
-        assert world.routed._turns.room == 0
+        assert world.routed_session._turns.room == 0
         hearing.go_on.set()
         await client.turns(1)
         assert [audio for audio, _ in world.backends.transcription_requests] == [VOICE * 3]
@@ -253,7 +255,7 @@ async def test_a_session_that_ends_in_the_middle_leaves_nothing_behind(tmp_path:
         async with world.client() as client:
             await speak(client)
             await eventually(lambda: bool(client.content("modelTurn")))
-            answerer = world.routed._answerer
+            answerer = world.routed_session._answerer
         await eventually(lambda: not world.metrics.active["gemini-live"])
         await world.backends.until_gone()
         assert not answerer.active
@@ -304,12 +306,12 @@ async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine
         await eventually(lambda: client.transcript().endswith("It is a very long story."))
         response = {"id": "call_1", "name": "theirs", "response": {"output": "sunny"}}
         await client.send(toolResponse={"functionResponses": [response]})
-        await eventually(lambda: world.routed._turns.provider_waits)
+        await eventually(lambda: world.routed_session._turns.provider_waits)
         assert "sunny" not in client.transcript()
         await speak(client)
         await eventually(lambda: client.transcript().endswith("Hello. "))
         assert world.metrics.routed == {"cancelled": 1}
-        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "It is a very long story."))
 
 
 async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_path: Path) -> None:
@@ -322,7 +324,7 @@ async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_
     ):
         await speak(client)
         await client.turns(1)
-        session: Any = world.routed._session
+        session: Any = world.routed_session._session
         await eventually(lambda: bool(session._turns.handle_current))
         await speak(client)
         await eventually(lambda: client.transcript().endswith("It is a very long story."))
@@ -331,7 +333,7 @@ async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_
         assert story.held is not None
         story.held.set()
         await client.turns(2)
-        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "It is a very long story."))
         await speak(client)
         await client.turns(3)
         assert client.transcript() == "Hello. It is a very long story.You are welcome. "

@@ -23,7 +23,7 @@ async def look(_: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "long ago"}]}
 
 
-def held(text: str = STORY) -> SpokenReply:
+def held_reply(text: str = STORY) -> SpokenReply:
     return SpokenReply(text, held=asyncio.Event())
 
 
@@ -47,7 +47,7 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
         assert b"".join(world.session.received_audio) == VOICE + ENDS + BEGINS + VOICE + ENDS, (
             "the turns that it answers"
         )
-        await world.told(("user", "tell me the legend"), ("model", "The crown is lost."))
+        await world.wait_for_contents(("user", "tell me the legend"), ("model", "The crown is lost."))
         history = [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
         assert (world.messages[:3], world.messages[-1]) == (history, ("tool", "long ago"))
         words = "".join(piece["text"] for piece in client.content("inputTranscription"))
@@ -105,7 +105,7 @@ async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_pat
         await client.send(realtimeInput={"text": "Thanks"})
         await client.turns(2)
         assert client.transcript() == "Done.Hello. "
-        await world.told(("user", "Tell me the legend"), ("model", "Done."))
+        await world.wait_for_contents(("user", "Tell me the legend"), ("model", "Done."))
         assert world.session.results() == []
 
 
@@ -128,7 +128,7 @@ async def test_the_engine_goes_on_once_the_client_and_the_gateway_have_answered(
         await looking.wait()
         response = {"id": "call_theirs", "name": "theirs", "response": {"found": 1}}
         await client.send(toolResponse={"functionResponses": [response]})
-        await eventually(lambda: not world.routed._engine_messages.open_calls)
+        await eventually(lambda: not world.routed_session._engine_messages.open_calls)
         go_on.set()
         await client.turns(1)
         assert client.transcript() == "Done."
@@ -141,7 +141,7 @@ async def test_a_speaker_interrupts_the_engine_and_the_model_knows_what_was_said
     spoken = [SpokenReply("Yes?")]
     heard = ["tell me the legend", "stop"]
     async with (
-        routed_live_world(tmp_path, held(), spoken=spoken, heard=heard, model=model, **DEEP) as world,
+        routed_live_world(tmp_path, held_reply(), spoken=spoken, heard=heard, model=model, **DEEP) as world,
         world.client() as client,
     ):
         await speak(client)
@@ -182,7 +182,7 @@ async def test_audio_that_the_client_still_plays_is_interrupted(
         routed_live_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=heard, **DEEP) as world,
         world.client() as client,
     ):
-        monkeypatch.setattr(world.routed._engine_messages, "_clock", lambda: 0.0)
+        monkeypatch.setattr(world.routed_session._engine_messages, "_clock", lambda: 0.0)
         await speak(client)
         await client.turns(1)
         assert client.content("interrupted") == []
@@ -197,7 +197,7 @@ async def test_a_speaker_interrupts_the_model_before_anybody_has_heard_the_words
     replies = [SpokenReply("Long ago.")]
     heard = ["a tale", "no, the legend"]
     async with (
-        routed_live_world(tmp_path, *replies, spoken=[held()], heard=heard, model=model, **DEEP) as world,
+        routed_live_world(tmp_path, *replies, spoken=[held_reply()], heard=heard, model=model, **DEEP) as world,
         world.client() as client,
     ):
         await speak(client)
@@ -208,7 +208,7 @@ async def test_a_speaker_interrupts_the_model_before_anybody_has_heard_the_words
         await client.hear(PAUSE)
         await client.turns(2)
         assert client.transcript().endswith("Long ago.")
-        await world.told(("user", "no, the legend"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "no, the legend"), ("model", "Long ago."))
 
 
 @pytest.mark.parametrize("engine", [{}, {"filler": {}}])
@@ -254,7 +254,7 @@ async def test_a_filler_is_said_before_the_answer(tmp_path: Path) -> None:
         await speak(client)
         await client.turns(1)
         assert client.transcript() == "Let me think.Long ago."
-        await world.told(("user", "the legend"), ("model", "Long ago."))
+        await world.wait_for_contents(("user", "the legend"), ("model", "Long ago."))
 
 
 async def test_an_answer_in_writing_is_one_of_the_engine_too(tmp_path: Path) -> None:

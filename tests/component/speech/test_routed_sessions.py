@@ -9,7 +9,7 @@ import pytest
 
 from cascadeworld import RoutedWorld, routed_world
 from fairlead_speech.scripted import SpokenCall, SpokenReply
-from routedturns import DEEP, ask, told, transcripts
+from routedturns import DEEP, ask, spoken_sentences, transcripts
 from speechworld import own_tool
 from waiting import eventually
 
@@ -145,15 +145,15 @@ async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second
     spoken = [SpokenReply("Hello.")]
     async with routed_world(tmp_path, spoken=spoken, heard=["hello"], **DEEP) as world, world.client() as client:
 
-        async def heard_late() -> None:
+        async def hear_late() -> None:
             hearing.set()
             await go_on.wait()
 
-        monkeypatch.setattr(world.routed._session, "wait_for_texts", heard_late)
+        monkeypatch.setattr(world.routed_session._session, "wait_for_texts", hear_late)
         await client.speak()
         await hearing.wait()
         await client.send("response.create", response={"metadata": {"turn": "1"}})
-        await eventually(lambda: bool(world.routed._pending_request))
+        await eventually(lambda: bool(world.routed_session._pending_request))
         go_on.set()
         (done,) = await client.until("response.done")
         assert done["response"]["metadata"] == {"turn": "1"}
@@ -172,7 +172,7 @@ async def test_items_added_while_the_engine_speaks_are_not_told_as_its_words(tmp
         held.held.set()
         await client.until("response.done")
         await world.session.until("conversation.item.create", 3)
-        assert told(world) == ["By the way.", "It is a very long story."]
+        assert spoken_sentences(world) == ["By the way.", "It is a very long story."]
 
 
 async def test_a_cancel_of_another_response_leaves_the_engine_speaking(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fairlead_speech.cascaded.fake import LLM, ScriptedFault
 from fairlead_speech.realtime.events import event_type
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
-from routedturns import CALL, DEEP, ask, told, transcripts
+from routedturns import CALL, DEEP, ask, spoken_sentences, transcripts
 from speechworld import MODEL, SILENCE, SPEECH, own_tool
 from waiting import eventually
 
@@ -44,7 +44,7 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
         )
         assert len(world.session.of_type("response.create")) == 2
         await world.session.until("conversation.item.create")
-        assert told(world) == ["The crown is lost."]
+        assert spoken_sentences(world) == ["The crown is lost."]
         roles = [(each["role"], each["content"]) for each in world.backends.requests[-1]["messages"]]
         assert roles[:3] == [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
         assert roles[-1] == ("tool", "long ago")
@@ -89,7 +89,7 @@ async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_pat
         assert transcripts(client) == ["Done."]
         assert world.backends.requests[0]["messages"][0] == {"role": "system", "content": "Be kind."}
         await world.session.until("conversation.item.create", 2)
-        assert told(world) == ["Done."]
+        assert spoken_sentences(world) == ["Done."]
         await ask(client, "Thanks")
         await client.until("response.done", 3)
         assert transcripts(client) == ["Done.", "Hello."]
@@ -113,7 +113,7 @@ async def test_a_speaker_interrupts_the_engine_and_the_model_knows_what_was_hear
         await client.send("input_audio_buffer.append", audio=SILENCE)
         await client.until("response.done", 2)
         assert transcripts(client)[-1] == "Yes?"
-        assert told(world) == ["It is a very long story.", "It is"]
+        assert spoken_sentences(world) == ["It is a very long story.", "It is"]
         assert len(world.session.of_type("conversation.item.delete")) == 1
         assert world.metrics.routed == {"cancelled": 1}
 
@@ -154,7 +154,7 @@ async def test_a_filler_is_not_an_answer_where_the_engine_fails(tmp_path: Path) 
             await client.until("response.output_audio_transcript.done", len(transcripts(client)) + 1)
         await client.until("response.done", 2)
         assert [each["response"]["status"] for each in client.of_type("response.done")] == ["failed", "completed"]
-        assert told(world) == []
+        assert spoken_sentences(world) == []
 
 
 async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
@@ -170,18 +170,18 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
         send = engine.send
         sent = list[str]()
 
-        async def noted(message: bytes) -> None:
+        async def note_and_send(message: bytes) -> None:
             sent.append(event_type(message))
             await send(message)
 
-        monkeypatch.setattr(engine, "send", noted)
+        monkeypatch.setattr(engine, "send", note_and_send)
 
-        async def shown_late() -> None:
+        async def show_late() -> None:
             showing.set()
             await go_on.wait()
             await show()
 
-        monkeypatch.setattr(session, "show", shown_late)
+        monkeypatch.setattr(session, "show", show_late)
         await client.speak()
         await showing.wait()
         await client.send("response.cancel")
@@ -245,12 +245,12 @@ async def test_a_session_that_ends_starts_no_response_of_its_engine(
         left = []
         close = engine.close
 
-        async def closing(how: Closing) -> None:
+        async def note_and_close(how: Closing) -> None:
             left.append([*session._calls.running])
             await close(how)
             requested.set()
 
-        monkeypatch.setattr(engine, "close", closing)
+        monkeypatch.setattr(engine, "close", note_and_close)
         await client.socket.close()
         await requested.wait()
         assert left == [[]], "a result would have had the engine go on, unheard"

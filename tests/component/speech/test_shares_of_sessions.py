@@ -31,14 +31,14 @@ async def crowd(url: str, who: str, count: int) -> AsyncIterator[list[int]]:
     """Statuses of `count` requests for a session. Opened sessions stay open and send nothing."""
     async with aiohttp.ClientSession(headers=key(who)) as http, contextlib.AsyncExitStack() as stack:
 
-        async def opened() -> int:
+        async def open_session() -> int:
             try:
                 await stack.enter_async_context(http.ws_connect(url))
             except aiohttp.WSServerHandshakeError as error:
                 return error.status
             return 101
 
-        yield [await opened() for _ in range(count)]
+        yield [await open_session() for _ in range(count)]
 
 
 @pytest.mark.parametrize(("settings", "share"), [({}, 2), ({"speech_sessions_each": 5}, 5)])

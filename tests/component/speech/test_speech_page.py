@@ -47,7 +47,7 @@ async def test_the_client_of_gemini_live_gets_its_answer(
     authority = Authority()
     cert = tmp_path / "tls.pem"
     bundle = tmp_path / "bundle.pem"
-    cert.write_text(authority.issued())
+    cert.write_text(authority.issue())
     bundle.write_text(authority.bundle)
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
     replies = SpokenReply("", (SpokenCall("demo__add", {"a": 2, "b": 3}),)), SpokenReply("Five.")

@@ -69,7 +69,7 @@ async def test_every_bad_server_ends_in_a_reason_of_its_own_and_harms_no_other(
             _say_what_to_do(after)
             _are_logged(world, caplog)
             _are_counted(world)
-            await until_async("the lists", shows(gateway, *_offered()), seconds=30)
+            await until_async("the lists", shows(gateway, *_offered_names()), seconds=30)
             await _answer_calls(gateway, closing)
 
 
@@ -98,7 +98,7 @@ def _are_counted(world: World) -> None:
     assert "toolsLeftOut" not in world.server("slashes")["status"]
 
 
-def _offered() -> list[str]:
+def _offered_names() -> list[str]:
     names = [f"{name}__{offered}" for name, bad in TABLE.items() for offered in bad.offered]
     return sorted(
         [*names, "healthy-legacy__good", "healthy-modern__good", *(f"healthy-sdk__{name}" for name in SDK_TOOLS)]

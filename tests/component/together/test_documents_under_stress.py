@@ -150,14 +150,14 @@ async def test_documents_deleted_or_edited_by_hand_are_put_right(world: World) -
         head = catalog_name(ServerKey(world.namespace, "demo"))
         part = next(name for name in right if name != head)
         for name in (head, part):
-            for what, method, body in _tampering():
+            for what, method, body in _manipulations():
                 status, answer = world.request(method, world.config_map_path(name), body, content_type=MERGE)
                 assert status == 200, answer
                 await world.until(f"{name} put right after {what}", lambda: _contents(world) == right)
                 await until_async("served", shows(gateway, *expected))
 
 
-def _tampering() -> list[tuple[str, str, Json | None]]:
+def _manipulations() -> list[tuple[str, str, Json | None]]:
     return [
         ("its deletion", "DELETE", None),
         ("other content", "PATCH", {"data": {"parts.json": "{}"}, "binaryData": {"part": "AAAA"}}),

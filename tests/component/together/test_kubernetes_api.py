@@ -19,7 +19,7 @@ FORBIDDEN = "apps__listAppsV1NamespacedStatefulSet"
 CONTAINERS = [{"name": "web", "image": "example.com/web:1"}]
 
 
-def created(world: World, path: str, body: dict[str, Any]) -> Any:
+def create(world: World, path: str, body: dict[str, Any]) -> Any:
     status, answer = world.request("POST", path, body)
     assert status == 201, answer
     return answer
@@ -28,13 +28,13 @@ def created(world: World, path: str, body: dict[str, Any]) -> Any:
 def token_of_a_reader(world: World) -> str:
     """Token of a service account that may read Deployments, and nothing else."""
     roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{world.namespace}"
-    created(world, world.path("serviceaccounts"), {"metadata": {"name": "reader"}})
+    create(world, world.path("serviceaccounts"), {"metadata": {"name": "reader"}})
     rules = [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]}]
-    created(world, f"{roles}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    create(world, f"{roles}/roles", {"metadata": {"name": "reader"}, "rules": rules})
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": world.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
-    created(world, f"{roles}/rolebindings", {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role})
-    answer = created(world, world.path("serviceaccounts", "reader", "/token"), {"spec": {}})
+    create(world, f"{roles}/rolebindings", {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role})
+    answer = create(world, world.path("serviceaccounts", "reader", "/token"), {"spec": {}})
     return str(answer["status"]["token"])
 
 
@@ -44,12 +44,12 @@ def declare(world: World) -> None:
     status, document = world.request("GET", f"/openapi/v3{GROUP}")
     assert status == 200
     data = base64.b64encode(gzip.compress(json.dumps(document).encode())).decode()
-    created(world, world.path("configmaps"), {"metadata": {"name": "apps"}, "binaryData": {"openapi.json.gz": data}})
+    create(world, world.path("configmaps"), {"metadata": {"name": "apps"}, "binaryData": {"openapi.json.gz": data}})
     secret = {
         "metadata": {"name": "reader", "labels": {"fairlead.dev/credential": "true"}},
         "stringData": {"token": token_of_a_reader(world)},
     }
-    created(world, world.path("secrets"), secret)
+    create(world, world.path("secrets"), secret)
     openapi = {
         "configMapRef": {"name": "apps"},
         "baseURL": world.plane.server,
@@ -65,7 +65,7 @@ async def test_an_api_servers_own_document_is_tools_that_read_with_a_token(world
     template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
     spec = {"selector": {"matchLabels": labels}, "replicas": 0, "template": template}
     async with running(world), serving(world) as gateway:
-        created(world, world.path("deployments"), {"metadata": {"name": "web"}, "spec": spec})
+        create(world, world.path("deployments"), {"metadata": {"name": "web"}, "spec": spec})
         declare(world)
         await world.until("Ready", lambda: world.is_("apps", "Ready", "True"))
 

@@ -22,7 +22,7 @@ from fairlead_operator.kube.preflight import check_cluster
 from gatewayworld import ask, calling
 from operatorworld import GROUP, QUICK, World, configuration_of, running, simulated_network
 from petstore import DOCUMENT
-from rights import Accounts, Grant, granted, refused, used
+from rights import Accounts, Grant, granted_rights, refused_requests, used_rights
 from togetherworld import serving, shows
 from toolservers import modern_server, tool
 from waiting import until_async
@@ -128,9 +128,9 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
             with suppress(AssertionError):
                 await world.until("every right used", lambda: not unused_rights(plane, world))
             requests = plane.audit.requests()
-        assert [str(request) for request in refused(requests, world)] == []
+        assert [str(request) for request in refused_requests(requests, world)] == []
         assert sorted(map(str, unused_rights(plane, world))) == []
-        assert sorted(map(str, set(UNSEEN) - granted())) == []
+        assert sorted(map(str, set(UNSEEN) - granted_rights())) == []
 
 
 async def upgrade_tiers(world: World, accounts: Accounts) -> None:
@@ -140,18 +140,18 @@ async def upgrade_tiers(world: World, accounts: Accounts) -> None:
     tiers = f"{GROUP}/latencytiers"
     assert world.request("POST", f"{tiers}?fieldManager=fairlead-operator", body)[0] == 201
 
-    def withdrawn() -> bool:
+    def is_withdrawn() -> bool:
         return world.request("GET", f"{tiers}/fast")[1]["spec"]["default"] is False
 
     async with running(world, kubeconfig=str(accounts.operator)):
-        await world.until("the older default withdrawn", withdrawn)
+        await world.until("the older default withdrawn", is_withdrawn)
     assert world.request("DELETE", f"{tiers}/fast")[0] == 200
 
 
 def unused_rights(plane: ControlPlane, world: World) -> set[Grant]:
     """Granted rights that the log could show and does not show yet."""
     assert plane.audit is not None
-    return granted() - used(plane.audit.requests(), world) - set(UNSEEN)
+    return granted_rights() - used_rights(plane.audit.requests(), world) - set(UNSEEN)
 
 
 def sizes(world: World) -> set[int | None]:

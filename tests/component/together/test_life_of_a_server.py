@@ -57,7 +57,7 @@ async def both(world: World, *, operators_token: str = TOKEN, **changes: Any) ->
         yield gateway
 
 
-async def applied(world: World, gateway: Gateway, server: RawServer, *names: str, **discovery: Any) -> None:
+async def apply_server(world: World, gateway: Gateway, server: RawServer, *names: str, **discovery: Any) -> None:
     world.create("demo", {"url": server.url, "discovery": discovery})
     await until_async("its tools in the list", shows(gateway, *(f"demo__{name}" for name in names)))
 
@@ -71,7 +71,7 @@ async def fairlead(gateway: Gateway | str, *words: str) -> tuple[int, str, str]:
 async def test_a_refresh_shows_what_a_server_did_not_announce_and_says_so(world: World) -> None:
     server = Server("add")
     async with raw_server(server) as raw, both(world) as gateway:
-        await applied(world, gateway, raw, "add")
+        await apply_server(world, gateway, raw, "add")
         server.tools.append(tool("sub"))
         code, out, _ = await fairlead(gateway, "refresh", "demo")
         assert (code, "2 tools, 1 before" in out) == (0, True)
@@ -89,7 +89,7 @@ async def test_a_refresh_shows_what_a_server_did_not_announce_and_says_so(world:
 
 async def test_a_request_is_answered_with_202_and_unknown_servers_with_a_problem(world: World) -> None:
     async with raw_server(Server("add")) as raw, both(world) as gateway:
-        await applied(world, gateway, raw, "add")
+        await apply_server(world, gateway, raw, "add")
         answer = await post(gateway, f"/v1/servers/{world.namespace}/demo/refresh", {})
         assert (answer.status, answer.message["server"]) == (202, f"{world.namespace}/demo")
         unknown = await post(gateway, "/v1/servers/nobody/refresh", {})
@@ -102,7 +102,7 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
     server = Server("add")
     async with raw_server(server) as raw:
         async with both(world, operators_token="another") as gateway:
-            await applied(world, gateway, raw, "add")
+            await apply_server(world, gateway, raw, "add")
             code, _, err = await fairlead(gateway, "refresh", "demo", "--timeout", "5")
             assert (code, "no operator has polled this gateway" in err) == (1, True), err
             requests = len(raw.seen)
@@ -117,10 +117,10 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             server.tools.append(tool("sub"))
             settings = QUICK.replace(interval_floor=30.0, gateways=f"http://127.0.0.1:{gateway.metrics_port}")
             async with running(world, settings.replace(pull_token=TOKEN)):
-                await until_async("what the request brought", refreshed(gateway))
+                await until_async("what the request brought", time_of_refresh(gateway))
 
 
-def refreshed(gateway: Gateway) -> Any:
+def time_of_refresh(gateway: Gateway) -> Any:
     async def look() -> Any:
         return (await get(gateway, "/v1/servers/demo")).message["refreshed"]
 
@@ -130,7 +130,7 @@ def refreshed(gateway: Gateway) -> Any:
 async def test_a_server_that_only_calls_find_dead_is_lost_soon_after_the_first_of_them(world: World) -> None:
     server = Server("add")
     async with raw_server(server) as raw, both(world) as gateway:
-        await applied(world, gateway, raw, "add")
+        await apply_server(world, gateway, raw, "add")
         server.deaf = True
         assert (await ask(gateway, calling("demo__add"))).refusal == "CONNECTION_LOST"
         await world.until("lost", lambda: world.is_("demo", "Ready", "False"))
@@ -142,7 +142,7 @@ async def test_a_lost_server_stays_in_the_list_byte_for_byte_and_refuses_calls_a
     heard: list[Event] = []
     async with both(world) as gateway:
         async with raw_server(Server("add")) as raw:
-            await applied(world, gateway, raw, "add")
+            await apply_server(world, gateway, raw, "add")
             gateway.events.subscribe(heard.append)
             before = await listing(gateway)
         await until_async("offline", offline(gateway))
@@ -169,7 +169,7 @@ async def test_a_lost_server_that_is_to_be_removed_is_gone_from_every_list_of_to
 ) -> None:
     async with both(world) as gateway:
         async with raw_server(Server("add")) as raw:
-            await applied(world, gateway, raw, "add", onDisconnect="Remove")
+            await apply_server(world, gateway, raw, "add", onDisconnect="Remove")
         await until_async("an empty list", shows(gateway))
         assert (await get(gateway, "/v1/tools")).message["tools"] == []
         assert (await ask(gateway, calling("demo__add"))).code == -32602
@@ -187,7 +187,7 @@ async def test_a_schema_that_has_changed_is_what_the_gateway_lists_once_its_time
     server = Server("add")
     server.ttl_ms = 100
     async with raw_server(server) as raw, both(world, interval_floor=1.0) as gateway:
-        await applied(world, gateway, raw, "add")
+        await apply_server(world, gateway, raw, "add")
         late = tool("add")
         late["inputSchema"] = {"type": "object", "properties": {"late": {"type": "integer"}}}
         server.tools = [late]

@@ -38,11 +38,11 @@ async def test_an_applied_policy_decides_what_runs_by_itself_and_how_much_a_day(
             await until_async("its tools", shows(gateway, "demo__look", "demo__put"))
             declare(world, "models", ALL, autoRun="ReadOnly")
 
-            async def held() -> bool:
+            async def is_held() -> bool:
                 pending = (await _chat(gateway)).message["fairlead"].get("pending", [])
                 return [call["name"] for call in pending] == ["demo__put"]
 
-            await until_async("a pending call", held)
+            await until_async("a pending call", is_held)
             declare(world, "models", ALL, limits={"tokensPerDay": 1})
 
             async def is_refused() -> bool:

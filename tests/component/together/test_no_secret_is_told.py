@@ -24,7 +24,7 @@ from operatorworld import QUICK, World, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
-from secretscan import leaks, operations, stored
+from secretscan import leaks, operations, stored_texts
 from shownconditions import cause
 from togetherworld import serving, shows
 from toolservers import answer_modern, tool
@@ -86,7 +86,7 @@ def add_secret(world: World, name: str, value: str) -> None:
     assert world.request("POST", world.path("secrets"), secret)[0] == 201
 
 
-async def signed_in(folder: Path) -> dict[str, str]:
+async def sign_in_pages(folder: Path) -> dict[str, str]:
     """Pages for a browser that signs in to a console through a provider, after a refused attempt."""
     pages = {}
     async with providing() as provider:
@@ -103,7 +103,7 @@ async def signed_in(folder: Path) -> dict[str, str]:
     return pages
 
 
-def applied(world: World, url: str) -> None:
+def apply_server(world: World, url: str) -> None:
     for kind in ("bearer", "header", "environment", "argument"):
         add_secret(world, kind, PLANTED[kind])
     bearer = {"bearer": {"secretRef": {"name": "bearer", "key": "key"}}}
@@ -149,7 +149,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
     token = PLANTED["pull token"]
     settings = QUICK.replace(gateways=f"http://127.0.0.1:{port}", pull_token=token)
     async with raw_server(server) as raw, running(world, settings) as operator:
-        applied(world, raw.url)
+        apply_server(world, raw.url)
         async with serving(world, metrics_port=port, pull_token=token, session_key=PLANTED["session key"]) as gateway:
             expected = [f"{name}__{kind}" for name in SERVERS for kind in ("page", "error")]
             await until_async("the tools", shows(gateway, *expected))
@@ -165,8 +165,8 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             told |= {f"offline: {name}": text for name, text in (await collect_answers(gateway, world)).items()}
             told["events"] = repr(await gateway.events.after(0, 0.1))
         told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
-        documents = stored(world)
-    told |= await signed_in(tmp_path)
+        documents = stored_texts(world)
+    told |= await sign_in_pages(tmp_path)
     for formatter in (logging.Formatter("%(name)s %(message)s"), JsonFormatter()):
         told[f"log as {formatter}"] = "\n".join(map(formatter.format, caplog.records))
     assert {"fairlead_operator", "fairlead_gateway"} <= {r.name.partition(".")[0] for r in caplog.records}

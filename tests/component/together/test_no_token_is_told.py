@@ -26,7 +26,7 @@ from operatorworld import QUICK, World, running
 from otlpreceiver import otlp_receiver
 from ports import free_port
 from restworld import get
-from secretscan import leaks, operations, stored
+from secretscan import leaks, operations, stored_texts
 from togetherworld import serving
 from tokenproviders import CLIENT, CLIENTS, KEY, SECRET, oidc_provider, private_key
 from waiting import until_async
@@ -67,7 +67,7 @@ def add_secret(world: World, name: str, value: str) -> None:
     assert world.request("POST", world.path("secrets"), body)[0] == 201
 
 
-async def shown_to(gateway: Gateway, token: str, namespace: str) -> dict[str, str]:
+async def responses_for(gateway: Gateway, token: str, namespace: str) -> dict[str, str]:
     """Answers of the REST API and the console to a user."""
     bearer = {"authorization": f"Bearer {token}"}
     told = {}
@@ -148,14 +148,14 @@ async def test_no_token_of_a_grant_is_in_anything_that_leaves_operator_or_gatewa
             answer = await answer_to(calling("desk__whoami", {}), people["alice"])
             told["refused by the server"] = answer.body.decode()
             assert complaint_of(answer)[0] == "CREDENTIAL_UNAVAILABLE"
-            told |= await shown_to(gateway, people["alice"], world.namespace)
+            told |= await responses_for(gateway, people["alice"], world.namespace)
             provider.end()
             told["provider away"] = (await answer_to(calling("desk__whoami", {}), people["bob"])).body.decode()
             for page in ("metrics", "samples", "healthz"):
                 told[page] = await operations(gateway.metrics_port, page, PULL_TOKEN)
             told["events"] = repr(await gateway.events.after(0, 0.1))
             told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
-            told |= stored(world)
+            told |= stored_texts(world)
             sent = {request.authorization.removeprefix("Bearer ") for request in server.requests()} - {""}
         exported = {"spans": receiver.spans, "exported logs": receiver.logs, "exported metrics": receiver.metrics}
         told |= {name: repr(items) for name, items in exported.items()}

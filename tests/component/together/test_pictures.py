@@ -230,7 +230,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
 
         operators_way = await enter(ApiProxy(world.plane, _folder(tmp_path / "operator")))
         gateways_way = await enter(ApiProxy(world.plane, _folder(tmp_path / "gateway")))
-        stack.push_async_callback(_closed, await asyncio.start_server(relay, "127.0.0.1", ports.relay))
+        stack.push_async_callback(_close, await asyncio.start_server(relay, "127.0.0.1", ports.relay))
         for name, server in {"shop": shop, "flaky": flaky, "narrow": narrow, "gone": gone}.items():
             limits = {"concurrency": 1} if name == "narrow" else {}
             world.create(name, {"url": (await enter(raw_server(server))).url, "limits": limits})
@@ -292,7 +292,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                     ]
                 )
                 assert await panels_without_data(watch) == []
-                await _drawn(watch, tmp_path / "dashboard.svg")
+                await _draw(watch, tmp_path / "dashboard.svg")
                 assert await asyncio.to_thread(series_names, ports.gateway) | await asyncio.to_thread(
                     series_names, ports.operator
                 ) == set(re.findall(r"^\| `(\w+)`", PAGE.read_text(), re.MULTILINE))
@@ -320,7 +320,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
             world.request("DELETE", world.config_map_path("junk"))
             await gateways_way.__aexit__(None, None, None)
             await watch.until_fired(["FairleadDecisionsStale", "FairleadCatalogStale"])
-            assert await watch.fired() == set(ALERTS) - PACED
+            assert await watch.recent_alerts() == set(ALERTS) - PACED
 
         # all faults are over
         await gateways_way.__aenter__()
@@ -356,7 +356,7 @@ def test_every_alert_says_what_to_do() -> None:
             assert rule["annotations"]["runbook"] == f"docs/operate/alerts.md#{rule['alert'].lower()}"
 
 
-async def _drawn(watch: Prometheus, file: Path) -> None:
+async def _draw(watch: Prometheus, file: Path) -> None:
     """Assert that every panel of the dashboard has data."""
     words = [str(file), "--prometheus", f"http://127.0.0.1:{watch.port}", "--minutes", "1.5", "--window", WINDOW]
     drawing = await asyncio.create_subprocess_exec(sys.executable, ROOT / "hack" / "dashboard.py", *words, stderr=PIPE)
@@ -390,5 +390,5 @@ def _folder(path: Path) -> Path:
     return path
 
 
-async def _closed(server: asyncio.Server) -> None:
+async def _close(server: asyncio.Server) -> None:
     server.close()

@@ -43,7 +43,7 @@ class Turncoat:
             answer_modern(request, reply, self.tools, call=lambda r: {"content": [{"type": "text", "text": "5"}]})
 
 
-def told(world: World) -> set[str]:
+def event_reasons(world: World) -> set[str]:
     _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
     return {item["reason"] for item in listing["items"]}
 
@@ -76,7 +76,9 @@ async def test_a_changed_definition_reaches_no_agent_until_it_is_approved(world:
             assert world.is_("demo", "Ready", "True")
             refused = await ask(gateway, calling("demo__mail", {}))
             assert refused.message["error"]["code"] == -32602
-            await world.until("the events", lambda: {"ChangesHeldBack", "SuspiciousDefinitions"} <= told(world))
+            await world.until(
+                "the events", lambda: {"ChangesHeldBack", "SuspiciousDefinitions"} <= event_reasons(world)
+            )
 
         shown = await asyncio.to_thread(command, "diff", name, *where, "--output", "json")
         held = json.loads(shown.stdout)

@@ -6,7 +6,7 @@ import json
 
 from gatewayworld import ask, calling
 from operatorworld import World, running
-from schemedapi import CREDENTIALS, VALUES, base_url, document_of, schemed_api, sent_to
+from schemedapi import CREDENTIALS, VALUES, base_url, credentials_sent_to, document_of, schemed_api
 from togetherworld import serving, shows
 from waiting import until_async
 
@@ -27,9 +27,9 @@ async def test_each_operation_is_called_with_the_credentials_of_its_schemes_and_
         await until_async("the tools", shows(gateway, *TOOLS))
         for tool in TOOLS:
             assert not (await ask(gateway, calling(tool))).message["result"].get("isError")
-        assert sent_to(server, "both") == {name: VALUES[name] for name in ("application", "staff")}
-        assert sent_to(server, "either") == {name: VALUES[name] for name in ("browser", "partner")}
-        assert sent_to(server, "open") == {}
+        assert credentials_sent_to(server, "both") == {name: VALUES[name] for name in ("application", "staff")}
+        assert credentials_sent_to(server, "either") == {name: VALUES[name] for name in ("browser", "partner")}
+        assert credentials_sent_to(server, "open") == {}
         assert not any(value.encode() in b"".join(world.documents().values()) for value in VALUES.values())
         merge = "application/merge-patch+json"
         renewed = {"stringData": {"staff": "renewed"}}
@@ -37,6 +37,6 @@ async def test_each_operation_is_called_with_the_credentials_of_its_schemes_and_
 
         async def is_renewed() -> bool:
             await ask(gateway, calling("api__both"))
-            return sent_to(server, "both")["staff"] == "renewed"
+            return credentials_sent_to(server, "both")["staff"] == "renewed"
 
         await until_async("the renewed token", is_renewed)

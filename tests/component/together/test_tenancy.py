@@ -105,10 +105,10 @@ async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server
         assert answer.message["result"]["content"][0]["text"] == "older"
         own = f"/servers/{younger.namespace}/demo/mcp"
 
-        async def served_apart() -> bool:
+        async def is_served_apart() -> bool:
             return (await ask(gateway, replace(modern("tools/list"), target=own))).status == 200
 
-        await until_async("the younger one's own endpoint", served_apart)
+        await until_async("the younger one's own endpoint", is_served_apart)
         answer = await ask(gateway, replace(calling("more", {}), target=own))
         assert answer.message["result"]["content"][0]["text"] == "younger"
         assert older.server("demo")["status"]["conditions"] == before["conditions"]

@@ -14,7 +14,7 @@ from upprocess import Up, fairlead_up
 from waiting import until_async
 
 
-async def called(up: Up) -> CallToolResult:
+async def call_whoami(up: Up) -> CallToolResult:
     async with Client(up.url) as client:
         return await client.call_tool("linear__whoami", {})
 
@@ -42,7 +42,7 @@ async def test_an_account_is_kept_without_a_state_folder_and_ended_by_a_logout(t
             await until_async("the tools", lambda: is_listed(up, "linear__whoami"))
         async with fairlead_up("mcp.json", cwd=tmp_path, env=environment) as up:
             await until_async("the tools", lambda: is_listed(up, "linear__whoami"))
-            assert not (await called(up)).is_error
+            assert not (await call_whoami(up)).is_error
             code, shown, _ = await fairlead("accounts", "--json", "--url", up.url)
             assert (code, [account["server"] for account in json.loads(shown)]) == (0, ["default/linear"])
             assert (await fairlead("logout", "linear", "--url", up.url))[0] == 0
@@ -50,7 +50,7 @@ async def test_an_account_is_kept_without_a_state_folder_and_ended_by_a_logout(t
             assert (told["cause"], told["message"]) == ("SignInRequired", "fairlead login linear")
             _, refreshed, _ = await fairlead("refresh", "linear", "--url", up.url)
             assert "default/linear wants you to sign in" in refreshed
-            assert (await called(up)).is_error
+            assert (await call_whoami(up)).is_error
             assert not server.provider.refresh_tokens
             assert await is_listed(up, "linear__whoami"), "the catalog stays"
         grants = tmp_path / "state" / "fairlead" / "grants"

@@ -77,11 +77,11 @@ def words_of(result: Any) -> str:
     return "\n".join(item.text for item in result.content)
 
 
-async def elicited(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content={"x": "this"})
 
 
-async def sampled(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+async def answer_sampling(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
     text = types.TextContent(type="text", text="a model's word")
     return types.CreateMessageResult(role="assistant", content=text, model="m")
 
@@ -128,12 +128,12 @@ async def test_a_call_its_progress_and_its_cancellation_go_through(mode: Mode) -
     sdk = Sdk()
     seen = []
 
-    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         seen.append(message)
 
     async with sdk.served() as url, Client(bridge_parameters(url), mode=mode) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"steps", "sample", "wait"}
-        result = await client.call_tool("steps", {}, progress_callback=progressed)
+        result = await client.call_tool("steps", {}, progress_callback=on_progress)
         assert (words_of(result), seen) == ("done", ["step 1", "step 2", "step 3"])
         call = asyncio.create_task(client.call_tool("wait", {}))
         await sdk.waiting.wait()
@@ -152,7 +152,7 @@ async def test_a_tool_that_asks_its_client_is_answered(mode: Mode, tmp_path: Pat
         raw_server(asker.handle) as server,
         running(tmp_path, catalog("asks", server.url, [tool("ask")], version=LEGACY)) as gateway,
         Client(
-            bridge_parameters(f"http://127.0.0.1:{gateway.port}/mcp"), mode=mode, elicitation_callback=elicited
+            bridge_parameters(f"http://127.0.0.1:{gateway.port}/mcp"), mode=mode, elicitation_callback=elicit
         ) as client,
     ):
         assert json.loads(words_of(await client.call_tool("asks__ask", {}))) == [PICKED]
@@ -162,7 +162,7 @@ async def test_a_tool_that_asks_its_client_is_answered(mode: Mode, tmp_path: Pat
 async def test_a_server_that_asks_for_a_models_answer_gets_it() -> None:
     async with (
         Sdk().served() as url,
-        Client(bridge_parameters(url), mode="legacy", sampling_callback=sampled) as client,
+        Client(bridge_parameters(url), mode="legacy", sampling_callback=answer_sampling) as client,
     ):
         assert words_of(await client.call_tool("sample", {})) == "a model's word"
 
@@ -206,7 +206,7 @@ async def test_a_session_that_a_server_forgot_is_opened_again_with_what_the_clie
 
     async with (
         raw_server(handle) as server,
-        Client(bridge_parameters(server.url), mode="legacy", elicitation_callback=elicited) as client,
+        Client(bridge_parameters(server.url), mode="legacy", elicitation_callback=elicit) as client,
     ):
         for _ in range(2):
             assert json.loads(words_of(await client.call_tool("ask", {}))) == [PICKED]

@@ -105,7 +105,7 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
     async with fairlead_up(tmp_path / "demo.json", cwd=tmp_path) as up:
         await up.ready("default/demo")
 
-        async def shown(tier: str, *names: str) -> None:
+        async def wait_until_listed(tier: str, *names: str) -> None:
             async def is_listed() -> bool:
                 async with Client(up.url.replace("/mcp", f"/mcp/{tier}")) as client:
                     return {tool.name.removeprefix("demo__") for tool in (await client.list_tools()).tools} == set(
@@ -117,8 +117,8 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
         def supplier_left(event: Event) -> bool:
             return event["event"] == "moved" and str(event["message"]).startswith("ask_supplier left the fast tier: ")
 
-        await shown("fast", "get_stock", "search_orders", "ask_supplier")  # tools that take 3 s declare it
+        await wait_until_listed("fast", "get_stock", "search_orders", "ask_supplier")  # tools that take 3 s declare it
         await up.event(supplier_left, within=120)  # three probes, of one second every twenty seconds
-        await shown("fast", "get_stock", "search_orders")
-        await shown("standard", "get_stock", "search_orders", "ask_supplier")
-        await shown("deep", "get_stock", "search_orders", "ask_supplier", "forecast_demand")
+        await wait_until_listed("fast", "get_stock", "search_orders")
+        await wait_until_listed("standard", "get_stock", "search_orders", "ask_supplier")
+        await wait_until_listed("deep", "get_stock", "search_orders", "ask_supplier", "forecast_demand")

@@ -41,21 +41,21 @@ async def await_gated_tools(up: Up) -> list[str]:
     return tools
 
 
-async def sampled(context: Any, params: Any) -> types.CreateMessageResult:
+async def sample(context: Any, params: Any) -> types.CreateMessageResult:
     text = types.TextContent(type="text", text="a model spoke")
     return types.CreateMessageResult(role="assistant", content=text, model="m", stop_reason="endTurn")
 
 
-async def elicited(context: Any, params: Any) -> types.ElicitResult:
+async def elicit(context: Any, params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content={})
 
 
-async def rooted(context: Any) -> types.ListRootsResult:
+async def list_roots(context: Any) -> types.ListRootsResult:
     return types.ListRootsResult(roots=[types.Root(uri="file:///mine")])  # type: ignore[arg-type]  # it is made a URL
 
 
 def capable(url: str, mode: Mode) -> Client:
-    return Client(url, mode=mode, sampling_callback=sampled, elicitation_callback=elicited, list_roots_callback=rooted)
+    return Client(url, mode=mode, sampling_callback=sample, elicitation_callback=elicit, list_roots_callback=list_roots)
 
 
 def text(result: Any) -> str:
@@ -104,7 +104,7 @@ async def test_a_client_that_has_another_capability_gets_the_error_too(tmp_path:
     configure(tmp_path)
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
         await await_gated_tools(up)
-        async with Client(up.url, mode="legacy", list_roots_callback=rooted) as client:
+        async with Client(up.url, mode="legacy", list_roots_callback=list_roots) as client:
             assert not (await client.call_tool("gated__ask_roots")).is_error
             assert "client capability sampling" in text(await client.call_tool("gated__ask_model"))
 

@@ -44,7 +44,7 @@ class Watcher:
     async def calls_of_others(self) -> bool:
         return (await self.received_methods()).count("tools/call") > self._calls
 
-    async def cancelled(self) -> bool:
+    async def has_cancelled(self) -> bool:
         return "notifications/cancelled" in await self.received_methods()
 
 
@@ -67,7 +67,7 @@ async def test_a_client_that_is_killed_has_its_call_cancelled_by_the_setting_or_
             watcher = Watcher(client)
             caller = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, up.url, mode)
             await until_async("the call to arrive", watcher.calls_of_others)
-            assert not await watcher.cancelled()
+            assert not await watcher.has_cancelled()
             caller.kill()
             await caller.wait()
-            await until_async("the server to be told", watcher.cancelled)
+            await until_async("the server to be told", watcher.has_cancelled)

@@ -62,7 +62,7 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
         tiers = await page.get_by_role("region", name="Tiers that show or hide this tool").inner_text()
 
         # who may call it?
-        await page.get_by_role("link", name="Who may what").click()
+        await page.get_by_role("link", name="Access", exact=True).click()
         await page.get_by_label("Tool", exact=True).fill("demo__forecast_demand")
         await page.get_by_label("Agent", exact=True).fill("shop-assistant")
         await page.get_by_role("button", name="Decide").click()

@@ -29,7 +29,7 @@ async def test_a_port_that_is_taken_is_a_sentence_with_the_option(option: str, t
         port = taken.getsockname()[1]
         words = (tmp_path, option, str(port), other, "0")
         async with started_up(*words, cwd=tmp_path) as up:
-            assert await up.ended() == 1
+            assert await up.wait_for_end() == 1
             errors = await up.errors()
     assert errors.count("\n") == 1
     assert f"port {port}" in errors
@@ -45,7 +45,7 @@ async def test_two_runs_at_once_need_two_ports_and_both_are_proposed(tmp_path: P
         ports = [url.split(":")[2].partition("/")[0] for url in (first.url, first.metrics)]
         words = (tmp_path, "--port", ports[0], "--metrics-port", ports[1])
         async with started_up(*words, cwd=tmp_path) as second:
-            assert await second.ended() == 1
+            assert await second.wait_for_end() == 1
             advice = (await second.errors()).partition(" is already in use: ")[2].split()
         async with started_up(tmp_path, *advice[:4], "--output", "json", cwd=tmp_path) as third:
             listening = await third.event(lambda event: event["event"] == "listening")
@@ -59,7 +59,7 @@ async def test_a_metrics_port_alone_that_is_taken_leaves_the_other_as_it_is(tmp_
         other.close()
         words = (tmp_path, "--port", str(free), "--metrics-port", str(taken.getsockname()[1]))
         async with started_up(*words, cwd=tmp_path) as up:
-            assert await up.ended() == 1
+            assert await up.wait_for_end() == 1
             assert " is already in use: --metrics-port " in await up.errors()
 
 
@@ -70,7 +70,7 @@ async def test_a_missing_path_ends_up_with_one_sentence_and_the_same_code(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     async with started_up(*words, "--port", "0", "--metrics-port", "0", cwd=tmp_path) as up:
-        assert await up.ended() == 2
+        assert await up.wait_for_end() == 2
         errors = await up.errors()
     assert errors.startswith("fairlead up: ")
     assert "does not exist: give" in errors or "there is no module nope: give" in errors
@@ -94,7 +94,7 @@ async def test_the_printed_addresses_are_those_of_a_client_here(host: str, shown
 async def test_an_address_of_another_machine_is_a_sentence(tmp_path: Path) -> None:
     words = (tmp_path, "--host", "192.0.2.1", "--port", "0", "--metrics-port", "0")
     async with started_up(*words, cwd=tmp_path) as up:
-        assert await up.ended() == 1
+        assert await up.wait_for_end() == 1
         errors = await up.errors()
     assert "192.0.2.1" in errors
     assert "Traceback" not in errors
@@ -111,7 +111,7 @@ async def test_a_signal_ends_fairlead_up_and_everything_that_it_started(number: 
         assert children
         assert len(list(runtime.iterdir())) == 1
         up.process.send_signal(number)
-        assert await up.ended() == 0
+        assert await up.wait_for_end() == 0
         assert await all_dead(children, within=20) == []
         assert list(runtime.iterdir()) == []
         assert await up.errors() == ""
@@ -157,7 +157,7 @@ async def test_a_call_in_flight_is_answered_before_the_end(tmp_path: Path) -> No
         async with asyncio.timeout(40):
             answer, _ = await call.communicate()
         assert (call.returncode, answer) == (0, b"marked\n")
-        assert await up.ended() == 0
+        assert await up.wait_for_end() == 0
 
 
 async def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path) -> None:
         up.process.send_signal(signal.SIGINT)
         await up.event(lambda event: event["event"] == "stopping")
         up.process.send_signal(signal.SIGINT)
-        assert await up.ended() == 1
+        assert await up.wait_for_end() == 1
         assert await all_dead(children, within=20) == []
 
 

@@ -236,7 +236,7 @@ def base_packages() -> Iterator[str]:
             yield file.parts[0].removesuffix(".py").partition(".")[0]
 
 
-def brought_by_extras() -> set[str]:
+def modules_of_extras() -> set[str]:
     """Modules of this environment that are not in the base installation."""
     have = {*base_packages(), *sys.stdlib_module_names}
     here = {path.name.partition(".")[0] for folder in sys.path for path in Path(folder).glob("*") if folder}
@@ -246,7 +246,7 @@ def brought_by_extras() -> set[str]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"completion", "version"}))
 async def test_without_extras_a_verb_works_or_names_the_one_that_it_needs(verb: str, tmp_path: Path) -> None:
-    missing = sorted(brought_by_extras())
+    missing = sorted(modules_of_extras())
     assert {"mcp", "kopf", "uvicorn", "fastapi"} <= set(missing)
     code = f"import sys; sys.modules |= dict.fromkeys({missing!r})"
     url = ["--url", f"http://127.0.0.1:{free_port()}/mcp"] if "--url" in option_names(verb) else []

@@ -70,7 +70,7 @@ def content_of(result: Any) -> Any:
     return json.loads(result.content[0].text)
 
 
-def scraped(url: str) -> str:
+def scrape(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
         return str(answer.read().decode())
 
@@ -113,7 +113,7 @@ async def test_tools_behind_a_proxy_are_found_called_and_read_again_and_changes_
                 }
 
             await until_async("the change to be found", has_changed, seconds=60)
-        counts = (await asyncio.to_thread(scraped, up.metrics)).splitlines()
+        counts = (await asyncio.to_thread(scrape, up.metrics)).splitlines()
         for change, number in (("added", 4.0), ("removed", 1.0), ("modified", 0.0)):
             assert f'fairlead_operator_tool_changes_total{{change="{change}"}} {number}' in counts
 
@@ -179,7 +179,7 @@ async def test_a_server_behind_a_proxy_can_be_a_server_of_its_own(proxy_of: Make
 
 async def test_the_gateways_own_address_is_refused_as_that_of_a_proxy(tmp_path: Path) -> None:
     async with started_up("--litellm", "http://localhost:8080", cwd=tmp_path) as up:
-        assert await up.ended() == 2
+        assert await up.wait_for_end() == 2
         assert "--litellm names this gateway's own address" in await up.errors()
 
 

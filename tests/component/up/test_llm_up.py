@@ -69,5 +69,5 @@ async def test_a_url_gets_its_own_key_and_the_model_that_is_asked_for(tmp_path: 
 
 async def test_the_gateways_own_address_is_refused(tmp_path: Path) -> None:
     async with started_up(_file(tmp_path), "--llm", "http://localhost:8080/v1", cwd=tmp_path) as up:
-        assert await up.ended() == 2
+        assert await up.wait_for_end() == 2
         assert "--llm names this gateway's own address" in await up.errors()

@@ -26,7 +26,7 @@ class Tide:
         answer_modern(request, reply, [self.definition])
 
 
-def told(start: str) -> Callable[[Event], bool]:
+def move_starting_with(start: str) -> Callable[[Event], bool]:
     def is_wanted(event: Event) -> bool:
         return event["event"] == "moved" and str(event["message"]).startswith(start)
 
@@ -44,8 +44,8 @@ async def test_a_tool_that_leaves_a_tier_and_comes_back_is_told_of(tmp_path: Pat
         }
         (tmp_path / "harbor.yaml").write_text(json.dumps(manifest))
         async with fairlead_up(tmp_path, cwd=tmp_path) as up:
-            left = await up.event(told(LEFT), within=60)
+            left = await up.event(move_starting_with(LEFT), within=60)
             assert left["server"] == "default/harbor"
             assert left["message"].endswith(" ms)")
             here.seconds = 0.0
-            await up.event(told(RETURNED), within=60)
+            await up.event(move_starting_with(RETURNED), within=60)

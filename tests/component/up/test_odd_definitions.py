@@ -21,30 +21,30 @@ OBJECT = {"type": "object"}
 DEEP = b'{"name":"deep","inputSchema":{"type":"object"},"_meta":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"}"
 
 
-def named(name: str, **members: Any) -> dict[str, Any]:
+def tool_definition(name: str, **members: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": OBJECT, **members}
 
 
 CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
-    "list": ([named("go", outputSchema={"type": "array", "items": {"type": "string"}})], ["go"]),
+    "list": ([tool_definition("go", outputSchema={"type": "array", "items": {"type": "string"}})], ["go"]),
     "typeless": (
         [
-            named("a", outputSchema={}),
-            named("b", outputSchema={"$ref": "#/$defs/A", "$defs": {"A": OBJECT}}),
-            named("c", outputSchema={**OBJECT, "properties": []}),
+            tool_definition("a", outputSchema={}),
+            tool_definition("b", outputSchema={"$ref": "#/$defs/A", "$defs": {"A": OBJECT}}),
+            tool_definition("c", outputSchema={**OBJECT, "properties": []}),
         ],
         ["a", "b", "c"],
     ),
     "properties": (
         [
-            named("no_args", inputSchema={**OBJECT, "properties": []}),
-            named("null_args", inputSchema={**OBJECT, "properties": None}),
-            named("null_required", inputSchema={**OBJECT, "properties": {}, "required": None}),
+            tool_definition("no_args", inputSchema={**OBJECT, "properties": []}),
+            tool_definition("null_args", inputSchema={**OBJECT, "properties": None}),
+            tool_definition("null_required", inputSchema={**OBJECT, "properties": {}, "required": None}),
         ],
         ["no_args", "null_args", "null_required"],
     ),
-    "null-hints": ([named("go", annotations={"title": None, "readOnlyHint": None})], ["go"]),
-    "typed-hint": ([named("go", annotations={"readOnlyHint": "yes"})], []),
+    "null-hints": ([tool_definition("go", annotations={"title": None, "readOnlyHint": None})], ["go"]),
+    "typed-hint": ([tool_definition("go", annotations={"readOnlyHint": "yes"})], []),
 }
 """Servers with a kind of malformed definitions each, and their listed tools: an array as output schema, output schemas
 without type, properties that are an array or null, annotations that are null, an annotation of another type.
@@ -52,10 +52,10 @@ without type, properties that are an array or null, annotations that are null, a
 
 
 async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: Path) -> None:
-    (tmp_path / "good.json").write_text(json.dumps([named("fine"), named("go")]))
+    (tmp_path / "good.json").write_text(json.dumps([tool_definition("fine"), tool_definition("go")]))
     expected = ["good__fine", "good__go"]
     for name, (odd, offered) in CASES.items():
-        tools = [json.dumps(tool).encode() for tool in (named("fine"), *odd)]
+        tools = [json.dumps(tool).encode() for tool in (tool_definition("fine"), *odd)]
         (tmp_path / f"{name}.json").write_bytes(b"[" + b",".join([DEEP, *tools]) + b"]")
         expected += [f"{name}__{tool}" for tool in ("fine", *offered)]
     entries = {

@@ -42,7 +42,7 @@ SECRETS = {"GITHUB_TOKEN": "t0p", "AWS_SECRET_ACCESS_KEY": "k3y", "npm_config_re
 OURS = {**NETWORK, **SETTINGS, **SECRETS, "GIVEN": "g1ven", "TZ": "UTC", "LANG": "C.UTF-8"}
 
 
-def written(folder: Path) -> dict[str, Any]:
+def read_seen(folder: Path) -> dict[str, Any]:
     return {file.name: json.loads(file.read_text()) for file in sorted(folder.glob("*.seen"))}
 
 
@@ -63,7 +63,7 @@ async def test_a_server_has_one_environment_in_up_and_in_a_tool_registry(tmp_pat
 
     async with fairlead_up("mcp.json", cwd=tmp_path, env=OURS) as up:
         assert await up.states(2) == {"default/plain": "ready:", "default/fetched": "ready:"}
-    by_up = written(tmp_path)
+    by_up = read_seen(tmp_path)
     for name in by_up:
         (tmp_path / name).unlink()
     process = await asyncio.create_subprocess_exec(
@@ -71,7 +71,7 @@ async def test_a_server_has_one_environment_in_up_and_in_a_tool_registry(tmp_pat
     )
     assert await process.wait() == 0
 
-    assert written(tmp_path) == by_up
+    assert read_seen(tmp_path) == by_up
     plain = by_up["plain.seen"]["env"]
     fetched = by_up["fetched.seen"]["env"]
     assert plain.items() >= {**NETWORK, "OWN": "g1ven", "SSL_CERT_FILE": "/etc/other.pem"}.items()

@@ -10,7 +10,7 @@ from mcp import Client
 from petapi import pet_api
 from petstore import DOCUMENT, DocumentHost, document
 from rawserver import raw_server
-from schemedapi import CREDENTIALS, VALUES, base_url, document_of, schemed_api, sent_to
+from schemedapi import CREDENTIALS, VALUES, base_url, credentials_sent_to, document_of, schemed_api
 from upprocess import fairlead_up, until_listed
 from waiting import until_async
 
@@ -99,4 +99,4 @@ async def test_the_credentials_of_security_schemes_are_sent_to_the_hosts_of_thei
             assert await tool_names(up.url) == {"api__both", "api__either", "api__open"}
         assert shown["cause"] == "UnknownSecurityScheme"
         assert "(Staf: did you mean staff?)" in shown["message"]
-        assert sent_to(server, "both") == {name: VALUES[name] for name in ("application", "staff")}
+        assert credentials_sent_to(server, "both") == {name: VALUES[name] for name in ("application", "staff")}

@@ -44,7 +44,7 @@ async def text_of(url: str, tool: str, arguments: dict[str, Any]) -> str:
     return "".join(content.text for content in result.content if isinstance(content, TextContent))
 
 
-async def serving(up: Up, *wanted: str, seconds: float = 5) -> None:
+async def wait_for_tools(up: Up, *wanted: str, seconds: float = 5) -> None:
     async def is_listed() -> bool:
         async with Client(up.url) as client:
             return set(wanted) <= {tool.name for tool in (await client.list_tools()).tools}
@@ -65,7 +65,7 @@ async def test_without_a_network_the_quick_start_serves_the_demo_and_says_why_no
             else:
                 assert event["cause"] == "RegistryUnreachable"
                 assert "could not be fetched from PyPI, which cannot be reached" in event["message"]
-        await serving(up, "demo__get_stock")
+        await wait_for_tools(up, "demo__get_stock")
         assert "407" in await text_of(up.url, "demo__get_stock", {"item": "rope"})
 
 
@@ -90,9 +90,9 @@ async def test_the_quick_start_installs_real_servers_once_and_runs_each_as_one_p
             if event["state"] == "ready":
                 left.discard(event["server"])
                 if event["server"] == "default/git":  # it declares no latency, and has no measurements yet
-                    await serving(up, "git__git_log", seconds=1)
+                    await wait_for_tools(up, "git__git_log", seconds=1)
         assert ("default/time", "installing") in seen
-        await serving(up, "time__get_current_time", "git__git_log", "demo__get_stock")
+        await wait_for_tools(up, "time__get_current_time", "git__git_log", "demo__get_stock")
         assert "the first one" in await text_of(up.url, "git__git_log", {"repo_path": str(where)})
         assert "UTC" in await text_of(up.url, "time__get_current_time", {"timezone": "UTC"})
         servers = [pid for pid in children_of(up.pid) if "mcp-server-" in command_of(pid)]
@@ -140,7 +140,7 @@ async def test_packages_of_npm_are_installed_and_called(tmp_path: Path) -> None:
         while left:
             event = await up.event(lambda event: event.get("state") == "ready", within=INSTALL_SECONDS)
             left.discard(event["server"])
-        await serving(up, "files__read_text_file", "everything__echo")
+        await wait_for_tools(up, "files__read_text_file", "everything__echo")
         assert "found it" in await text_of(up.url, "files__read_text_file", {"path": str(files / "note.txt")})
         assert "hello" in await text_of(up.url, "everything__echo", {"message": "hello"})
 
@@ -180,7 +180,7 @@ async def test_servers_of_npx_and_uvx_run_without_these_unless_they_are_to_be_ke
         while left:
             event = await up.event(lambda event: event.get("state") == "ready", within=INSTALL_SECONDS)
             left.discard(event["server"])
-        await serving(up, "files__read_text_file", "kept__read_text_file", "time__get_current_time")
+        await wait_for_tools(up, "files__read_text_file", "kept__read_text_file", "time__get_current_time")
         for name in ("files", "kept"):
             assert "found it" in await text_of(up.url, f"{name}__read_text_file", {"path": str(tmp_path / "note.txt")})
         assert "UTC" in await text_of(up.url, "time__get_current_time", {"timezone": "UTC"})

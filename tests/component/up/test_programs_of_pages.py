@@ -37,7 +37,7 @@ def promised_output(page: str) -> tuple[list[str], str]:
     return programs if Path(page).name in WHOLE else programs[:1], answer
 
 
-async def printed(program: str, url: str, folder: Path) -> str:
+async def run_program(program: str, url: str, folder: Path) -> str:
     file = folder / "program.py"
     file.write_text(program.replace("http://127.0.0.1:8080", url.removesuffix("/mcp")))
     process = await asyncio.create_subprocess_exec(
@@ -61,7 +61,7 @@ async def test_programs_of_pages_print_what_the_pages_promise(tmp_path: Path) ->
             (page, got)
             for page, (programs, answer) in pages.items()
             for program in programs
-            if (got := await printed(program, up.url, tmp_path)) != answer
+            if (got := await run_program(program, up.url, tmp_path)) != answer
         ]
 
     assert wrong == []

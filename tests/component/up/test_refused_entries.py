@@ -163,11 +163,11 @@ async def test_events_say_at_once_what_they_are_connected_to_and_print_the_last_
     async with fairlead_up(mail_beside_a_good_server(tmp_path), cwd=tmp_path) as up:
         await up.ready("default/good")
         await until_listed(up.url, "good")
-        process = await following(up.url, "--tail", "0")
+        process = await follow_events(up.url, "--tail", "0")
         first = await line_of(process.stderr)
         await interrupt(process)
         lines = await events_until(up.url, "default/good connected")
-        as_json = await following(up.url, "--tail", "1", "--json")
+        as_json = await follow_events(up.url, "--tail", "1", "--json")
         opened, last = [json.loads(await line_of(as_json.stdout)) for _ in range(2)]
         errors = await interrupt(as_json)
     assert first == f"fairlead events: connected to {up.url}; waiting for events, Ctrl-C ends the command"
@@ -176,7 +176,7 @@ async def test_events_say_at_once_what_they_are_connected_to_and_print_the_last_
     assert errors == ""
 
 
-async def following(url: str, *words: str) -> asyncio.subprocess.Process:
+async def follow_events(url: str, *words: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     command = [sys.executable, "-m", "fairlead_cli", "events", "--url", url, *words]
     return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
@@ -198,7 +198,7 @@ async def interrupt(process: asyncio.subprocess.Process) -> str:
 
 async def events_until(url: str, *wanted: str) -> list[str]:
     """Read the lines of `fairlead events`, without times, until all of `wanted` are among them."""
-    process = await following(url)
+    process = await follow_events(url)
     lines: list[str] = []
     while not all(any(line.startswith(text) for line in lines) for text in wanted):
         lines.append((await line_of(process.stdout)).partition(" ")[2])

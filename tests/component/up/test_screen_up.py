@@ -137,7 +137,7 @@ async def terminal(
         os.close(controller)
 
 
-async def showing(shown: Terminal, *words: str) -> None:
+async def wait_for_words(shown: Terminal, *words: str) -> None:
     async def there() -> bool:
         return all(word in shown.text for word in words)
 
@@ -156,18 +156,18 @@ def configuration(folder: Path, names: Iterable[str]) -> None:
 async def test_a_window_shows_problems_on_top_and_follows_its_size(tmp_path: Path) -> None:
     configuration(tmp_path, ("one", "two"))
     async with terminal(tmp_path, "mcp.json") as shown:
-        await showing(shown, "5 servers: 3 failed, 2 ready; 8 tools", "last 日本語 words", "restart")
+        await wait_for_words(shown, "5 servers: 3 failed, 2 ready; 8 tools", "last 日本語 words", "restart")
         lines = [line.rstrip() for line in shown.rows]
         assert lines[1].startswith("problem: mcp.json:1: mcpServers.typo.comand: unknown key: did you mean")
         assert [line.split()[0] for line in lines if re.match(r"\w+ +failed", line)] == ["absent", "crashing"]
         assert len(lines) <= 24
         assert "\x1b]0;" not in shown.text
         shown.resize(60, 12)
-        await showing(shown, "more lines in a taller window")
+        await wait_for_words(shown, "more lines in a taller window")
         assert len(shown.rows) <= 12
         assert "demo__" not in shown.text
         shown.resize(200, 50)
-        await showing(shown, "one__ask_supplier", "claude mcp add")
+        await wait_for_words(shown, "one__ask_supplier", "claude mcp add")
 
 
 async def test_without_a_terminal_there_are_lines(tmp_path: Path) -> None:
@@ -184,14 +184,14 @@ async def test_without_a_terminal_there_are_lines(tmp_path: Path) -> None:
 async def test_the_key_t_opens_top_in_the_same_terminal_and_q_returns(tmp_path: Path) -> None:
     configuration(tmp_path, ("one",))
     async with terminal(tmp_path, "mcp.json", width=120, height=40) as shown:
-        await showing(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")
+        await wait_for_words(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")
         assert not shown.canonical
         shown.press("xt")
         await shown.until_raw(b"\x1b[?1049h", b"CALLS/MIN")
         shown.press("q")
         await shown.until_raw(b"\x1b[?1049l")
         shown.forget()
-        await showing(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")
+        await wait_for_words(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")
         assert not shown.canonical
     assert shown.was_canonical
 
@@ -199,7 +199,7 @@ async def test_the_key_t_opens_top_in_the_same_terminal_and_q_returns(tmp_path: 
 async def test_a_stop_while_top_is_open_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     configuration(tmp_path, ())
     async with terminal(tmp_path, "mcp.json", width=120, height=40) as shown:
-        await showing(shown, "t opens `fairlead top` here")
+        await wait_for_words(shown, "t opens `fairlead top` here")
         shown.press("t")
         await shown.until_raw(b"\x1b[?1049h", b"CALLS/MIN")
     assert shown.was_canonical
@@ -215,10 +215,10 @@ async def test_key_opens_the_page_at_which_a_server_wants_its_user_to_sign_in(tm
         (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"linear": {"url": server.url}}}))
         environment = {"BROWSER": str(browser), "XDG_STATE_HOME": str(tmp_path / "state")}
         async with terminal(tmp_path, "mcp.json", env=environment, height=40) as shown, FormBrowser() as person:
-            await showing(shown, "linear wants you to sign in: press l")
+            await wait_for_words(shown, "linear wants you to sign in: press l")
             shown.press("l")
             await eventually(opened.exists)
             page = await person.sign_in(opened.read_text().strip())
             assert page.status == 200, page.text
-            await showing(shown, "ready, 1 tool")
+            await wait_for_words(shown, "ready, 1 tool")
             assert "sign in" not in shown.text

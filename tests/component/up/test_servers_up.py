@@ -26,28 +26,28 @@ def server(code: str, *words: str) -> dict[str, Any]:
     }
 
 
-def configured(folder: Path, **servers: dict[str, Any]) -> Path:
+def write_configuration(folder: Path, **servers: dict[str, Any]) -> Path:
     file = folder / "mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
     return file
 
 
-async def shown(up: Up, *words: str) -> Any:
+async def list_servers(up: Up, *words: str) -> Any:
     code, out, err = await fairlead("servers", *words, "--url", up.url, "--output", "json")
     assert code == 0, err
     return json.loads(out)
 
 
 async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_path: Path) -> None:
-    mcp_json = configured(
+    mcp_json = write_configuration(
         tmp_path, demo={"command": DEMO[0], "args": DEMO[1:]}, broken=server(FAILING, str(tmp_path / "key"))
     )
     async with fairlead_up(mcp_json, cwd=tmp_path) as up:
         assert await up.states(2) == {"default/broken": "failed:StartFailed", "default/demo": "ready:"}
         await fairlead("call", "demo__get_stock", "item=rope", "--url", up.url)
-        servers = {row["server"]: row for row in (await shown(up))["servers"]}
+        servers = {row["server"]: row for row in (await list_servers(up))["servers"]}
         code, table, _ = await fairlead("servers", "--url", up.url)
-        broken_shown = await shown(up, "broken")
+        broken_shown = await list_servers(up, "broken")
     broken = servers["default/broken"]
     demo = servers["default/demo"]
     assert (broken["state"], broken["cause"]) == ("failed", "StartFailed")
@@ -64,14 +64,14 @@ async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_pat
 
 
 async def test_a_call_and_a_list_just_after_the_start_wait_for_the_server_and_say_so(tmp_path: Path) -> None:
-    async with fairlead_up(configured(tmp_path, slow=server(LATE)), cwd=tmp_path) as up:
+    async with fairlead_up(write_configuration(tmp_path, slow=server(LATE)), cwd=tmp_path) as up:
         code, out, err = await fairlead("call", "slow__get_stock", "item=rope", "--url", up.url)
         assert (code, '"pieces": 407' in out) == (0, True)
         assert "default/slow is still starting" in err
 
 
 async def test_the_list_of_tools_waits_for_servers_that_start_and_names_those_that_failed(tmp_path: Path) -> None:
-    mcp_json = configured(tmp_path, slow=server(LATE), broken=server(FAILING, str(tmp_path / "key")))
+    mcp_json = write_configuration(tmp_path, slow=server(LATE), broken=server(FAILING, str(tmp_path / "key")))
     async with fairlead_up(mcp_json, cwd=tmp_path) as up:
         await up.server("default/broken", "failed")
         code, out, err = await fairlead("tools", "--url", up.url)
@@ -87,7 +87,7 @@ async def test_the_list_of_tools_waits_for_servers_that_start_and_names_those_th
 
 async def test_a_server_that_failed_is_started_and_asked_by_a_refresh(tmp_path: Path) -> None:
     key = tmp_path / "key"
-    async with fairlead_up(configured(tmp_path, broken=server(FAILING, str(key))), cwd=tmp_path) as up:
+    async with fairlead_up(write_configuration(tmp_path, broken=server(FAILING, str(key))), cwd=tmp_path) as up:
         await up.server("default/broken", "failed")
         failed, _, why = await fairlead("refresh", "broken", "--url", up.url)
         assert (failed, "KEY is missing" in why) == (1, True)
@@ -102,12 +102,12 @@ async def test_a_server_that_failed_is_started_and_asked_by_a_refresh(tmp_path: 
 async def test_a_server_that_says_nothing_is_spoken_of_with_what_to_do(tmp_path: Path) -> None:
     sleep = shutil.which("sleep")
     assert sleep is not None
-    mcp_json = configured(
+    mcp_json = write_configuration(
         tmp_path, mute={"command": sleep, "args": ["600"]}, sdk={"command": sys.executable, "args": [SDK_STDIO]}
     )
     async with fairlead_up(mcp_json, cwd=tmp_path) as up:
         told = await up.event(lambda event: event.get("cause") == "Silent")
-        server = await shown(up, "mute")
+        server = await list_servers(up, "mute")
         listed, out, _ = await fairlead("tools", "--url", up.url)
         code, _, why = await fairlead("call", "mute__say", "--timeout", "3600", "--url", up.url)
     assert code == 1, "at once, and not after the hour that a call may wait"

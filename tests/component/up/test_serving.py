@@ -40,7 +40,7 @@ async def await_list(up: Up, wanted: list[str]) -> None:
     await until_async(f"{wanted} to be listed", as_wanted)
 
 
-def prefixed(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
+def with_prefix(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
     return [f"{prefix}__{name}" for name in names]
 
 
@@ -48,7 +48,7 @@ async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(tmp_path: P
     (tmp_path / "servers.yaml").write_text(STEADY + manifest("sdk", sys.executable, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
-        await await_list(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+        await await_list(up, [*with_prefix("demo", DEMO_TOOLS), *with_prefix("sdk", SDK_TOOLS)])
         modes: dict[Any, str] = {"auto": "2026-07-28", "legacy": "2025-11-25"}
         for mode, version in modes.items():
             async with Client(up.url, mode=mode) as client:
@@ -89,7 +89,7 @@ async def test_a_server_alone_is_served_under_its_own_path_with_its_own_names(tm
     (tmp_path / "a.yaml").write_text(ANY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/any")
-        await await_list(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, with_prefix("any", PLAIN_TOOLS))
         own = up.url.replace("/mcp", "/servers/default/any/mcp")
         assert await tools_of(own) == PLAIN_TOOLS
 
@@ -102,16 +102,16 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
 
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO))
         await up.ready("default/sdk")
-        await await_list(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+        await await_list(up, [*with_prefix("any", PLAIN_TOOLS), *with_prefix("sdk", SDK_TOOLS)])
 
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO, prefix="other"))
-        await await_list(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("other", SDK_TOOLS)])
+        await await_list(up, [*with_prefix("any", PLAIN_TOOLS), *with_prefix("other", SDK_TOOLS)])
 
         started = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         assert started
         other.unlink()
         await up.event(lambda event: (event["event"], event.get("server")) == ("gone", "default/sdk"))
-        await await_list(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, with_prefix("any", PLAIN_TOOLS))
         assert await all_dead(started, within=20) == []
 
 
@@ -125,14 +125,14 @@ async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_
         assert (problem["file"], problem["line"]) == (str(file), 9)
         assert problem["message"] == "unknown field; did you mean command?"
         await up.ready("default/any")
-        await await_list(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, with_prefix("any", PLAIN_TOOLS))
 
         # a file that is read between its truncation and its writing has no servers
         written = tmp_path.with_suffix(".written")
         written.write_text(ANY + "foo: [\n")
         written.replace(file)
         await up.event(lambda event: event.get("message", "").startswith("not valid YAML"))
-        await await_list(up, prefixed("any", PLAIN_TOOLS))
+        await await_list(up, with_prefix("any", PLAIN_TOOLS))
 
 
 SHOW = "import os, sys; print('token', os.environ['TOKEN'], sorted(os.environ), file=sys.stderr); sys.exit(7)"
@@ -197,11 +197,11 @@ async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tm
     (tmp_path / "a.yaml").write_text(manifest("sdk", sys.executable, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/sdk")
-        await await_list(up, prefixed("sdk", SDK_TOOLS))
+        await await_list(up, with_prefix("sdk", SDK_TOOLS))
         (child,) = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         os.kill(child, 9)
         await up.server("default/sdk", "offline")
-        assert await tools_of(up.url) == prefixed("sdk", SDK_TOOLS)
+        assert await tools_of(up.url) == with_prefix("sdk", SDK_TOOLS)
         await up.ready("default/sdk")
 
         async def answers() -> bool:
@@ -215,9 +215,9 @@ async def test_the_command_line_lists_and_calls_through_fairlead_up(tmp_path: Pa
     (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
-        await await_list(up, prefixed("demo", DEMO_TOOLS))
+        await await_list(up, with_prefix("demo", DEMO_TOOLS))
         listed = json.loads((await fairlead("tools", "--url", up.url, "--output", "json"))[1])
-        assert sorted(tool["name"] for tool in listed) == prefixed("demo", DEMO_TOOLS)
+        assert sorted(tool["name"] for tool in listed) == with_prefix("demo", DEMO_TOOLS)
         own = json.loads((await fairlead("tools", "--url", up.url, "--server", "default/demo", "-o", "json"))[1])
         assert sorted(tool["name"] for tool in own) == DEMO_TOOLS
 
@@ -253,7 +253,7 @@ async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(host: 
         (tmp_path / "a.yaml").write_text(json.dumps(document))
         async with fairlead_up(tmp_path, cwd=tmp_path) as up:
             await up.ready("default/far")
-            await await_list(up, prefixed("far", DEMO_TOOLS))
+            await await_list(up, with_prefix("far", DEMO_TOOLS))
     finally:
         demo.terminate()
         await demo.wait()
@@ -263,12 +263,12 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
     (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
-        await await_list(up, prefixed("demo", DEMO_TOOLS))
+        await await_list(up, with_prefix("demo", DEMO_TOOLS))
         async with Client(up.url) as client:
             result = await client.call_tool("demo__get_stock", {"item": "x"})
             (text,) = result.content
             assert isinstance(text, TextContent)
-        told = await asyncio.to_thread(_fetched, up.metrics)
+        told = await asyncio.to_thread(_fetch, up.metrics)
         assert "mcp_server_operation_duration_seconds_count" in told
         assert "fairlead_operator_leader 1.0" in told
         assert 'fairlead_operator_servers_ready{cause="Verified",ready="True",reason="AsExpected"}' in told
@@ -278,13 +278,13 @@ async def test_durations_of_calls_are_measured_and_kept_as_those_of_this_machine
     (tmp_path / "a.yaml").write_text(STEADY)
     state = tmp_path / "state"
 
-    def measured() -> dict[str, Any]:
+    def tool_states() -> dict[str, Any]:
         documents = [json.loads(file.read_text()) for file in (state / "documents").glob("*.json")]
         servers = [server for document in documents if document["kind"] == "state" for server in document["servers"]]
         return {tool["name"]: tool for server in servers for tool in server["tools"]}
 
     async def calls_measured() -> bool:
-        return measured().get("get_stock", {}).get("quantiles") is not None
+        return tool_states().get("get_stock", {}).get("quantiles") is not None
 
     async with fairlead_up(tmp_path, "--state-dir", state, cwd=tmp_path) as up:
         await up.ready("default/demo")
@@ -292,14 +292,14 @@ async def test_durations_of_calls_are_measured_and_kept_as_those_of_this_machine
             for _ in range(12):
                 await client.call_tool("demo__get_stock", {"item": "x"})
         await until_async("the calls to be measured", calls_measured, seconds=20)
-        tool = measured()["get_stock"]
+        tool = tool_states()["get_stock"]
         assert tool["environment"] == "local"
         code, out, _ = await fairlead("explain", "demo__get_stock", "--output", "json", "--url", up.url)
         assert code == 0
         assert json.loads(out)["latency"]["measured_duration_ms"] == round(tool["quantiles"]["p50Ms"])
 
 
-def _fetched(url: str) -> str:
+def _fetch(url: str) -> str:
     from urllib.request import urlopen
 
     with urlopen(url, timeout=10) as answer:

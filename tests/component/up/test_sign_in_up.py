@@ -99,7 +99,7 @@ async def test_a_refresh_before_the_first_sign_in_says_how_to_sign_in(tmp_path: 
             code, _, why = await fairlead("refresh", "linear", "--url", up.url)
     assert code == 1
     command = f"fairlead login --url {up.url} default/linear"
-    assert f"wants you to sign in, as you have not signed in at default/linear: {command}" in why
+    assert f"needs your sign-in, because you have not signed in at default/linear: {command}" in why
 
 
 async def test_everybody_sees_of_a_persons_resources_and_prompts_what_the_file_names_and_no_other_is_read(

@@ -98,5 +98,5 @@ async def test_a_tier_that_there_is_not_is_refused_at_the_start_with_those_there
     (tmp_path / "demo.yaml").write_text(tiers + manifest("demo", *DEMO))
     words = (tmp_path, "--tier", "quick", "--port", "0", "--metrics-port", "0", "--plain")
     async with started_up(*words, cwd=tmp_path) as up:
-        assert await up.ended() == 2
+        assert await up.wait_for_end() == 2
         assert f"--tier: there is no latency tier 'quick'; tiers: {tiers_listed}" in await up.errors()

@@ -71,7 +71,7 @@ class Tour:
         return await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.DEVNULL)
 
 
-def shown_in(step: str) -> list[tuple[str, str, str]]:
+def commands_of(step: str) -> list[tuple[str, str, str]]:
     """The commands of a step, each with the format of its output and the output that the page shows."""
     blocks: list[tuple[str, str]] = re.findall(r"```(\w*)\n(.*?)```", step, re.S)
     commands = blocks[::2]
@@ -104,7 +104,7 @@ def fits(output: str, kind: str, shown: str) -> bool:
         return False
 
 
-async def ended(process: Process) -> None:
+async def end_process(process: Process) -> None:
     if process.returncode is None:
         process.kill()  # killed, because at SIGTERM it would wait for Fairlead's open streams
     await process.wait()
@@ -123,18 +123,18 @@ async def test_every_step_of_the_tour_answers_as_the_page_shows(tmp_path: Path) 
     (words,) = re.findall(r"^REMOTE_KEY=secret fairlead up (.*)$", tour.start, re.M)
     async with AsyncExitStack() as stack:
         remote = await tour.server("9001")
-        stack.push_async_callback(ended, remote)
-        stack.push_async_callback(ended, await tour.server("9002", "--sse"))
+        stack.push_async_callback(end_process, remote)
+        stack.push_async_callback(end_process, await tour.server("9002", "--sse"))
         ports = ("--port", str(tour.ports["8080"]), "--metrics-port", "0", "--output", "json")
         up = await stack.enter_async_context(started_up(*words.split(), *ports, cwd=tmp_path, env=tour.environment))
         await everything(up)
         assert {title for title, _ in tour.steps} >= IN_TIME
         for title, step in tour.steps:
             if title == AWAY:
-                await ended(remote)
+                await end_process(remote)
             if title == BACK:
-                stack.push_async_callback(ended, await tour.server("9001"))
-            for command, kind, shown in shown_in(step):
+                stack.push_async_callback(end_process, await tour.server("9001"))
+            for command, kind, shown in commands_of(step):
                 output = await tour.run(command)
                 if title in IN_TIME:
                     async with asyncio.timeout(60):

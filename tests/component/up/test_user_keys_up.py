@@ -20,7 +20,7 @@ async def tools(up: Up) -> set[str]:
         return {each.name for each in (await client.list_tools()).tools}
 
 
-async def told(up: Up, tool: str) -> CallToolResult:
+async def call_tool(up: Up, tool: str) -> CallToolResult:
     async with Client(up.url) as client:
         return await client.call_tool(tool, {})
 
@@ -39,15 +39,15 @@ async def test_a_key_is_entered_once_for_a_remote_server_and_for_a_program(tmp_p
                 return await tools(up) == names
 
             await until_async("the tools", lambda: is_listed({"desk__sign_in", "search__whoami"}))
-            assert (await told(up, "search__whoami")).is_error
+            assert (await call_tool(up, "search__whoami")).is_error
             for name, key in (("desk", "desk-key-1"), ("search", "search-key-1")):
                 code, out, _ = await fairlead("login", name, "--key-env", "OWN_KEY", "--url", up.url, OWN_KEY=key)
                 assert (code, out) == (0, f"Your key for default/{name} is stored.\n")
             await until_async("the tools", lambda: is_listed({"desk__of_alice", "search__whoami"}))
         async with fairlead_up("mcp.json", cwd=tmp_path, env=environment) as up:
             await until_async("the tools", lambda: is_listed({"desk__of_alice", "search__whoami"}))
-            assert "alice" in repr((await told(up, "desk__of_alice")).content)
-            assert "search-key-1" in repr((await told(up, "search__whoami")).content)
+            assert "alice" in repr((await call_tool(up, "desk__of_alice")).content)
+            assert "search-key-1" in repr((await call_tool(up, "search__whoami")).content)
             code, out, _ = await fairlead("logout", "search", "--url", up.url)
             assert (code, out.partition(":")[0]) == (0, "default/search")
-            assert (await told(up, "search__whoami")).is_error
+            assert (await call_tool(up, "search__whoami")).is_error

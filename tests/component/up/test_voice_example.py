@@ -85,11 +85,11 @@ async def table(folder: Path, *files: str) -> AsyncIterator[tuple[Up, dict[str, 
 async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kill_9(tmp_path: Path) -> None:
     async with table(tmp_path) as (up, keys):
 
-        async def shown(agent: str, tier: str) -> set[str]:
+        async def list_names(agent: str, tier: str) -> set[str]:
             return await listed_tools(f"{up.url}/{tier}" if tier else up.url, keys[agent])
 
         async def shows(agent: str, tier: str, tools: set[str]) -> bool:
-            return await shown(agent, tier) == tools
+            return await list_names(agent, tier) == tools
 
         states = await up.states(len(SERVERS))
         assert all(state.startswith("ready") for state in states.values()), states
@@ -101,7 +101,7 @@ async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kil
         for agent, tier, tools in [*rows, ("qa", "", flat(CASCADE, "fast"))]:
             # probes bring back a tool that was slow because the machine is busy
             await until_async(f"{agent} {tier}", partial(shows, agent, tier, of_bundled(tools)), seconds=60)
-        assert await shown("npc", "deep") == await shown("qa", "deep") - WEB
+        assert await list_names("npc", "deep") == await list_names("qa", "deep") - WEB
         await commands_of_the_page_answer(up.url, keys["dm"])
         await utterances_choose_tiers(up.url.removesuffix("/mcp"), keys["qa"])
         async with connect_agent(f"{up.url}/deep", keys["qa"]) as client:
@@ -150,16 +150,16 @@ async def test_a_policy_edited_in_its_file_holds_within_two_seconds(tmp_path: Pa
         dice = text.replace("tools: [search, fetch_page, generate_image]", "tools: [roll]")
         assert web != dice
 
-        async def held(searching: bool) -> bool:
+        async def lists_tools_for(searching: bool) -> bool:
             tools = await listed_tools(f"{up.url}/deep", keys["npc"])
             return ("web-search__search" in tools, "dice-roller__roll" in tools) == (searching, not searching)
 
-        await until_async("both servers", lambda: held(searching=False), seconds=60)
+        await until_async("both servers", lambda: lists_tools_for(searching=False), seconds=60)
         took = []
         for edited, searching in ((dice, True), (web, False), (dice, True)):
             began = time.monotonic()
             policies.write_text(edited)
-            await until_async("the edited policy", partial(held, searching), seconds=30)
+            await until_async("the edited policy", partial(lists_tools_for, searching), seconds=30)
             took.append(time.monotonic() - began)
         told = ", ".join(f"{seconds:.2f} s" for seconds in took)
         print(f"a policy edited in its file holds after {told}")  # noqa: T201  # shown with -s

@@ -40,9 +40,9 @@ class Server:
         if "method" not in message:
             told = message.get("result", message.get("error"))
             return answer(self.asking.pop(message["id"]), {"told": told, "offered": self.offered})
-        return self.heard(message)
+        return self.on_message(message)
 
-    def heard(self, message: dict[str, Any]) -> None:
+    def on_message(self, message: dict[str, Any]) -> None:
         method = message["method"]
         ident = message.get("id")
         self.seen.append(method)

@@ -13,13 +13,13 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from podtemplates import ALLOWED, NULLS, TEMPLATES, pod
 
 
-def loaded(template: Any) -> LoadedManifests:
+def load_template(template: Any) -> LoadedManifests:
     head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "demo"}}
     return load_text(json.dumps({**head, "spec": {"image": {"name": "demo:1"}, "podTemplate": template}}))
 
 
 def overlay(template: Any) -> Any:
-    loaded_text = loaded(template)
+    loaded_text = load_template(template)
     assert loaded_text.problems == []
     (server,) = loaded_text.of_kind(McpServer)
     return None if server.spec.pod_template is None else server.spec.pod_template.overlay()
@@ -27,7 +27,7 @@ def overlay(template: Any) -> Any:
 
 @pytest.mark.parametrize(("path", "template"), TEMPLATES)
 def test_a_field_that_gives_pods_more_is_refused_by_its_path(path: str, template: dict[str, Any]) -> None:
-    assert {problem.field for problem in loaded(template).problems} == {f"spec.podTemplate.{path}"}
+    assert {problem.field for problem in load_template(template).problems} == {f"spec.podTemplate.{path}"}
 
 
 @pytest.mark.parametrize("template", ALLOWED.values(), ids=ALLOWED.keys())
@@ -41,12 +41,12 @@ def test_a_null_takes_away_nothing_that_holds_a_pod(template: dict[str, Any]) ->
 
 
 def test_a_typo_is_answered_with_the_field_that_was_meant() -> None:
-    (problem,) = loaded(pod(nodeSelectr={"disk": "ssd"})).problems
+    (problem,) = load_template(pod(nodeSelectr={"disk": "ssd"})).problems
     assert problem.message == "unknown field; did you mean nodeSelector?"
 
 
 def test_a_sandbox_in_the_template_is_refused_with_its_place_and_does_not_vanish() -> None:
-    (problem,) = loaded(pod(runtimeClassName="gvisor")).problems
+    (problem,) = load_template(pod(runtimeClassName="gvisor")).problems
     assert problem.message.startswith("runtimeClassName is now spec.runtimeClassName")
 
 

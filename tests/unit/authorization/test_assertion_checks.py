@@ -40,13 +40,13 @@ ODD = st.one_of(
 )
 
 
-def checked(claims: dict[str, Any], **requested: str) -> AcceptedAssertion:
+def check_claims(claims: dict[str, Any], **requested: str) -> AcceptedAssertion:
     wanted = RequestedToken(requested.get("resource"), requested.get("scope"))
     return check_assertion(claims, CLIENT, wanted, issuer=HERE, scopes=("tools", "admin"), now=NOW)
 
 
 def test_assertion_grants_its_resource_and_scopes_to_its_person() -> None:
-    accepted = checked({**CLAIMS, "groups": ["staff"], "auth_time": 5, "cnf": {"jkt": "x"}})
+    accepted = check_claims({**CLAIMS, "groups": ["staff"], "auth_time": 5, "cnf": {"jkt": "x"}})
     assert (accepted.person.issuer, accepted.person.subject) == (ISSUER, "ada")
     assert accepted.person.claims == {"groups": ["staff"], "auth_time": 5}
     assert (accepted.id, accepted.resource, accepted.scopes) == ("one", f"{HERE}/mcp", ("tools",))
@@ -66,13 +66,13 @@ def test_client_without_a_credential_needs_a_document(kind: Any) -> None:
 def test_half_a_character_is_refused() -> None:
     for name in ("jti", "sub", "email"):
         with pytest.raises(OAuthRefusal, match="Unicode"):
-            checked({**CLAIMS, name: "a\ud800"})
+            check_claims({**CLAIMS, name: "a\ud800"})
 
 
 @given(st.dictionaries(st.sampled_from([*CLAIMS.keys() - {"iss"}, "groups"]), ODD, min_size=1))
 def test_odd_claims_are_refused_or_harmless(odd: dict[str, Any]) -> None:
     try:
-        accepted = checked({**CLAIMS, **odd})
+        accepted = check_claims({**CLAIMS, **odd})
     except OAuthRefusal:
         return
     assert accepted.resource in (HERE, f"{HERE}/mcp")

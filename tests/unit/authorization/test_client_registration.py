@@ -28,14 +28,14 @@ def registrations(clock: HandClock, hosts: tuple[str, ...] = HOSTS, key: bytes =
     return Registrations(ClientRegistrationSettings(redirect_hosts=hosts, days=30), key, clock)
 
 
-def encoded(request: dict[str, Any]) -> bytes:
+def encode(request: dict[str, Any]) -> bytes:
     return json.dumps(request).encode()
 
 
 @pytest.mark.parametrize("request_", REGISTRATIONS, ids=lambda request: request["client_name"])
 def test_a_real_client_registers_and_every_replica_knows_it(request_: dict[str, Any]) -> None:
     clock = HandClock(1_000_000.5)
-    answer = registrations(clock).register(encoded(request_))
+    answer = registrations(clock).register(encode(request_))
     assert answer.redirect_uris == tuple(request_["redirect_uris"])
     assert (answer.client_name, answer.client_id_issued_at) == (request_["client_name"], 1_000_000)
     assert (answer.grant_types, answer.response_types) == (("authorization_code", "refresh_token"), ("code",))
@@ -47,13 +47,13 @@ def test_a_real_client_registers_and_every_replica_knows_it(request_: dict[str, 
 
 
 def test_a_client_that_wants_a_secret_is_registered_without_one() -> None:
-    answer = registrations(HandClock()).register(encoded(PYTHON_SDK_REGISTRATION))
+    answer = registrations(HandClock()).register(encode(PYTHON_SDK_REGISTRATION))
     assert answer.token_endpoint_auth_method == "none"
 
 
 def test_redirect_uris_at_other_hosts_are_left_out_and_the_answer_says_so() -> None:
     hosts = ("localhost", "www.cursor.com")
-    answer = registrations(HandClock(), hosts).register(encoded(CURSOR_REGISTRATION))
+    answer = registrations(HandClock(), hosts).register(encode(CURSOR_REGISTRATION))
     assert answer.redirect_uris == (
         "https://www.cursor.com/agents/mcp/oauth/callback",
         "http://localhost:8787/callback",
@@ -91,12 +91,12 @@ def test_redirect_uris_at_other_hosts_are_left_out_and_the_answer_says_so() -> N
         ),
         (b'{"x": "' + b"a" * (16 << 10) + b'"}', INVALID_CLIENT_METADATA, "has more than 16384 bytes"),
         (
-            encoded({"redirect_uris": [f"http://localhost/{n}{'a' * 400}" for n in range(5)]}),
+            encode({"redirect_uris": [f"http://localhost/{n}{'a' * 400}" for n in range(5)]}),
             INVALID_CLIENT_METADATA,
             "too long together",
         ),
         (
-            encoded({"redirect_uris": [f"http://localhost/{n}{'a' * 480}" for n in range(20)]}),
+            encode({"redirect_uris": [f"http://localhost/{n}{'a' * 480}" for n in range(20)]}),
             INVALID_CLIENT_METADATA,
             "too long together",
         ),
@@ -111,7 +111,7 @@ def test_a_client_that_cannot_be_registered_is_told_why(body: bytes, error: str,
 def test_a_registration_ends_with_its_time() -> None:
     clock = HandClock(0.0)
     ours = registrations(clock)
-    client_id = ours.register(encoded(CURSOR_REGISTRATION)).client_id
+    client_id = ours.register(encode(CURSOR_REGISTRATION)).client_id
     clock.now = 30 * DAY - 1
     assert ours.find(client_id).id == client_id
     clock.now = 30 * DAY
@@ -121,7 +121,7 @@ def test_a_registration_ends_with_its_time() -> None:
 
 def test_a_registration_ends_with_the_hosts_that_it_was_made_for() -> None:
     clock = HandClock()
-    client_id = registrations(clock).register(encoded(CURSOR_REGISTRATION)).client_id
+    client_id = registrations(clock).register(encode(CURSOR_REGISTRATION)).client_id
     narrowed = registrations(clock, ("localhost",)).find(client_id)
     assert narrowed.redirect_uris == ("http://localhost:8787/callback",)
     assert narrowed.digest != registrations(clock).find(client_id).digest
@@ -131,7 +131,7 @@ def test_a_registration_ends_with_the_hosts_that_it_was_made_for() -> None:
 
 def test_an_id_that_was_not_given_here_is_unknown() -> None:
     clock = HandClock()
-    client_id = registrations(clock).register(encoded(CURSOR_REGISTRATION)).client_id
+    client_id = registrations(clock).register(encode(CURSOR_REGISTRATION)).client_id
     changed = client_id[:-6] + ("A" if client_id[-6] != "A" else "B") + client_id[-5:]
     for wrong in (changed, "registered.", "registered.AAAA", "registered.ä", client_id + "A" * 4_000):
         with pytest.raises(UnknownClient, match="is not registered here"):

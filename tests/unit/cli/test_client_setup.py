@@ -126,7 +126,7 @@ def test_an_entry_that_cannot_be_edited_is_to_be_replaced_by_hand_and_not_added_
     file = home / ".codex/config.toml"
     file.parent.mkdir()
     file.write_text('[mcp_servers]\nfairlead = {command = "x"}\n')
-    with pytest.raises(Failure, match=r"replace mcp_servers\.fairlead by this by hand: \[mcp_servers\.fairlead\]"):
+    with pytest.raises(Failure, match=r"replace mcp_servers\.fairlead by hand with this: \[mcp_servers\.fairlead\]"):
         run_setup("codex", wishes(), Output.table)
 
 

@@ -30,15 +30,15 @@ class Printed:
         self.board = Board(lambda key: tuple(f"demo__{number}" for number in range(tools)), lambda: None)
         self.lines = PlainLines(now=lambda: NOON)
 
-    def shown(self, status: Status, reason: str, message: str = "", name: str = "demo") -> list[str]:
+    def show(self, status: Status, reason: str, message: str = "", name: str = "demo") -> list[str]:
         condition = Condition(
             type="Ready", status=status, reason=reason, message=message, last_transition_time=NOON.astimezone()
         )
         manifest = {"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}}
         self.board.on_status(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
-        return self.refreshed()
+        return self.refresh()
 
-    def refreshed(self) -> list[str]:
+    def refresh(self) -> list[str]:
         self.lines.refresh(self.board)
         return self._capsys.readouterr().out.splitlines()
 
@@ -46,16 +46,16 @@ class Printed:
 def test_each_change_is_one_line_with_its_time(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     printed.board.declare(KEY)
-    assert printed.refreshed() == ["12:00:05  demo  starting"]
-    assert printed.shown("Unknown", "Deploying") == []
-    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
-    assert printed.refreshed() == []
+    assert printed.refresh() == ["12:00:05  demo  starting"]
+    assert printed.show("Unknown", "Deploying") == []
+    assert printed.show("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
+    assert printed.refresh() == []
     printed.board.on_removal(KEY)
-    assert printed.refreshed() == ["12:00:05  demo  gone"]
+    assert printed.refresh() == ["12:00:05  demo  gone"]
 
 
 def test_the_ready_line_names_some_tools_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = Printed(capsys, tools=9).shown("True", "Verified")
+    (line,) = Printed(capsys, tools=9).show("True", "Verified")
     assert line.endswith("ready, 9 tools (demo__0, demo__1, demo__2, demo__3, demo__4, demo__5 and 3 more)")
 
 
@@ -63,11 +63,11 @@ def test_a_server_that_fails_for_ever_is_one_line_until_it_changes(capsys: pytes
     printed = Printed(capsys)
     told = []
     for number in range(100):
-        assert printed.shown("Unknown", "Deploying") == ["12:00:05  demo  starting"] * (number == 0)
-        told += printed.shown("False", "StartFailed", f"default/demo exited with code 1 after {number} s")
+        assert printed.show("Unknown", "Deploying") == ["12:00:05  demo  starting"] * (number == 0)
+        told += printed.show("False", "StartFailed", f"default/demo exited with code 1 after {number} s")
     assert told == ["12:00:05  demo  failed: exited with code 1 after 0 s"]
-    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
-    assert printed.shown("False", "StartFailed", "default/demo exited with code 1 after 7 s") == [
+    assert printed.show("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
+    assert printed.show("False", "StartFailed", "default/demo exited with code 1 after 7 s") == [
         "12:00:05  demo  failed: exited with code 1 after 7 s (2 times so far)"
     ]
 
@@ -75,23 +75,23 @@ def test_a_server_that_fails_for_ever_is_one_line_until_it_changes(capsys: pytes
 def test_steps_of_an_installation_are_told_without_a_count(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     steps = ("mcp-server-time from PyPI", "downloading cryptography (4.5MiB)", "prepared 31 packages in 2.71s")
-    told = [line for step in steps for line in printed.shown("Unknown", "Pending", f"Installing: {step}")]
+    told = [line for step in steps for line in printed.show("Unknown", "Pending", f"Installing: {step}")]
     assert told == [f"12:00:05  demo  installing: {step}" for step in steps]
 
 
 def test_a_server_whose_tools_change_is_told_without_a_count(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys, tools=1)
-    printed.shown("True", "Verified")
+    printed.show("True", "Verified")
     printed.board = Board(lambda _: ("demo__0", "demo__more"), lambda: None)
-    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__more)"]
+    assert printed.show("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__more)"]
 
 
 def test_a_server_that_comes_and_goes_is_told_of_ever_more_rarely(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     told = []
     for _ in range(100):
-        printed.shown("True", "Verified")
-        told += printed.shown("False", "StartFailed", "default/demo exited with code 1")
+        printed.show("True", "Verified")
+        told += printed.show("False", "StartFailed", "default/demo exited with code 1")
     assert len(told) == 7
     assert told[-1] == "12:00:05  demo  failed: exited with code 1 (64 times so far)"
 
@@ -99,7 +99,7 @@ def test_a_server_that_comes_and_goes_is_told_of_ever_more_rarely(capsys: pytest
 def test_another_failure_is_told_at_once_but_not_a_hundred_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     words = [f"{'abcdefghij'[number % 10]}{'klmnopqrst'[number // 10]} is wrong" for number in range(100)]
-    told = [line for word in words for line in printed.shown("False", "StartFailed", word)]
+    told = [line for word in words for line in printed.show("False", "StartFailed", word)]
     assert told[1].startswith("12:00:05  demo  failed: bk is wrong")
     assert len(told) <= 8 + 7
 
@@ -107,34 +107,32 @@ def test_another_failure_is_told_at_once_but_not_a_hundred_of_them(capsys: pytes
 def test_a_problem_that_is_mended_is_told_as_solved(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     printed.board.set_problems((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key", 7),))
-    assert printed.refreshed() == ["12:00:05  problem: mcp.json:3:7: mcpServers.a.comand: unknown key"]
+    assert printed.refresh() == ["12:00:05  problem: mcp.json:3:7: mcpServers.a.comand: unknown key"]
     printed.board.set_problems(())
-    assert printed.refreshed() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]
+    assert printed.refresh() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]
 
 
 def test_a_note_asks_for_nothing_and_takes_no_room_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     printed.board.set_problems((ManifestProblem("a.json", 1, "", "it is left out here", is_note=True),))
-    assert printed.refreshed() == ["12:00:05  note: a.json:1: it is left out here"]
+    assert printed.refresh() == ["12:00:05  note: a.json:1: it is left out here"]
     assert view_of(printed.board, None).problems == ()
     printed.board.set_problems(())
-    assert printed.refreshed() == []
+    assert printed.refresh() == []
 
 
 def test_a_problem_that_moves_to_another_line_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     printed.board.set_problems((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key"),))
-    printed.refreshed()
+    printed.refresh()
     printed.board.set_problems((ManifestProblem("mcp.json", 2, "mcpServers.a.comand", "unknown key"),))
-    assert printed.refreshed() == []
+    assert printed.refresh() == []
     printed.board.set_problems(())
-    assert printed.refreshed() == ["12:00:05  solved: mcp.json:2: mcpServers.a.comand: unknown key"]
+    assert printed.refresh() == ["12:00:05  solved: mcp.json:2: mcpServers.a.comand: unknown key"]
 
 
 def test_words_of_a_server_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = Printed(capsys).shown(
-        "False", "StartFailed", "\x1b[2Jgone\x07\x1b]0;title\x1b\\ \x9b1mbold\r\n\u202eback"
-    )
+    (line,) = Printed(capsys).show("False", "StartFailed", "\x1b[2Jgone\x07\x1b]0;title\x1b\\ \x9b1mbold\r\n\u202eback")
     assert line == "12:00:05  demo  failed: gone 1mbold back"
 
 
@@ -234,7 +232,7 @@ def test_commands_in_the_reason_of_a_failure_name_a_gateway_on_another_port(
     token = NAMED_URL.set(url)
     try:
         printed = Printed(capsys)
-        (line,) = printed.shown("False", "StartFailed", "exited with code 1; fairlead logs default/demo has it.")
+        (line,) = printed.show("False", "StartFailed", "exited with code 1; fairlead logs default/demo has it.")
         assert f"fairlead logs --url {url} default/demo has it." in line
         (row,) = view_of(printed.board, None).servers
         assert row.message == f"exited with code 1; fairlead logs --url {url} default/demo has it."

@@ -68,7 +68,7 @@ PICTURES = {
 }
 
 
-def drawn(view: ScreenView, width: int, height: int) -> str:
+def draw(view: ScreenView, width: int, height: int) -> str:
     return "".join(f"{line.text}\n" for line in screen(view, width, height))
 
 
@@ -76,7 +76,7 @@ def drawn(view: ScreenView, width: int, height: int) -> str:
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_screen_looks_like_its_picture(name: str, width: int, height: int) -> None:
     golden = GOLDEN / f"screen-{name}-{width}x{height}.txt"
-    picture = drawn(PICTURES[name], width, height)
+    picture = draw(PICTURES[name], width, height)
     if os.environ.get("FAIRLEAD_GOLDEN") == "write":
         golden.write_text(picture)
     assert picture == golden.read_text()
@@ -94,7 +94,7 @@ def test_at_every_size_the_screen_fits(name: str) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 23), (60, 14), (200, 49), (80, 10), (40, 8), (30, 5)])
 def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
-    picture = drawn(FOURTEEN, width, height)
+    picture = draw(FOURTEEN, width, height)
     lines = [f" {line} " for line in picture.splitlines()]
     shown = {
         server.name
@@ -109,22 +109,22 @@ def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
 
 
 def test_servers_that_files_keep_from_running_are_counted_as_failed_ones() -> None:
-    view = replace(FOURTEEN, refused=2)
-    assert "16 servers: 4 failed, 1 offline, 1 starting, 10 ready" in " ".join(drawn(view, 200, 49).split())
-    alone = ScreenView(mcp="http://127.0.0.1:8080/mcp", problems=("mcp.json:3: mail: no key",), refused=1)
-    assert "1 server: 1 failed; 0 tools" in drawn(alone, 80, 23)
+    view = replace(FOURTEEN, refused_count=2)
+    assert "16 servers: 4 failed, 1 offline, 1 starting, 10 ready" in " ".join(draw(view, 200, 49).split())
+    alone = ScreenView(mcp="http://127.0.0.1:8080/mcp", problems=("mcp.json:3: mail: no key",), refused_count=1)
+    assert "1 server: 1 failed; 0 tools" in draw(alone, 80, 23)
 
 
 def test_servers_that_need_a_person_stand_on_top() -> None:
-    lines = drawn(FOURTEEN, 80, 23).splitlines()
+    lines = draw(FOURTEEN, 80, 23).splitlines()
     words = ("problem", "postgres", "slack", "docs", "slow", "time", "ready: everything", "demo: ask_supplier")
     at = [next(number for number, line in enumerate(lines) if line.startswith(word)) for word in words]
     assert at == sorted(at)
 
 
 def test_names_of_tools_are_shown_where_there_is_room_and_counted_elsewhere() -> None:
-    assert "git__tool_9" in drawn(FOURTEEN, 200, 49)
-    small = drawn(FOURTEEN, 80, 23)
+    assert "git__tool_9" in draw(FOURTEEN, 200, 49)
+    small = draw(FOURTEEN, 80, 23)
     assert "git__tool" not in small
     assert "ready: everything 10 tools, fetch 10, filesystem 10" in small
 
@@ -132,27 +132,27 @@ def test_names_of_tools_are_shown_where_there_is_room_and_counted_elsewhere() ->
 def test_the_address_of_the_console_is_shown_also_where_lines_of_clients_have_no_room() -> None:
     many = replace(FOURTEEN, servers=tuple(ready(f"server-{number:02}", 3) for number in range(22)))
     for view in (FOURTEEN, many):
-        picture = drawn(view, 80, 23)
+        picture = draw(view, 80, 23)
         assert f"\nConsole: {CONSOLE_URL}\n" in picture
         assert "claude mcp add" not in picture
 
 
 def test_a_cut_screen_says_how_much_more_there_is() -> None:
     long = ServerRow("chatty", "failed", "word " * 400)
-    assert "more lines" in drawn(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
+    assert "more lines" in draw(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
     problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))
-    assert "… 36 more problems" in drawn(replace(FOURTEEN, problems=problems), 80, 23)
+    assert "… 36 more problems" in draw(replace(FOURTEEN, problems=problems), 80, 23)
     moved = replace(FOURTEEN, tier_changes=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
-    assert "more moves before" in drawn(moved, 80, 23)
-    shown = sum(line.startswith("demo: tool") for line in drawn(moved, 200, 70).splitlines())
-    assert f"… {100 - shown} more moves before" in drawn(moved, 200, 70)
+    assert "more moves before" in draw(moved, 80, 23)
+    shown = sum(line.startswith("demo: tool") for line in draw(moved, 200, 70).splitlines())
+    assert f"… {100 - shown} more moves before" in draw(moved, 200, 70)
 
 
 def test_many_servers_on_a_small_screen_are_counted_by_state() -> None:
     many = replace(
         FOURTEEN, servers=tuple(ServerRow(f"s{n}", "failed", "no") for n in range(90)), problems=(), tier_changes=()
     )
-    lines = drawn(many, 80, 23).splitlines()
+    lines = draw(many, 80, 23).splitlines()
     assert lines[1] == "90 servers: 90 failed; 0 tools"
     shown = sum("failed: no" in line for line in lines)
     assert f"… {90 - shown} more servers: {90 - shown} failed" in lines

@@ -22,70 +22,70 @@ def tool(name: str, counted: tuple[int, int] | None = None, p95: float | None = 
     return MeasuredTool(name, f"default/{name[0]}", basis, half, p95, "fast", counts)
 
 
-def reading(at: float, counts: Counts, origin: str = "one") -> GatewayReading:
+def gateway_reading(at: float, counts: Counts, origin: str = "one") -> GatewayReading:
     return GatewayReading(at, origin, (), tuple(tool(name, counted) for name, counted in counts.items()), {})
 
 
 def test_a_single_reading_has_no_rates() -> None:
-    assert CallRates().take(reading(10, {"a": (7, 1)})) == {}
+    assert CallRates().take(gateway_reading(10, {"a": (7, 1)})) == {}
 
 
 def test_a_rate_is_what_two_readings_differ_by() -> None:
     rates = CallRates()
-    rates.take(reading(10, {"a": (7, 1), "b": (0, 0)}))
-    assert rates.take(reading(20, {"a": (12, 2), "b": (0, 0)})) == {"a": CallRate(30, 6), "b": CallRate(0, 0)}
+    rates.take(gateway_reading(10, {"a": (7, 1), "b": (0, 0)}))
+    assert rates.take(gateway_reading(20, {"a": (12, 2), "b": (0, 0)})) == {"a": CallRate(30, 6), "b": CallRate(0, 0)}
 
 
 def test_a_burst_leaves_the_rate_after_a_minute() -> None:
     rates = CallRates()
-    series = [rates.take(reading(at, {"a": (0 if at < 4 else 10, 0)})).get("a") for at in range(0, 90, 2)]
+    series = [rates.take(gateway_reading(at, {"a": (0 if at < 4 else 10, 0)})).get("a") for at in range(0, 90, 2)]
     assert series[30] == CallRate(10, 0)
     assert series[-1] == CallRate(0, 0)
 
 
 def test_readings_in_quick_succession_are_counted_all_the_same() -> None:
     rates = CallRates()
-    series = [rates.take(reading(at / 10, {"a": (at, 0)})) for at in range(1, 601)]
+    series = [rates.take(gateway_reading(at / 10, {"a": (at, 0)})) for at in range(1, 601)]
     assert series[-1]["a"].calls == pytest.approx(600)
 
 
 def test_readings_rarer_than_a_minute_are_held_against_the_one_before() -> None:
     rates = CallRates()
     for at, calls in ((0, 0), (300, 5)):
-        rates.take(reading(at, {"a": (calls, 0)}))
-    assert rates.take(reading(600, {"a": (25, 0)})) == {"a": CallRate(4, 0)}
+        rates.take(gateway_reading(at, {"a": (calls, 0)}))
+    assert rates.take(gateway_reading(600, {"a": (25, 0)})) == {"a": CallRate(4, 0)}
 
 
 def test_a_tool_that_appears_brings_no_calls_of_before() -> None:
     rates = CallRates()
-    rates.take(reading(0, {}))
-    assert rates.take(reading(30, {"a": (1000, 0)})) == {}
-    assert rates.take(reading(60, {"a": (1001, 0)})) == {"a": CallRate(2, 0)}
+    rates.take(gateway_reading(0, {}))
+    assert rates.take(gateway_reading(30, {"a": (1000, 0)})) == {}
+    assert rates.take(gateway_reading(60, {"a": (1001, 0)})) == {"a": CallRate(2, 0)}
 
 
 def test_a_tool_that_is_not_counted_has_no_rate() -> None:
     rates = CallRates()
-    rates.take(reading(0, {"a": None}))
-    assert rates.take(reading(30, {"a": None})) == {}
+    rates.take(gateway_reading(0, {"a": None}))
+    assert rates.take(gateway_reading(30, {"a": None})) == {}
 
 
 def test_a_gateway_that_was_started_again_makes_no_negative_rate() -> None:
     rates = CallRates()
-    rates.take(reading(0, {"a": (1000, 50)}))
-    rates.take(reading(10, {"a": (1001, 50)}))
-    again = rates.take(reading(20, {"a": (0, 0)}, "two"))
+    rates.take(gateway_reading(0, {"a": (1000, 50)}))
+    rates.take(gateway_reading(10, {"a": (1001, 50)}))
+    again = rates.take(gateway_reading(20, {"a": (0, 0)}, "two"))
     assert again["a"].calls >= 0
-    assert rates.take(reading(80, {"a": (3, 0)}, "two")) == {"a": CallRate(3, 0)}
+    assert rates.take(gateway_reading(80, {"a": (3, 0)}, "two")) == {"a": CallRate(3, 0)}
 
 
 def test_rates_of_replicas_are_added_up_while_they_answer() -> None:
     rates = CallRates()
     both = {}
     for at in (0, 30):
-        rates.take(reading(at, {"a": (at, 0)}, "one"))
-        both = rates.take(reading(at + 1, {"a": (at // 2, 0)}, "two"))
+        rates.take(gateway_reading(at, {"a": (at, 0)}, "one"))
+        both = rates.take(gateway_reading(at + 1, {"a": (at // 2, 0)}, "two"))
     assert (both["a"], rates.replicas) == (CallRate(90, 0), 2)
-    later = rates.take(reading(100, {"a": (30, 0)}, "two"))
+    later = rates.take(gateway_reading(100, {"a": (30, 0)}, "two"))
     assert (rates.replicas, later["a"].calls < 30) == (1, True)
 
 
@@ -93,11 +93,11 @@ def test_ids_of_processes_are_bounded() -> None:
     rates = CallRates()
     numbers = count()
     for number in range(MOST_ORIGINS * 3):
-        rates.take(reading(number / 10, {"a": (next(numbers), 0)}, f"process {number}"))
+        rates.take(gateway_reading(number / 10, {"a": (next(numbers), 0)}, f"process {number}"))
     assert rates.replicas == MOST_ORIGINS
 
 
-def shown() -> WatchedRows:
+def watched_rows() -> WatchedRows:
     tools = (
         tool("a__slow", (100, 0), 900.0),
         tool("b__broken", (50, 40), 10.0),
@@ -124,11 +124,11 @@ def shown() -> WatchedRows:
     ],
 )
 def test_rows_are_in_the_order_of_a_key_and_unknown_ones_last(key: SortKey, order: list[str]) -> None:
-    assert [row.name for row in shown().arrange(key).tools] == order
+    assert [row.name for row in watched_rows().arrange(key).tools] == order
 
 
 def test_a_server_has_the_calls_of_its_tools_and_the_latency_of_the_slowest() -> None:
-    first, second, gone = shown().arrange(SortKey.name).servers
+    first, second, gone = watched_rows().arrange(SortKey.name).servers
     figures = first.figures
     assert (figures.calls, figures.calls_per_minute, figures.p95_ms) == (170, 11, 900.0)
     assert (second.figures.errors, second.restarts) == (40, 1)
@@ -145,13 +145,13 @@ def test_a_server_has_the_calls_of_its_tools_and_the_latency_of_the_slowest() ->
     ],
 )
 def test_a_filter_goes_by_names_and_states(words: str, servers: list[str], tools: list[str]) -> None:
-    rows = shown().arrange(SortKey.name, words)
+    rows = watched_rows().arrange(SortKey.name, words)
     assert ([row.name for row in rows.servers], [row.name for row in rows.tools]) == (servers, tools)
 
 
 @pytest.mark.parametrize("width", [24, 40, 60, 76, 100, 200])
 def test_a_row_fits_its_window_with_the_first_columns_kept(width: int) -> None:
-    rows = shown()
+    rows = watched_rows()
     for layout in (
         layout_of(SERVER_COLUMNS, width, [row.name for row in rows.servers]),
         layout_of(TOOL_COLUMNS, width, ["a" * 90]),

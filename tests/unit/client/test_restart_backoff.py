@@ -16,15 +16,15 @@ class Life:
     def fails(self) -> float:
         """Let the process fail. Returns the seconds until the next start."""
         self.restarts.note_failure(ConnectFailed("it exited with code 1", reason="StartFailed"))
-        return self.left()
+        return self.seconds_left()
 
     def lives(self, seconds: float) -> float:
         self.restarts.note_start()
         self.now += seconds
         self.restarts.note_loss(ConnectionLost("it exited", sent=False))
-        return self.left()
+        return self.seconds_left()
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         refusal = self.restarts.refusal
         return 0.0 if refusal is None else refusal.retry_after
 
@@ -39,7 +39,7 @@ def test_an_error_that_is_told_twice_counts_once() -> None:
     error = ConnectFailed("it exited with code 1")
     life.restarts.note_failure(error)
     life.restarts.note_failure(error)
-    assert life.left() == 1
+    assert life.seconds_left() == 1
 
 
 def test_a_process_that_came_up_is_restarted_at_once_and_then_less_and_less_often() -> None:

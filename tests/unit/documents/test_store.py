@@ -26,7 +26,7 @@ def noise(seed: int, size: int = 3_000_000) -> bytes:
     return random.Random(seed).randbytes(size // 2).hex().encode()
 
 
-def assembled(blobs: list[Blob]) -> bytes | None:
+def assemble(blobs: list[Blob]) -> bytes | None:
     reader = DocumentAssembler()
     reader.replace(blobs)
     return reader.documents.get("doc")
@@ -37,14 +37,14 @@ def test_a_small_document_stands_in_its_head_as_text() -> None:
     assert head.data == {PLAIN: '{"a":1}'}
     assert head.labels["fairlead.dev/document"] == "catalog"
     assert head.labels["extra"] == "label"
-    assert assembled([head]) == b'{"a":1}'
+    assert assemble([head]) == b'{"a":1}'
 
 
 def test_a_large_document_that_compresses_is_gzipped_in_its_head() -> None:
     document = b'{"a":"' + b"x" * 2_000_000 + b'"}'
     (head,) = pack("doc", "catalog", document)
     assert set(head.binary) == {GZIPPED}
-    assert assembled([head]) == document
+    assert assemble([head]) == document
 
 
 def test_a_document_that_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
@@ -53,7 +53,7 @@ def test_a_document_that_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
     assert len(parts) > 1
     assert all(len(part.binary[PART]) <= VALUES_LIMIT for part in parts)
     assert part_names(head) == tuple(part.name for part in parts)
-    assert assembled([head, *parts]) == document
+    assert assemble([head, *parts]) == document
 
 
 @pytest.mark.parametrize("size", [10, 2_000_000, 6_000_000])
@@ -91,7 +91,7 @@ def test_a_writer_killed_at_any_point_leaves_every_reader_on_a_whole() -> None:
             live.remove(blob.name)
         expected = old if number < len(new_blobs) - 1 else new
         assert live.documents["doc"] == expected
-        assert assembled(list(stored.values())) == expected
+        assert assemble(list(stored.values())) == expected
 
 
 def test_a_part_that_is_deleted_by_hand_changes_nothing_for_a_reader_that_has_the_whole() -> None:

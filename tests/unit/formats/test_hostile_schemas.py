@@ -43,14 +43,14 @@ def tool(schema: Any) -> dict[str, Any]:
     return {"name": "odd", "description": "Odd.", "inputSchema": schema}
 
 
-def converted(choice: str, *tools: dict[str, Any]) -> Converted:
+def convert(choice: str, *tools: dict[str, Any]) -> Converted:
     format_name, options = CHOICES[choice]
     return find(format_name).convert(tools, options)
 
 
 def schema_in(choice: str, *tools: dict[str, Any]) -> dict[str, Any]:
     """The schema of the first converted definition, as JSON Schema."""
-    written = converted(choice, *tools).tools[0]
+    written = convert(choice, *tools).tools[0]
     parts = written.get("function") or written.get("toolSpec") or written
     if "parameters" in parts and choice.startswith("gemini"):
         return from_openapi(parts["parameters"])
@@ -63,9 +63,9 @@ def hold_to_the_rules(choice: str, definition: dict[str, Any]) -> None:
     """Assert that a definition is refused or becomes valid for the provider, and that the other definition is
     converted."""
     format_name, options = CHOICES[choice]
-    outcome = converted(choice, definition, GOOD)
+    outcome = convert(choice, definition, GOOD)
     *mine, neighbour = outcome.tools
-    assert (neighbour,) == converted(choice, GOOD).tools
+    assert (neighbour,) == convert(choice, GOOD).tools
     refusals = [loss for loss in outcome.report if loss.action is Action.REFUSED]
     assert [loss.tool for loss in refusals] == ([] if mine else ["odd"])
     assert not [loss.why for loss in refusals if loss.why.startswith((FAULT, REJECTED))]
@@ -99,7 +99,7 @@ def test_a_definition_with_any_value_in_every_member_is_valid_or_left_out_alone(
 @hostile
 @given(schema=SCHEMAS | KINDS["any combination of keywords"] | KINDS["a combinator at the root"], seed=SEEDS)
 def test_a_conversion_that_accepts_less_is_reported_as_narrowed(choice: str, schema: Any, seed: int) -> None:
-    outcome = converted(choice, tool(schema))
+    outcome = convert(choice, tool(schema))
     if not outcome.tools or outcome.properties or any(loss.action is Action.NARROWED for loss in outcome.report):
         return
     try:
@@ -125,12 +125,12 @@ A_OR_B: dict[str, Any] = {
 
 @pytest.mark.parametrize("choice", ["openai-chat", "anthropic", "gemini", "bedrock-converse"])
 def test_an_open_any_of_at_the_root_that_becomes_one_object_is_reported_as_narrowed(choice: str) -> None:
-    report = converted(choice, tool(A_OR_B)).report
+    report = convert(choice, tool(A_OR_B)).report
     (narrowed,) = [loss for loss in report if loss.action is Action.NARROWED]
     assert (narrowed.path, narrowed.keyword) == ("/inputSchema", "anyOf")
     assert '"a" or "b"' in narrowed.why
     closed = [{**branch, "additionalProperties": False} for branch in A_OR_B["anyOf"]]
-    report = converted(choice, tool({**A_OR_B, "anyOf": closed})).report
+    report = convert(choice, tool({**A_OR_B, "anyOf": closed})).report
     assert {loss.action for loss in report} <= {Action.DESCRIBED, Action.REWRITTEN, Action.WIDENED}
 
 
@@ -147,7 +147,7 @@ def test_a_closed_tuple_for_gemini_keeps_its_length_and_all_of_its_types(choice:
 def test_properties_of_a_pattern_that_is_left_out_are_not_forbidden(choice: str) -> None:
     value = {"type": "object", "patternProperties": {"^(": {"type": "string"}}, "additionalProperties": False}
     schema = {"type": "object", "properties": {"a": value}}
-    report = converted(choice, tool(schema)).report
+    report = convert(choice, tool(schema)).report
     assert "additionalProperties" not in schema_in(choice, tool(schema))["properties"]["a"]
     assert {loss.action for loss in report} >= {Action.WIDENED, Action.DESCRIBED}
 
@@ -155,7 +155,7 @@ def test_properties_of_a_pattern_that_is_left_out_are_not_forbidden(choice: str)
 @every_choice
 def test_half_a_surrogate_pair_in_a_definition_leaves_it_out_and_is_named(choice: str) -> None:
     half = tool({"type": "object", "properties": {"a": {"type": "string", "description": "\ud800"}}})
-    outcome = converted(choice, half, GOOD)
+    outcome = convert(choice, half, GOOD)
     assert len(outcome.tools) == 1
     assert [loss.why for loss in outcome.report_of("odd") if loss.action is Action.REFUSED] == [
         "a text in the definition has half of a surrogate pair, which UTF-8 cannot hold"
@@ -181,7 +181,7 @@ FAULTY = {
 def test_a_part_with_malformed_keywords_is_converted_without_them(choice: str, fault: str) -> None:
     schema = {"type": "object", "properties": {"a": FAULTY[fault]}, "$defs": {"any": {}}}
     hold_to_the_rules(choice, tool(schema))
-    assert converted(choice, tool(schema)).tools
+    assert convert(choice, tool(schema)).tools
 
 
 @every_choice
@@ -203,5 +203,5 @@ def test_keywords_beside_a_reference_at_the_root_that_cannot_be_merged_are_left_
     schema = {"type": "object", "properties": {"b": {}}, "$ref": "#/$defs/patterns", "$defs": {"patterns": patterns}}
     hold_to_the_rules(choice, tool(schema))
     assert list(schema_in(choice, tool(schema))["properties"]) == ["a"]
-    losses = [loss.why for loss in converted(choice, tool(schema)).report if loss.action is Action.WIDENED]
+    losses = [loss.why for loss in convert(choice, tool(schema)).report if loss.action is Action.WIDENED]
     assert "the keywords next to a $ref are left out: both schemas have patternProperties" in losses

@@ -158,7 +158,7 @@ def blocks(role: str, *content: Any) -> dict[str, Any]:
     return {"role": role, "content": [*content]}
 
 
-def thinking(number: int = 1) -> dict[str, Any]:
+def thinking_block(number: int = 1) -> dict[str, Any]:
     return {"type": "thinking", "thinking": "Hm", "signature": thinking_signature(number, "Hm")}
 
 
@@ -168,7 +168,12 @@ THINKS = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 
 MESSAGES: dict[str, Any] = {
     "model": "m",
     "max_tokens": 99,
-    "messages": [ASKS, ASKS, blocks("assistant", thinking(), tool_use("t1")), blocks("user", tool_result("t1"), TEXT)],
+    "messages": [
+        ASKS,
+        ASKS,
+        blocks("assistant", thinking_block(), tool_use("t1")),
+        blocks("user", tool_result("t1"), TEXT),
+    ],
     "tools": [claude_tool()],
     "tool_choice": {"type": "tool", "name": "find"},
 }
@@ -207,7 +212,7 @@ MESSAGES_CASES: dict[str, dict[str, Any]] = {
         "messages": [ASKS, blocks("assistant", tool_use("t1")), blocks("user", tool_result("t1"), tool_result("t1"))]
     },
     "messages-cache-control": {"tools": [claude_tool(f"find_{n}", **CACHED) for n in range(5)], "tool_choice": None},
-    "messages-thinking-cached": {"messages": [ASKS, blocks("assistant", {**thinking(), **CACHED}, TEXT), ASKS]},
+    "messages-thinking-cached": {"messages": [ASKS, blocks("assistant", {**thinking_block(), **CACHED}, TEXT), ASKS]},
     "messages-thinking-budget": {**THINKS, "thinking": {"type": "enabled", "budget_tokens": 1000}},
     "messages-thinking-max-tokens": {**THINKS, "max_tokens": 1024},
     "messages-thinking-temperature": {**THINKS, "temperature": 0.5},
@@ -217,13 +222,15 @@ MESSAGES_CASES: dict[str, dict[str, Any]] = {
         "messages": [ASKS, blocks("assistant", TEXT, tool_use("t1")), blocks("user", tool_result("t1"))],
     },
     "messages-thinking-signature": {
-        "messages": [ASKS, blocks("assistant", {**thinking(), "signature": "another's"}, TEXT), ASKS]
+        "messages": [ASKS, blocks("assistant", {**thinking_block(), "signature": "another's"}, TEXT), ASKS]
     },
-    "messages-thinking-modified": {"messages": [ASKS, blocks("assistant", thinking(1), thinking(2), TEXT), ASKS]},
+    "messages-thinking-modified": {
+        "messages": [ASKS, blocks("assistant", thinking_block(1), thinking_block(2), TEXT), ASKS]
+    },
 }
 
 
-def declared(*functions: Mapping[str, Any]) -> dict[str, Any]:
+def declare(*functions: Mapping[str, Any]) -> dict[str, Any]:
     return {"functionDeclarations": [*functions]}
 
 
@@ -232,14 +239,14 @@ def function(name: str = "find", **members: Any) -> dict[str, Any]:
 
 
 def parameters(**members: Any) -> dict[str, Any]:
-    return {"tools": [declared(function(parameters={"type": "OBJECT", "properties": {"q": members}}))]}
+    return {"tools": [declare(function(parameters={"type": "OBJECT", "properties": {"q": members}}))]}
 
 
-def called(name: str = "find", **members: Any) -> dict[str, Any]:
+def call_part(name: str = "find", **members: Any) -> dict[str, Any]:
     return {"functionCall": {"name": name, "args": {}}, "thoughtSignature": signature(1), **members}
 
 
-def responded(name: str = "find") -> dict[str, Any]:
+def response_part(name: str = "find") -> dict[str, Any]:
     return {"functionResponse": {"name": name, "response": {"output": "found"}}}
 
 
@@ -249,9 +256,9 @@ def content(role: str, *parts: Any) -> dict[str, Any]:
 
 HELLO = content("user", {"text": "Find it"})
 GEMINI: dict[str, Any] = {
-    "contents": [HELLO, content("model", called()), content("user", responded())],
+    "contents": [HELLO, content("model", call_part()), content("user", response_part())],
     "tools": [
-        declared(
+        declare(
             function(parameters={"type": "OBJECT", "properties": {"q": {"type": "STRING"}}, "required": ["q"]}),
             function("seek", parametersJsonSchema=SCHEMA),
         )
@@ -265,41 +272,45 @@ GEMINI_CASES: dict[str, dict[str, Any]] = {
     "gemini-parts": {"contents": [content("user")]},
     "gemini-part-data": {"contents": [content("user", {"thought": True})]},
     "gemini-last-role": {"contents": [HELLO, content("model", {"text": "Hello"})]},
-    "gemini-function-name": {"tools": [declared(function("2nd"))]},
-    "gemini-function-names-unique": {"tools": [declared(function(), function())]},
-    "gemini-function-count": {"tools": [declared(*(function(f"find_{number}") for number in range(513)))]},
-    "gemini-function-member": {"tools": [declared(function(strict=True))]},
-    "gemini-two-schemas": {"tools": [declared(function(parameters=SCHEMA, parametersJsonSchema=SCHEMA))]},
-    "gemini-json-schema": {"tools": [declared(function(parametersJsonSchema={**SCHEMA, "required": None}))]},
+    "gemini-function-name": {"tools": [declare(function("2nd"))]},
+    "gemini-function-names-unique": {"tools": [declare(function(), function())]},
+    "gemini-function-count": {"tools": [declare(*(function(f"find_{number}") for number in range(513)))]},
+    "gemini-function-member": {"tools": [declare(function(strict=True))]},
+    "gemini-two-schemas": {"tools": [declare(function(parameters=SCHEMA, parametersJsonSchema=SCHEMA))]},
+    "gemini-json-schema": {"tools": [declare(function(parametersJsonSchema={**SCHEMA, "required": None}))]},
     "gemini-schema-member": parameters(type="NUMBER", exclusiveMinimum=1),
-    "gemini-schema-value": {"tools": [declared(function(parameters={"type": "OBJECT", "properties": {"q": True}}))]},
+    "gemini-schema-value": {"tools": [declare(function(parameters={"type": "OBJECT", "properties": {"q": True}}))]},
     "gemini-schema-type": parameters(type=["STRING", "NULL"]),
     "gemini-schema-any-of": parameters(anyOf=[{"type": "STRING"}], description="Any"),
-    "gemini-schema-properties": {"tools": [declared(function(parameters={"type": "OBJECT"}))]},
+    "gemini-schema-properties": {"tools": [declare(function(parameters={"type": "OBJECT"}))]},
     "gemini-schema-required": parameters(type="OBJECT", properties={}, required=["q"]),
     "gemini-schema-items": parameters(type="ARRAY"),
     "gemini-schema-enum": parameters(type="INTEGER", enum=[1]),
     "gemini-schema-format": parameters(type="STRING", format="uri"),
-    "gemini-functions-once": {"tools": [declared(function()), declared(function("seek"))]},
-    "gemini-functions-combined": {"tools": [declared(function()), {"googleSearch": {}}]},
+    "gemini-functions-once": {"tools": [declare(function()), declare(function("seek"))]},
+    "gemini-functions-combined": {"tools": [declare(function()), {"googleSearch": {}}]},
     "gemini-allowed-mode": {"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["find"]}}},
     "gemini-allowed-names": {
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["find_it"]}}
     },
     "gemini-cached": {"cachedContent": "cachedContents/1"},
-    "gemini-response-count": {"contents": [HELLO, content("model", called(), called()), content("user", responded())]},
-    "gemini-response-of-call": {"contents": [HELLO, content("model", called()), content("user", responded("seek"))]},
-    "gemini-call-order": {"contents": [content("model", called()), content("user", responded())]},
-    "gemini-response-order": {"contents": [HELLO, content("model", {"text": "Hm"}), content("user", responded())]},
+    "gemini-response-count": {
+        "contents": [HELLO, content("model", call_part(), call_part()), content("user", response_part())]
+    },
+    "gemini-response-of-call": {
+        "contents": [HELLO, content("model", call_part()), content("user", response_part("seek"))]
+    },
+    "gemini-call-order": {"contents": [content("model", call_part()), content("user", response_part())]},
+    "gemini-response-order": {"contents": [HELLO, content("model", {"text": "Hm"}), content("user", response_part())]},
     "gemini-thinking-both": {
         "generationConfig": {"thinkingConfig": {"thinkingBudget": 8192, "thinkingLevel": "LOW"}},
     },
     "gemini-thinking-level": {"generationConfig": {"thinkingConfig": {"thinkingLevel": "MOST"}}},
     "gemini-missing-signature": {
-        "contents": [HELLO, content("model", {"functionCall": {"name": "find"}}), content("user", responded())]
+        "contents": [HELLO, content("model", {"functionCall": {"name": "find"}}), content("user", response_part())]
     },
     "gemini-signature": {
-        "contents": [HELLO, content("model", called(thoughtSignature="another's")), content("user", responded())]
+        "contents": [HELLO, content("model", call_part(thoughtSignature="another's")), content("user", response_part())]
     },
 }
 
@@ -512,7 +523,7 @@ def test_tokens_are_counted_without_max_tokens() -> None:
 
 def test_gemini_counts_calls_and_responses_in_either_spelling() -> None:
     snake = {"function_response": {"name": "find", "response": {"output": "found"}}}
-    mixed = [HELLO, content("model", called(), called()), content("user", snake, responded())]
+    mixed = [HELLO, content("model", call_part(), call_part()), content("user", snake, response_part())]
     api = scripted_api(ApiFamily.GEMINI)
     assert api.refusal("", {**GEMINI, "contents": mixed}, {}) is None
     rejected = api.refusal("", {**GEMINI, "contents": [*mixed[:2], content("user", snake)]}, {})

@@ -260,7 +260,7 @@ def test_lists_of_lists_are_told_where_they_are_too_deep() -> None:
     assert "coordinates? (an array)" in told["description"]
 
 
-def enumerated(count: int, length: int) -> dict[str, Any]:
+def enum_schema(count: int, length: int) -> dict[str, Any]:
     values = [f"{i:0{length}}" for i in range(count)]
     return {
         "type": "object",
@@ -272,7 +272,7 @@ def enumerated(count: int, length: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("count", "length", "strict"), [(250, 100, True), (251, 59, True), (251, 60, False)])
 def test_a_long_enum_is_strict_for_openai_while_its_text_is_short(count: int, length: int, strict: bool) -> None:
-    (written,) = find("openai-chat").convert([tool(enumerated(count, length))], Options(strict=True)).tools
+    (written,) = find("openai-chat").convert([tool(enum_schema(count, length))], Options(strict=True)).tools
     assert written["function"]["strict"] is strict
     claimed = {"type": "function", "function": {**written["function"], "strict": True}}
     assert (violations("openai-chat", claimed) == []) is strict

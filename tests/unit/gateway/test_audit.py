@@ -31,7 +31,7 @@ def entry(**members: Any) -> AuditEntry:
     return AuditEntry(**{**defaults, "method": "tools/call", **members})
 
 
-def told(given: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
+def decode_line(given: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
     line = line_of(given, argument_renderer(mode, b"key", [read_path(path) for path in paths]))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -54,7 +54,7 @@ def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
         arguments_bytes=9,
         traceparent=PARENT,
     )
-    assert told(given) == {
+    assert decode_line(given) == {
         "time": "1970-01-01T00:00:01.500Z",
         "event": "call",
         "decision": "allowed",
@@ -74,7 +74,7 @@ def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
 
 
 def test_a_made_up_name_can_neither_break_a_line_nor_fill_the_log() -> None:
-    line = told(entry(decision="denied", tool='x"}\n{"decision":"allowed"}' + "y" * 10_000))
+    line = decode_line(entry(decision="denied", tool='x"}\n{"decision":"allowed"}' + "y" * 10_000))
     assert line["decision"] == "denied"
     assert len(line["tool"]) == 256
 
@@ -89,7 +89,7 @@ def test_a_made_up_name_can_neither_break_a_line_nor_fill_the_log() -> None:
 )
 def test_arguments_are_told_as_the_mode_says(mode: str, expected: dict[str, Any]) -> None:
     raw = Raw(b'{"user":{"name":"ada","password":"s3cret"},"n":1}')
-    line = told(entry(arguments=raw), mode, "user.password")
+    line = decode_line(entry(arguments=raw), mode, "user.password")
     assert {name: line[name] for name in line if name.startswith("arguments") and name != "argumentsBytes"} == expected
 
 
@@ -126,9 +126,9 @@ def test_a_path_that_cannot_be_read_is_an_error(text: str) -> None:
 
 
 def test_large_arguments_and_nonsense_are_left_out_with_a_word() -> None:
-    assert "more than" in told(entry(arguments=Raw(b'"' + b"x" * 20_000 + b'"')), "full")["argumentsLeftOut"]
+    assert "more than" in decode_line(entry(arguments=Raw(b'"' + b"x" * 20_000 + b'"')), "full")["argumentsLeftOut"]
     assert (
-        told(entry(arguments=Raw(b'{"a":')), "redact", "a")["argumentsLeftOut"]
+        decode_line(entry(arguments=Raw(b'{"a":')), "redact", "a")["argumentsLeftOut"]
         == "the arguments are not valid JSON, or nested too deeply"
     )
 

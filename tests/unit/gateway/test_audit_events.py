@@ -37,12 +37,12 @@ def plain(given: AuditEntry) -> bytes:
     return line_of(given, lambda raw: {})
 
 
-def told(given: AuditEntry, number: int = 1) -> LogEvent:
+def make_event(given: AuditEntry, number: int = 1) -> LogEvent:
     return event_of(given, plain(given), number)
 
 
 def test_an_event_has_the_line_and_attributes_by_the_names_of_spans() -> None:
-    event = told(entry(outcome="TIMEOUT", traceparent=PARENT), 7)
+    event = make_event(entry(outcome="TIMEOUT", traceparent=PARENT), 7)
     assert (event.name, event.at, event.warns) == ("fairlead.audit.call", 1.5, False)
     assert event.body.encode() + b"\n" == plain(entry(outcome="TIMEOUT", traceparent=PARENT))
     assert event.attributes == {
@@ -59,23 +59,25 @@ def test_an_event_has_the_line_and_attributes_by_the_names_of_spans() -> None:
 
 
 def test_requests_and_uses_of_models_have_names_and_attributes_of_their_own() -> None:
-    away = told(entry(decision=DENIED, method="", tool="", server=None, status=401, outcome="401", reason="no key"))
+    away = make_event(
+        entry(decision=DENIED, method="", tool="", server=None, status=401, outcome="401", reason="no key")
+    )
     assert (away.name, away.warns) == ("fairlead.audit.request", True)
     assert away.attributes["http.response.status_code"] == 401
     assert away.attributes["fairlead.audit.reason"] == "no key"
     assert "error.type" not in away.attributes
     use = ModelUse("openai", "m" * 500, 1, 2, 3, 0)
-    event = told(entry(method="/v1/chat/completions", tool="", server=None, model=use))
+    event = make_event(entry(method="/v1/chat/completions", tool="", server=None, model=use))
     assert event.name == "fairlead.audit.model"
     assert event.attributes["url.path"] == "/v1/chat/completions"
     assert event.attributes["gen_ai.request.model"] == "m" * 256
-    listed = told(entry(method="prompts/get", tool="greet"))
+    listed = make_event(entry(method="prompts/get", tool="greet"))
     assert listed.attributes["fairlead.name"] == "greet"
 
 
 @pytest.mark.parametrize("decision", [DENIED, LIMITED, REFUSED])
 def test_calls_that_did_not_go_to_their_server_are_warnings(decision: Any) -> None:
-    assert told(entry(decision=decision)).warns
+    assert make_event(entry(decision=decision)).warns
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_calls_that_did_not_go_to_their_server_are_warnings(decision: Any) -> No
 def test_an_event_is_at_the_span_of_its_call_or_else_at_the_callers(
     members: dict[str, Any], trace_context: tuple[str, str, bool]
 ) -> None:
-    event = told(entry(**members))
+    event = make_event(entry(**members))
     assert (event.trace_id, event.span_id, event.sampled) == trace_context
     assert json.loads(event.body).get("traceId", "") == trace_context[0]
 
@@ -134,12 +136,12 @@ def test_a_disk_that_is_full_costs_no_event() -> None:
 
 
 def test_an_event_that_cannot_be_queued_costs_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(event: LogEvent) -> None:
+    def raise_defect(event: LogEvent) -> None:
         raise ZeroDivisionError("a defect")
 
     sink = Sink()
     sink.go.set()
-    writer = Writer(sink, plain, lambda: 0.0, emit=broken)
+    writer = Writer(sink, plain, lambda: 0.0, emit=raise_defect)
     writer.put(entry())
     writer.close()
     assert sink.lines == ["mcp.demo.add"]

@@ -144,13 +144,13 @@ class Silent(Upstream):
         return ANSWERED
 
 
-def binding(upstream: Upstream) -> ServerBinding:
+def bind_server(upstream: Upstream) -> ServerBinding:
     server: Any = SimpleNamespace(key="default/demo", catalog=SimpleNamespace(session="Shared", online=True))
     guard = Guard("default/demo", AdmissionLimits(100), Timing(lambda seconds, then: None, lambda: 0.0))
     return ServerBinding(server, upstream, guard, timeout=1.0, max_bytes=16 * MIB, server_info=b"{}")
 
 
-def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
+def bridge_call(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
     registry = MetricsRegistry()
     client = Client()
     context = CallContext(
@@ -162,14 +162,14 @@ def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
         CallServices(clock=lambda: 0.0),
     )
     recorder = registry.recorder("tools/call")
-    route = request_route(binding(Silent()), "x", recorder, idempotent=False)
+    route = request_route(bind_server(Silent()), "x", recorder, idempotent=False)
     return BridgedCall(context, route, agent, "of", 0.0, ASKING)
 
 
 async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_the_oldest_go() -> None:
     bridge: Bridge[BridgedCall] = Bridge(lambda: 0.0)
     question = Message(id=Raw(b"1"), method="sampling/createMessage", params=Raw(b'"' + b"x" * MIB + b'"'))
-    calls = [bridged(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
+    calls = [bridge_call(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
     for call in calls:
         call.ask(question, lambda answer: None)
         bridge.park(call)
@@ -187,10 +187,10 @@ async def test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_
     counts = ShareCounts()
     bridge: Bridge[BridgedCall] = Bridge(lambda: 0.0, counts=counts)
     question = Message(id=Raw(b"1"), method="sampling/createMessage", params=Raw(b'"' + b"x" * size + b'"'))
-    own = bridged(bridge, "alice")
+    own = bridge_call(bridge, "alice")
     own.ask(question, lambda answer: None)
     bridge.park(own)
-    crowd = [bridged(bridge, "mallory") for _ in range(MAX_PARKED + 10 if size == 1 else 40)]
+    crowd = [bridge_call(bridge, "mallory") for _ in range(MAX_PARKED + 10 if size == 1 else 40)]
     for call in crowd:
         call.ask(question, lambda answer: None)
         bridge.park(call)
@@ -203,7 +203,7 @@ async def test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_
 
 async def test_results_that_wait_for_their_clients_are_bounded_in_bytes() -> None:
     bridge: Bridge[BridgedCall] = Bridge(lambda: 0.0)
-    calls = [bridged(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
+    calls = [bridge_call(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
     for call in calls:
         bridge.park(call)
     assert len(bridge) == len(calls)
@@ -241,6 +241,6 @@ def test_an_unset_id_is_not_a_question() -> None:
 async def test_answers_of_a_server_to_a_watch_are_bounded() -> None:
     upstream = Silent()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
-    watches.hold("holder", Subscriber("agent", ANONYMOUS), binding(upstream), ["file:///a"], lambda params: None)
+    watches.hold("holder", Subscriber("agent", ANONYMOUS), bind_server(upstream), ["file:///a"], lambda params: None)
     assert (await upstream.requests.get()).max_bytes == MAX_EVENT
     await watches.aclose()

@@ -23,20 +23,20 @@ def is_control(char: str) -> bool:
 
 
 def visible(text: str) -> str:
-    def shown(char: str) -> str:
+    def escape_units(char: str) -> str:
         units = char.encode("utf-16-be").hex()
         return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
-    return "".join(shown(char) if is_control(char) else char for char in text)
+    return "".join(escape_units(char) if is_control(char) else char for char in text)
 
 
-def expected(value: Any) -> Any:
+def expected_value(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):
-        return [expected(item) for item in value]
+        return [expected_value(item) for item in value]
     if isinstance(value, dict):
-        return {visible(key): expected(item) for key, item in value.items()}
+        return {visible(key): expected_value(item) for key, item in value.items()}
     return value
 
 
@@ -55,9 +55,9 @@ values = st.recursive(
 def test_every_control_character_is_shown_as_text(value: Any, ascii_only: bool) -> None:
     raw = json.dumps(value, ensure_ascii=ascii_only).encode()
     made = escape(raw)
-    assert json.loads(bytes(made)) == expected(value)
+    assert json.loads(bytes(made)) == expected_value(value)
     assert escape(made) is made
-    if expected(value) == value:
+    if expected_value(value) == value:
         assert made is raw
 
 

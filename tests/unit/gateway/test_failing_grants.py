@@ -22,7 +22,7 @@ OTHER = ServerKey("default", "other")
 WRONG_SECRET = GrantFailed("no token for alice", cause=INVALID_CLIENT, impersonal="no token")
 
 
-def reported(outbox: Outbox, cursor: str = "") -> tuple[FailedGrant, ...] | None:
+def report_failed_grants(outbox: Outbox, cursor: str = "") -> tuple[FailedGrant, ...] | None:
     return outbox.report(cursor).failed_grants
 
 
@@ -36,8 +36,8 @@ def test_a_failure_for_everybody_is_reported_once_with_its_first_sentence_and_wi
     outbox.failing_grants.observe(BOX, GrantFailed("at 12:07", cause=INVALID_CLIENT))
     report = outbox.report(cursor)
     assert report.failed_grants == (FailedGrant("default", "box", INVALID_CLIENT, "no token", began),)
-    assert reported(outbox, report.cursor) is None
-    assert reported(outbox, "of-another.1.1") == report.failed_grants
+    assert report_failed_grants(outbox, report.cursor) is None
+    assert report_failed_grants(outbox, "of-another.1.1") == report.failed_grants
 
 
 def test_a_failure_of_one_person_is_not_reported() -> None:
@@ -45,7 +45,7 @@ def test_a_failure_of_one_person_is_not_reported() -> None:
     cursor = outbox.report("").cursor
     for cause in (INVALID_GRANT, INTERACTION_REQUIRED, TIMEOUT):
         outbox.failing_grants.observe(BOX, GrantFailed("no", cause=cause))
-    assert reported(outbox, cursor) is None
+    assert report_failed_grants(outbox, cursor) is None
 
 
 def test_the_next_token_and_new_credentials_end_a_failure() -> None:
@@ -57,7 +57,7 @@ def test_the_next_token_and_new_credentials_end_a_failure() -> None:
     report = outbox.report(cursor)
     assert [grant.server for grant in report.failed_grants or ()] == ["other"]
     outbox.failing_grants.forget(OTHER)
-    assert reported(outbox, report.cursor) == ()
+    assert report_failed_grants(outbox, report.cursor) == ()
 
 
 def test_a_failure_ends_after_a_time_without_failed_calls() -> None:
@@ -70,7 +70,7 @@ def test_a_failure_ends_after_a_time_without_failed_calls() -> None:
     report = outbox.report("")
     assert report.failed_grants
     clock.now += 1
-    assert reported(outbox, report.cursor) == ()
+    assert report_failed_grants(outbox, report.cursor) == ()
 
 
 def test_an_authorization_server_that_is_away_for_a_moment_is_not_reported() -> None:
@@ -83,10 +83,10 @@ def test_an_authorization_server_that_is_away_for_a_moment_is_not_reported() -> 
     outbox.failing_grants.observe(BOX, away)
     clock.now += LASTING_SECONDS - 1
     outbox.failing_grants.observe(BOX, away)
-    assert reported(outbox) == ()
+    assert report_failed_grants(outbox) == ()
     clock.now += 1
     outbox.failing_grants.observe(BOX, away)
-    assert [grant.cause for grant in reported(outbox) or ()] == [UNREACHABLE]
+    assert [grant.cause for grant in report_failed_grants(outbox) or ()] == [UNREACHABLE]
 
 
 def test_another_cause_replaces_the_reported_one() -> None:
@@ -94,14 +94,16 @@ def test_another_cause_replaces_the_reported_one() -> None:
     outbox.failing_grants.observe(BOX, WRONG_SECRET)
     cursor = outbox.report("").cursor
     outbox.failing_grants.observe(BOX, GrantFailed("no metadata", cause=DISCOVERY))
-    assert [(grant.cause, grant.sentence) for grant in reported(outbox, cursor) or ()] == [(DISCOVERY, "no metadata")]
+    assert [(grant.cause, grant.sentence) for grant in report_failed_grants(outbox, cursor) or ()] == [
+        (DISCOVERY, "no metadata")
+    ]
 
 
 def test_servers_and_sentences_of_a_report_are_bounded() -> None:
     outbox = Outbox()
     for number in range(MOST_FAILED_GRANTS + 1):
         outbox.failing_grants.observe(ServerKey("default", f"s{number}"), GrantFailed("x" * 9000, cause=DISCOVERY))
-    grants = reported(outbox)
+    grants = report_failed_grants(outbox)
     assert grants is not None
     assert len(grants) == MOST_FAILED_GRANTS
     assert {len(grant.sentence) for grant in grants} == {SENTENCE_CHARS}

@@ -31,7 +31,7 @@ def world(*tools: str) -> dict[str, Document]:
     return {"1": catalog("web", "http://w", [*tools]), "r": Rules(policies=POLICIES, tiers=tiers)}
 
 
-def followed(before: Selection, *tools: str) -> Selection:
+def follow(before: Selection, *tools: str) -> Selection:
     after = select(build(world(*tools), before.snapshot), before=before)
     finish(after.prepare_in_slices(before))
     return after
@@ -40,7 +40,7 @@ def followed(before: Selection, *tools: str) -> Selection:
 def test_the_views_of_callers_who_asked_are_put_together() -> None:
     before = select(build(world("get", "put")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
-    after = followed(before, "get", "new")
+    after = follow(before, "get", "new")
     view = after.known_views.find(ONE, MERGED)
     assert view is not None
     assert view.listed
@@ -52,8 +52,8 @@ def test_the_views_of_callers_who_asked_are_put_together() -> None:
 def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
     before = select(build(world("get")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
-    first = followed(before, "get", "a")
-    second = followed(first, "get", "b")
+    first = follow(before, "get", "a")
+    second = follow(first, "get", "b")
     assert second.known_views.find(ONE, MERGED) is None
 
 
@@ -67,6 +67,6 @@ def test_looking_up_the_views_of_a_principal_merges_no_rules() -> None:
 def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:
     before = select(build(world("get")))
     assert before.targets[b"/mcp/deep"].listing
-    after = followed(before, "put")
+    after = follow(before, "put")
     assert after.targets[b"/mcp/deep"].listed
     assert after.targets[MERGED].listed, "most look there"

@@ -292,17 +292,17 @@ def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_unti
     guard = Guard("demo", AdmissionLimits(limit=1), Timing(lambda seconds, run: None, lambda: now))
     assert not guard.still_answers(), "it never did"
 
-    def answered() -> None:
+    def answer_call() -> None:
         assert guard.enter_now()
         guard.leave_well()
 
-    answered()
+    answer_call()
     assert guard.still_answers()
     now += FRESH_SECONDS - 0.1
     assert guard.still_answers()
     now += 0.2
     assert not guard.still_answers()
-    answered()
+    answer_call()
     assert guard.still_answers()
     assert guard.enter_now()
     guard.leave(PLAIN, LOST, guard.responses_seen)

@@ -20,14 +20,14 @@ HERE = ("10.0.0.1", 80)
 THERE = ("10.0.0.2", 80)
 
 
-def wrapped(state: str) -> str:
+def wrap(state: str) -> str:
     return str(
         json.loads(bytes(affinity.add_pod_tag(Raw(json.dumps({"requestState": state}).encode()), HERE)))["requestState"]
     )
 
 
 def test_a_state_comes_back_as_it_was_with_the_address_that_made_it() -> None:
-    params, tag = affinity.remove_tag({"requestState": Raw(json.dumps(wrapped("séaled.v1")).encode())})
+    params, tag = affinity.remove_tag({"requestState": Raw(json.dumps(wrap("séaled.v1")).encode())})
     assert json.loads(bytes(params["requestState"])) == "séaled.v1"
     assert tag is not None
     assert affinity.address_of(tag, [THERE, HERE]) == HERE
@@ -38,7 +38,7 @@ def test_a_state_comes_back_as_it_was_with_the_address_that_made_it() -> None:
 def test_an_altered_state_reaches_the_server_as_something_it_never_made(
     alter: Callable[[str], str],
 ) -> None:
-    altered = alter(wrapped("sealed"))
+    altered = alter(wrap("sealed"))
     params, tag = affinity.remove_tag({"requestState": Raw(json.dumps(altered).encode())})
     assert tag is None
     assert json.loads(bytes(params["requestState"])) == altered != "sealed"

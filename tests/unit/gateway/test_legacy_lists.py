@@ -31,7 +31,7 @@ def policy(*rules: Rule, **more: Any) -> Policy:
     return Policy(namespace="default", name="p", every=True, rules=(everything, *rules), **more)
 
 
-def selected(*tools: Any, rules: Rules | None = None, figures: bool = False) -> Selection:
+def select_tools(*tools: Any, rules: Rules | None = None, figures: bool = False) -> Selection:
     documents: dict[str, Document] = {"1": catalog("s", "http://s", tools)}
     if rules is not None:
         documents["r"] = rules
@@ -47,7 +47,7 @@ def lists(view: View) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize(("target", "prefix"), [(b"/mcp", "s__"), (b"/servers/default/s/mcp", "")])
 def test_definitions_differ_and_are_left_out_for_legacy_clients_at_every_endpoint(target: bytes, prefix: str) -> None:
-    view = selected(SAME, LISTS, NEW).targets[target]
+    view = select_tools(SAME, LISTS, NEW).targets[target]
     modern, legacy = lists(view)
     assert [*modern] == [f"{prefix}lists", f"{prefix}new", f"{prefix}same"] == [*view.routes]
     assert [*legacy] == [f"{prefix}lists", f"{prefix}same"]
@@ -57,32 +57,32 @@ def test_definitions_differ_and_are_left_out_for_legacy_clients_at_every_endpoin
 
 
 def test_a_list_without_a_definition_that_differs_is_one_for_both_eras() -> None:
-    view = selected(SAME).targets[b"/mcp"]
+    view = select_tools(SAME).targets[b"/mcp"]
     assert view.legacy_listing is view.listing
     assert view.parts is view.listing
 
 
 def test_a_list_is_one_for_both_eras_where_policies_deny_the_tool_that_differs() -> None:
     rules = Rules(default_action="Allow", policies=(policy(Rule(action="Deny", tools=("lists", "new"))),))
-    view = selected(SAME, LISTS, NEW, rules=rules).seen_by(NPC)[b"/mcp"]
+    view = select_tools(SAME, LISTS, NEW, rules=rules).seen_by(NPC)[b"/mcp"]
     assert view.legacy_listing is view.listing
     assert [*lists(view)[0]] == ["s__same"]
 
 
 def test_control_characters_are_made_visible_in_the_legacy_list_too() -> None:
     rules = Rules(default_action="Allow", policies=(policy(control_characters="Escape"),))
-    modern, legacy = lists(selected(LISTS, NEW, rules=rules).seen_by(NPC)[b"/mcp"])
+    modern, legacy = lists(select_tools(LISTS, NEW, rules=rules).seen_by(NPC)[b"/mcp"])
     assert modern["s__lists"]["description"] == legacy["s__lists"]["description"] == r"a\u0007b"
 
 
 def test_figures_of_speed_are_in_the_legacy_list_too() -> None:
-    modern, legacy = lists(selected(LISTS, NEW, figures=True).targets[b"/mcp"])
+    modern, legacy = lists(select_tools(LISTS, NEW, figures=True).targets[b"/mcp"])
     assert modern["s__lists"]["_meta"] == legacy["s__lists"]["_meta"] != {}
 
 
 def test_pinned_tools_of_the_router_endpoint_differ_for_legacy_clients() -> None:
     rules = Rules(default_action="Allow", policies=(policy(pinned=("lists", "new")),))
-    modern, legacy = lists(selected(SAME, LISTS, NEW, rules=rules).seen_by(NPC)[ROUTER])
+    modern, legacy = lists(select_tools(SAME, LISTS, NEW, rules=rules).seen_by(NPC)[ROUTER])
     assert {*modern} - {*NAMES} == {"s__lists", "s__new"}
     assert {*legacy} - {*NAMES} == {"s__lists"}
     assert "outputSchema" not in legacy["s__lists"]

@@ -24,7 +24,7 @@ MANY = 500
 
 
 @pytest.fixture
-def allocated() -> Iterator[Callable[[], int]]:
+def allocated_bytes() -> Iterator[Callable[[], int]]:
     """Function that returns the bytes allocated since the test began and not freed."""
     gc.collect()
     tracemalloc.start()
@@ -45,19 +45,19 @@ def texts() -> Iterator[bytes]:
     return (b"%d-" % number + b"y" * SIZE for number in range(MANY))
 
 
-def test_long_hosts_are_not_kept(allocated: Callable[[], int]) -> None:
+def test_long_hosts_are_not_kept(allocated_bytes: Callable[[], int]) -> None:
     allow = AllowList.for_bind("0.0.0.0")  # allows any host
     assert all(allow.host(text) for text in texts())
-    assert allocated() < 4 * SIZE
+    assert allocated_bytes() < 4 * SIZE
 
 
-def test_long_session_ids_are_not_kept(allocated: Callable[[], int]) -> None:
+def test_long_session_ids_are_not_kept(allocated_bytes: Callable[[], int]) -> None:
     sessions = SessionIds()
     assert not any(sessions.read(text) for text in texts())
-    assert allocated() < 4 * SIZE
+    assert allocated_bytes() < 4 * SIZE
 
 
-def test_long_names_are_not_kept(allocated: Callable[[], int]) -> None:
+def test_long_names_are_not_kept(allocated_bytes: Callable[[], int]) -> None:
     request = modern("tools/call", {"name": "demo__add"})
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":%b}}'
     body %= b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
@@ -66,13 +66,13 @@ def test_long_names_are_not_kept(allocated: Callable[[], int]) -> None:
         refused = inbound.classify({**headers, b"mcp-name": text}, body)
         assert isinstance(refused, Rejection)
         assert "Mcp-Name" in refused.message
-    assert allocated() < 4 * SIZE
+    assert allocated_bytes() < 4 * SIZE
 
 
-def test_long_zones_of_addresses_are_not_kept(allocated: Callable[[], int]) -> None:
+def test_long_zones_of_addresses_are_not_kept(allocated_bytes: Callable[[], int]) -> None:
     proxies = TrustedProxies(["10.0.0.0/8"])
     assert {proxies.client("10.0.0.1", b"fe80::1%" + text) for text in texts()} == {"10.0.0.1"}
-    assert allocated() < 4 * SIZE
+    assert allocated_bytes() < 4 * SIZE
 
 
 class _Sure:
@@ -102,17 +102,17 @@ def credentials(many: int) -> Iterator[bytes]:
     return (b"Bearer %d-" % number + b"y" * 16_000 for number in range(many))
 
 
-async def test_long_credentials_that_were_refused_are_not_kept(allocated: Callable[[], int]) -> None:
+async def test_long_credentials_that_were_refused_are_not_kept(allocated_bytes: Callable[[], int]) -> None:
     identities = Identities([_Sure(UNKNOWN_TOKEN)])
     for credential in credentials(MANY):
         assert await identities.identify(credential) is UNKNOWN_TOKEN
-    assert allocated() < 512 * MANY
+    assert allocated_bytes() < 512 * MANY
 
 
-async def test_long_credentials_that_are_good_are_kept_within_a_bound(allocated: Callable[[], int]) -> None:
+async def test_long_credentials_that_are_good_are_kept_within_a_bound(allocated_bytes: Callable[[], int]) -> None:
     identities = Identities([_Sure(Identity(kind="jwt", principal="npc"))], now=lambda: 0.0)
     last = b""
     for last in credentials(6 * KEPT_BYTES // 16_000):
         assert isinstance(await identities.identify(last), Identity)
-    assert allocated() < 3 * KEPT_BYTES
+    assert allocated_bytes() < 3 * KEPT_BYTES
     assert identities.recall(last) is not None

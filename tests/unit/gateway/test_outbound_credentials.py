@@ -332,7 +332,7 @@ class _OfToken:
         return self._identity
 
 
-def _held(identity: Identity) -> SubjectToken | None:
+def _subject_token(identity: Identity) -> SubjectToken | None:
     return identity.subject_token
 
 
@@ -341,9 +341,9 @@ async def test_a_raw_token_is_kept_with_its_identity_only_while_a_server_needs_i
     identities = Identities([authenticator])
     identity = await identities.identify(b"Bearer raw-token")
     assert isinstance(identity, Identity)
-    assert _held(identity) is None
+    assert _subject_token(identity) is None
     identities.keep_tokens(True)
-    held = _held(identity)
+    held = _subject_token(identity)
     assert held is not None
     assert held.value == held.subject(b"alice").token == "raw-token"
     assert "raw-token" not in repr(identity) + repr(held) + repr(held.subject(b"alice"))

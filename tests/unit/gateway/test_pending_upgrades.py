@@ -86,7 +86,7 @@ class Judge:
 REQUEST = UpgradeRequest(b"/x", (), b"GET /x HTTP/1.1\r\n\r\n")
 
 
-async def begun(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Below]:
+async def begin_upgrade(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Below]:
     below = Below()
     upgrade = PendingUpgrade(below, below, Judge(handler))
     upgrade.begin(REQUEST, None, rest)
@@ -99,7 +99,7 @@ async def begun(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Be
 )
 async def test_a_refusal_says_that_the_connection_closes_whatever_its_handler_says(pieces: list[bytes]) -> None:
     handler = Handler(*pieces)
-    upgrade, below = await begun(handler, b"GET /second HTTP/1.1\r\n\r\n")
+    upgrade, below = await begin_upgrade(handler, b"GET /second HTTP/1.1\r\n\r\n")
     upgrade.data_received(b"GET /third HTTP/1.1\r\n\r\n")
     await asyncio.sleep(0)
     head, _, body = below.written.partition(b"\r\n\r\n")
@@ -110,7 +110,7 @@ async def test_a_refusal_says_that_the_connection_closes_whatever_its_handler_sa
 
 async def test_the_end_of_a_handler_that_refused_ends_the_connection_once_its_answer_is_read() -> None:
     handler = Handler(REFUSAL)
-    upgrade, below = await begun(handler)
+    upgrade, below = await begin_upgrade(handler)
     handler.transport.close()
     assert (below.events, handler.lost) == (["refused"], True)
     upgrade.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -119,7 +119,7 @@ async def test_the_end_of_a_handler_that_refused_ends_the_connection_once_its_an
 
 async def test_a_switched_connection_is_its_handlers_with_what_came_early_in_order() -> None:
     handler = Handler(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"hello")
-    upgrade, below = await begun(handler, b"1")
+    upgrade, below = await begin_upgrade(handler, b"1")
     upgrade.data_received(b"2")
     await asyncio.sleep(0)
     upgrade.data_received(b"3")
@@ -131,13 +131,13 @@ async def test_a_switched_connection_is_its_handlers_with_what_came_early_in_ord
 
 
 async def test_bytes_without_end_behind_a_request_end_the_connection() -> None:
-    upgrade, below = await begun(Handler())
+    upgrade, below = await begin_upgrade(Handler())
     upgrade.data_received(b"x" * (MAX_HEAD + 1))
     assert below.events == ["aborted"]
 
 
 async def test_an_answer_whose_head_has_no_end_ends_the_connection() -> None:
-    _, below = await begun(Handler(b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD))
+    _, below = await begin_upgrade(Handler(b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD))
     assert (below.events, below.written) == (["aborted"], b"")
 
 

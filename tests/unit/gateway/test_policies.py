@@ -60,7 +60,7 @@ def world(*policies: Policy, action: str = "Allow", tiers: Sequence[Tier] = (), 
     return select(build(documents))
 
 
-def listed(selection: Selection, who: Identity, target: bytes = b"/mcp") -> list[str]:
+def tool_names(selection: Selection, who: Identity, target: bytes = b"/mcp") -> list[str]:
     view = selection.seen_by(who)[target]
     names = [tool["name"] for tool in json.loads(b"".join(view.listing) + b"}")["tools"]]
     assert names == list(view.routes)
@@ -153,7 +153,7 @@ TABLE: dict[str, tuple[Sequence[Policy], str, Identity, list[str]]] = {
 @pytest.mark.parametrize("row", TABLE)
 def test_policies_merge_as_the_table_says(row: str) -> None:
     policies, action, who, expected = TABLE[row]
-    assert listed(world(*policies, action=action), who) == expected
+    assert tool_names(world(*policies, action=action), who) == expected
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -217,15 +217,15 @@ def test_a_server_that_shows_nothing_does_not_exist() -> None:
 
 def test_a_server_that_the_rules_do_not_know_yet_is_nobodys() -> None:
     selection = world(policy("p", servers=("web",)), judged={"default": ("web",)})
-    assert listed(selection, NPC) == ["else__get", "web__get", "web__put"]
+    assert tool_names(selection, NPC) == ["else__get", "web__get", "web__put"]
 
 
 def test_tools_of_the_gateway_itself_are_selected_by_policies_without_a_selector_alone() -> None:
     local = catalog("local", LocalEndpoint(), ["mine"])
     some = Rules(policies=(policy("p", deny("*"), servers=("web",)),), judged={"default": ("web",)})
-    assert listed(select(build({"1": local, "r": some})), NPC) == ["local__mine"]
+    assert tool_names(select(build({"1": local, "r": some})), NPC) == ["local__mine"]
     every = Rules(policies=(policy("p", deny("*")),))
-    assert listed(select(build({"1": local, "r": every})), NPC) == []
+    assert tool_names(select(build({"1": local, "r": every})), NPC) == []
 
 
 def test_the_last_rules_stay_in_force_when_their_document_is_gone() -> None:
@@ -235,7 +235,7 @@ def test_the_last_rules_stay_in_force_when_their_document_is_gone() -> None:
     }
     before = build(documents)
     del documents["r"]
-    assert listed(select(build(documents, before)), NPC) == []
+    assert tool_names(select(build(documents, before)), NPC) == []
 
 
 def test_rules_that_come_later_are_prepared_for_though_the_servers_are_the_same() -> None:
@@ -249,7 +249,7 @@ def test_rules_that_come_later_are_prepared_for_though_the_servers_are_the_same(
     index = after.policies.index("default")
     assert index is before.policies.index("default")
     assert "tags" in index._words, "read with the first question, it would hold the loop up"
-    assert listed(after, NPC) == ["web__put"]
+    assert tool_names(after, NPC) == ["web__put"]
 
 
 FAST = Tier(name="fast", max_latency_ms=500, default=True)
@@ -271,8 +271,8 @@ def tiered_selection(*policies: Policy) -> Selection:
 
 def test_a_policy_chooses_the_tier_of_those_who_name_none() -> None:
     selection = tiered_selection(policy("p", subjects=to("npc"), default_tier="slow"))
-    assert listed(selection, NPC) == ["else__get", "web__get", "web__put"]
-    assert listed(tiered_selection(), NPC) == ["else__get", "web__get"]
+    assert tool_names(selection, NPC) == ["else__get", "web__get", "web__put"]
+    assert tool_names(tiered_selection(), NPC) == ["else__get", "web__get"]
 
 
 def test_a_tier_above_the_greatest_does_not_exist_where_no_server_allows_it() -> None:
@@ -280,7 +280,7 @@ def test_a_tier_above_the_greatest_does_not_exist_where_no_server_allows_it() ->
     views = selection.seen_by(NPC)
     assert b"/servers/default/web/mcp/slow" not in views
     assert b"/mcp/slow" in views, "the other namespace bounds nothing"
-    assert listed(selection, NPC, b"/mcp/slow") == ["else__get", "web__get"]
+    assert tool_names(selection, NPC, b"/mcp/slow") == ["else__get", "web__get"]
     both = tiered_selection(policy("p", max_tier="fast"), policy("q", max_tier="fast", namespace="other"))
     assert b"/mcp/slow" not in both.seen_by(NPC)
     assert b"/mcp/fast" in both.seen_by(NPC)
@@ -332,7 +332,7 @@ def test_of_several_limits_the_smallest_counts() -> None:
 def test_a_list_is_cut_to_max_tools_in_the_order_of_names_and_pins_stay() -> None:
     bounded = policy("p", limits=PolicyLimits(max_tools=2), pinned=("put",))
     selection = world(bounded)
-    assert listed(selection, NPC) == ["else__get", "file__get", "web__put"]
+    assert tool_names(selection, NPC) == ["else__get", "file__get", "web__put"]
     view = selection.seen_by(NPC)[b"/mcp"]
     assert view.pinned == {"web__put"}
     route = view.find_unlisted("web__get", now=1e9)
@@ -346,10 +346,10 @@ def test_tools_cut_from_a_list_stay_callable_for_a_while() -> None:
     documents: dict[str, Document] = {"1": catalog("web", "http://w", ["b", "c"])}
     documents["r"] = Rules(policies=(policy("p", limits=PolicyLimits(max_tools=2)),))
     before = select(build(documents))
-    assert listed(before, NPC) == ["web__b", "web__c"]
+    assert tool_names(before, NPC) == ["web__b", "web__c"]
     documents["1"] = catalog("web", "http://w", ["a", "b", "c"])
     after = select(build(documents), before=before, now=1000.0)
-    assert listed(after, NPC) == ["web__a", "web__b"]
+    assert tool_names(after, NPC) == ["web__a", "web__b"]
     view = after.seen_by(NPC)[b"/mcp"]
     soon = view.find_unlisted("web__c", now=1059.0)
     late = view.find_unlisted("web__c", now=1061.0)
@@ -366,7 +366,7 @@ def test_a_list_is_cut_to_tool_tokens() -> None:
         "1": catalog("s", "http://s", [entry(small), entry(large)]),
         "r": Rules(policies=(policy("p", limits=PolicyLimits(tool_tokens=500)),)),
     }
-    assert listed(select(build(documents)), NPC) == ["s__b"]
+    assert tool_names(select(build(documents)), NPC) == ["s__b"]
 
 
 def test_pins_add_up_and_never_show_what_is_denied() -> None:
@@ -397,7 +397,7 @@ def test_a_selection_ends_with_its_last_reference() -> None:
     """The garbage collector never visits large catalogs (`gc.freeze`), so a reference cycle would never be freed."""
     selection = world(policy("p", deny("get"), denied="Explain"))
     assert selection.seen_by(NPC)[b"/mcp"].denied("web__get") is not None
-    assert listed(selection, QA) != []
+    assert tool_names(selection, QA) != []
     gc.collect()
     gc.disable()
     try:
@@ -415,8 +415,8 @@ def test_views_of_rule_sets_are_let_go_of_beyond_their_bytes() -> None:
     agents = [anybody(f"agent{n}") for n in range(20)]
     first = weakref.ref(selection.views_of(agents[0]))
     for agent in agents:
-        assert listed(selection, agent) == ["web__get"]
+        assert tool_names(selection, agent) == ["web__get"]
     assert 0 < selection.weight <= 2000
     gc.collect()
     assert first() is None  # the agent's identity does not keep the dropped view alive
-    assert listed(selection, agents[0]) == ["web__get"]
+    assert tool_names(selection, agents[0]) == ["web__get"]

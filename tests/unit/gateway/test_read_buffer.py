@@ -59,11 +59,11 @@ async def reader_with_data(take: Take = lambda reader, portion: None) -> AsyncIt
     """A reader whose peer sent `SENT` before it began to read."""
     made: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
 
-    def connected() -> Reader:
+    def connect() -> Reader:
         made.set_result(Reader(take))
         return made.result()
 
-    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(connect, "127.0.0.1", 0)
     _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
     try:
         reader = await made

@@ -75,7 +75,7 @@ def largest(number: int) -> tuple[PackedCall, int]:
     return packed_call(name, arguments, caller, why, trail), more + PHASE_BYTES * MAX_PHASES
 
 
-def used_by(work: Callable[[], None]) -> int:
+def bytes_used_by(work: Callable[[], None]) -> int:
     """Number of bytes that some work allocates and does not free."""
     tracemalloc.start()
     try:
@@ -106,7 +106,7 @@ def test_huge_names_and_arguments_stay_within_the_bytes() -> None:
             recent.put_large(*largest(number))
             assert recent.size <= LEAST_BYTES
 
-    assert used_by(work) <= LEAST_BYTES
+    assert bytes_used_by(work) <= LEAST_BYTES
     assert 3 < len(recent.snapshot()) < 20
 
 
@@ -117,7 +117,7 @@ def test_plain_calls_take_no_more_bytes_than_they_are_counted_with() -> None:
         for number in range(5000):
             recent.put(packed_call(f"tool-{number:0130}"))
 
-    assert used_by(work) <= len(recent.snapshot()) * PLAIN_BYTES <= 2 << 20
+    assert bytes_used_by(work) <= len(recent.snapshot()) * PLAIN_BYTES <= 2 << 20
     assert recent.size == len(recent.snapshot()) * PLAIN_BYTES
 
 

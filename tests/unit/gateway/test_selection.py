@@ -19,7 +19,7 @@ from gatewayworld import catalog
 from selections import Upstreams, select
 
 
-def listed(selection: Selection, target: bytes) -> list[str]:
+def tool_names(selection: Selection, target: bytes) -> list[str]:
     return [tool["name"] for tool in json.loads(b"".join(selection.targets[target].listing) + b"}")["tools"]]
 
 
@@ -27,26 +27,26 @@ def test_merged_and_single_endpoints_show_the_tools_under_their_names() -> None:
     selection = select(
         build({"1": catalog("a", "http://a", ["x"]), "2": catalog("b", "http://b", ["y"], namespace="n")})
     )
-    assert listed(selection, b"/mcp") == ["a__x", "b__y"]
-    assert listed(selection, b"/servers/default/a/mcp") == ["x"]
-    assert listed(selection, b"/servers/n/b/mcp") == ["y"]
+    assert tool_names(selection, b"/mcp") == ["a__x", "b__y"]
+    assert tool_names(selection, b"/servers/default/a/mcp") == ["x"]
+    assert tool_names(selection, b"/servers/n/b/mcp") == ["y"]
 
 
 def test_before_the_first_snapshot_the_merged_endpoint_lists_no_tools() -> None:
-    assert listed(Selection(), b"/mcp") == []
+    assert tool_names(Selection(), b"/mcp") == []
 
 
 def test_listed_tools_are_those_that_can_be_called() -> None:
     selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
     for target, view in selection.targets.items():
         own = sorted(NAMES) if view.behind is not None else []
-        assert listed(selection, target) == [*own, *view.routes]
+        assert tool_names(selection, target) == [*own, *view.routes]
 
 
 def test_each_tier_has_an_endpoint() -> None:
     rules = Rules(tiers=(Tier(name="fast"), Tier(name="deep")))
     selection = select(build({"1": catalog("a", "http://a", ["x"]), "r": rules}))
-    assert listed(selection, b"/mcp/fast") == listed(selection, b"/mcp/deep") == ["a__x"]
+    assert tool_names(selection, b"/mcp/fast") == tool_names(selection, b"/mcp/deep") == ["a__x"]
     assert b"/mcp/other" not in selection.targets
 
 

@@ -32,7 +32,7 @@ def scope(path: str, accept: str = "") -> Scope:
     return {"type": "http", "method": "GET", "path": path, "headers": [(b"accept", accept.encode())]}
 
 
-def deferred(make: Callable[[], Any]) -> Deferred[Any]:
+def make_deferred(make: Callable[[], Any]) -> Deferred[Any]:
     return Deferred(make, Heap(owner=False))
 
 
@@ -44,7 +44,7 @@ async def takes_requests(console: ServedConsole, *requests: Scope) -> list[Any]:
 @pytest.fixture
 def console() -> ServedConsole:
     Pages.made = 0
-    return ServedConsole(deferred(Pages))
+    return ServedConsole(make_deferred(Pages))
 
 
 async def test_requests_that_come_at_once_have_the_console_made_once(console: ServedConsole) -> None:
@@ -66,7 +66,7 @@ async def test_a_console_that_cannot_be_made_is_tried_again_with_the_next_reques
             raise fault
         return Pages()
 
-    console = ServedConsole(deferred(make))
+    console = ServedConsole(make_deferred(make))
     with pytest.raises(ImportError, match="no templates"):
         await takes_requests(console, scope("/console/"))
     assert await takes_requests(console, scope("/console/")) == ["/console/"]

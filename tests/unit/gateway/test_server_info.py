@@ -14,14 +14,14 @@ from fairlead_gateway.policy.server_info import server_info
 from gatewayworld import catalog
 
 
-def shown(info: bytes) -> bytes | None:
+def info_of(info: bytes) -> bytes | None:
     document = catalog("demo", HttpEndpoint(url="http://127.0.0.1:1/mcp"), ["add"], server_info=Raw(info))
     return server_info(Server(ServerKey("default", "demo"), document, ()))
 
 
 @pytest.mark.parametrize("info", [b'{"name":"a","version":"1"}', b'{ "version":"1", "name":"a","icons":[{"src":"x"}]}'])
 def test_a_description_in_the_form_of_mcp_is_passed_on_byte_for_byte(info: bytes) -> None:
-    assert shown(info) == info
+    assert info_of(info) == info
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_a_description_in_the_form_of_mcp_is_passed_on_byte_for_byte(info: bytes
 def test_members_of_a_description_that_clients_refuse_do_not_reach_them(
     info: dict[str, object], mended: dict[str, object]
 ) -> None:
-    assert json.loads(shown(json.dumps(info).encode()) or b"") == mended
+    assert json.loads(info_of(json.dumps(info).encode()) or b"") == mended
 
 
 @pytest.mark.parametrize("info", [b"{}", b'{"name":null,"version":"1"}', b'{"name":5,"version":"1"}'])
 def test_a_server_without_a_name_is_described_by_the_gateway(info: bytes) -> None:
-    assert shown(info) is None
+    assert info_of(info) is None

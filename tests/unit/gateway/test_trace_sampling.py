@@ -17,7 +17,7 @@ SAMPLERS = [*NAMES, *(f"parentbased_{name}" for name in NAMES), "", "unknown", "
 SHARES = ["", "0", "0.3", "1", "1.5", "-1", "nan", "much"]
 
 
-def decided_by_sdk(provider: TracerProvider, trace_id: int, parent_sampled: bool | None) -> bool:
+def sdk_decision(provider: TracerProvider, trace_id: int, parent_sampled: bool | None) -> bool:
     context = Context()
     if parent_sampled is not None:
         flags = TraceFlags(int(parent_sampled))
@@ -38,7 +38,7 @@ def test_a_trace_is_sampled_as_the_sdk_decides(monkeypatch: pytest.MonkeyPatch, 
         trace_id = draw.getrandbits(128) | 1
         for parent_sampled in (None, True, False):
             is_sampled = sampling.samples(trace_id.to_bytes(16, "big"), parent_sampled)
-            assert is_sampled == decided_by_sdk(provider, trace_id, parent_sampled)
+            assert is_sampled == sdk_decision(provider, trace_id, parent_sampled)
 
 
 def test_traces_are_sampled_unless_a_caller_did_not_sample_its_own() -> None:

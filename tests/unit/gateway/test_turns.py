@@ -44,11 +44,11 @@ async def quiet(times: int = 20) -> None:
 
 
 def within(seconds: float) -> Callable[[Awaitable[Any]], Awaitable[Any]]:
-    async def bounded(work: Awaitable[Any]) -> Any:
+    async def with_timeout(work: Awaitable[Any]) -> Any:
         async with asyncio.timeout(seconds):
             return await work
 
-    return bounded
+    return with_timeout
 
 
 async def test_an_agent_with_hundreds_of_pieces_delays_another_by_one() -> None:

@@ -95,7 +95,7 @@ def blow_up(steps: int) -> dict[str, Any]:
     return {"$defs": {**definitions, f"d{steps}": {"type": "object"}}, "$ref": "#/$defs/d0"}
 
 
-def unevaluated(steps: int) -> dict[str, Any]:
+def unevaluated_schema(steps: int) -> dict[str, Any]:
     schema: dict[str, Any] = {"properties": {"a": {"type": "integer"}}}
     for _ in range(steps):
         schema = {"anyOf": [schema, {"type": "string"}], "unevaluatedProperties": False}
@@ -114,7 +114,7 @@ def unevaluated(steps: int) -> dict[str, Any]:
         ({"$ref": "#"}, TOO_INTRICATE),
         ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}, TOO_INTRICATE),
         (blow_up(60), TOO_INTRICATE),
-        (unevaluated(20), TOO_INTRICATE),
+        (unevaluated_schema(20), TOO_INTRICATE),
         ({"enum": ["x" * MAX_SCHEMA_BYTES]}, TOO_LARGE),
     ],
 )
@@ -132,8 +132,8 @@ def test_values_that_are_not_objects_are_not_schemas(raw: bytes) -> None:
 
 def test_a_small_number_of_shared_definitions_is_fine() -> None:
     assert wrong(blow_up(4), 3) is not None
-    assert wrong(unevaluated(3), {"a": 1}) is None
-    assert wrong(unevaluated(3), {"b": 1}) is not None
+    assert wrong(unevaluated_schema(3), {"a": 1}) is None
+    assert wrong(unevaluated_schema(3), {"b": 1}) is not None
 
 
 HANGING = ["^(?!x)a+$", r"(a)\1", "((a+)+)+$(?=b)", "a{1000}{1000}"]
@@ -199,7 +199,7 @@ def test_patterns_beyond_the_bound_are_all_left_out() -> None:
     assert made.checker.errors(b"{}") == "p0: required, but missing"
 
 
-def nested(depth: int, leaf: Any) -> Any:
+def nest(depth: int, leaf: Any) -> Any:
     value = leaf
     for _ in range(depth):
         value = {"a": value}
@@ -209,9 +209,9 @@ def nested(depth: int, leaf: Any) -> Any:
 def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_can_be_bounded() -> None:
     checker = compile_schema({"type": "object", "properties": {"a": {"$ref": "#"}}}).checker
     assert checker is not None
-    assert checker.errors(json.dumps(nested(20, {})).encode()) is None
-    assert checker.errors(json.dumps(nested(20, {"a": 1})).encode()) is not None
-    assert checker.errors(json.dumps(nested(200, {"a": 1})).encode()) is None
+    assert checker.errors(json.dumps(nest(20, {})).encode()) is None
+    assert checker.errors(json.dumps(nest(20, {"a": 1})).encode()) is not None
+    assert checker.errors(json.dumps(nest(200, {"a": 1})).encode()) is None
     assert checker.unchecked == 1
 
 
@@ -220,7 +220,7 @@ def test_a_schema_that_doubles_with_each_level_ends_on_deep_values() -> None:
     checker = compile_schema(twice).checker
     assert checker is not None
     assert checker.errors(json.dumps({"x": 3}).encode()) is not None
-    assert checker.errors(json.dumps(nested(60, {"x": 3})).encode()) is None
+    assert checker.errors(json.dumps(nest(60, {"x": 3})).encode()) is None
     assert checker.unchecked == 1
 
 
@@ -229,7 +229,7 @@ def test_a_schema_that_doubles_with_each_level_ends_on_deep_values() -> None:
 def test_a_value_that_is_nested_too_deeply_to_be_explained_does_not_fit(levels: int, all_errors: bool) -> None:
     checker = compile_schema({"required": ["zz"]}).checker
     assert checker is not None
-    value = json.dumps({"x": nested(levels, 1), "y": "" if all_errors else "y" * MAX_EXPLAINED}).encode()
+    value = json.dumps({"x": nest(levels, 1), "y": "" if all_errors else "y" * MAX_EXPLAINED}).encode()
     assert checker.errors(value) == TOO_DEEP
     assert checker.find_error_or_excess(value) == TOO_DEEP
 

@@ -11,34 +11,34 @@ from conformance import OF_SDK, OF_TASKS, REVISIONS, Comparison, judge
 from conformance_outcome import KEPT, Outcome, Subject, keep, read_outcome, stored_outcome
 
 
-def compared(bare: dict[str, str], through: dict[str, str]) -> Comparison:
+def compare(bare: dict[str, str], through: dict[str, str]) -> Comparison:
     return Comparison("2025-11-25", Outcome(bare), Outcome(through))
 
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "INFO", "SKIPPED"])
 def test_a_check_that_is_graded_lower_through_the_gateway_is_lost(status: str) -> None:
-    comparison = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS", "s:b": status})
+    comparison = compare({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS", "s:b": status})
     assert comparison.wrong(set()) == [f"s:b passes bare and is {status} through"]
 
 
 def test_a_check_that_is_not_looked_at_is_lost() -> None:
-    comparison = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS"})
+    comparison = compare({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS"})
     assert comparison.wrong(set()) == ["s:b passes bare and is not looked at through"]
 
 
 def test_conformance_tests_that_fail_bare_are_not_asked_for() -> None:
-    comparison = compared({"s:a": "INFO", "s:b": "WARNING"}, {"s:a": "FAILURE"})
+    comparison = compare({"s:a": "INFO", "s:b": "WARNING"}, {"s:a": "FAILURE"})
     assert comparison.wrong(set()) == []
 
 
 def test_a_failure_of_the_bare_subject_stands_in_the_baseline() -> None:
-    comparison = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
+    comparison = compare({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
     assert comparison.wrong(set()) == ["s:a fails bare and is not in the baseline"]
     assert comparison.wrong({"s:a"}) == []
 
 
 def test_a_stale_entry_of_the_baseline_is_wrong() -> None:
-    comparison = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
+    comparison = compare({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
     assert judge([comparison], {"s:a", "s:gone"}) == ["s:gone stands in the baseline and does not fail"]
 
 

@@ -22,7 +22,7 @@ def text(name: str) -> str:
     return (REPOSITORY / "requirements" / f"{name}.txt").read_text()
 
 
-def named(requirements: list[str]) -> set[str]:
+def package_names(requirements: list[str]) -> set[str]:
     matches = (NAME.match(requirement) for requirement in requirements)
     return {match[0].lower().replace("_", "-").replace(".", "-") for match in matches if match}
 
@@ -39,15 +39,15 @@ def test_every_release_of_a_list_is_exact_and_has_hashes(name: str) -> None:
 
 @pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock.extras], ids=lambda lock: lock.name)
 def test_a_list_has_what_the_project_asks_for(lock: Any) -> None:
-    required = named([*requirements()]).union(*(named([*requirements(extra)]) for extra in lock.extras))
-    held = named([head for head, _ in blocks(text(lock.name))])
+    required = package_names([*requirements()]).union(*(package_names([*requirements(extra)]) for extra in lock.extras))
+    held = package_names([head for head, _ in blocks(text(lock.name))])
     if lock.over:
-        held |= named([head for head, _ in blocks(text(lock.over))])
+        held |= package_names([head for head, _ in blocks(text(lock.over))])
     assert required <= held
 
 
 def test_build_requirements_are_locked_too() -> None:
-    assert named(build_requirements(PROJECT)) <= named([head for head, _ in blocks(text("build"))])
+    assert package_names(build_requirements(PROJECT)) <= package_names([head for head, _ in blocks(text("build"))])
 
 
 def test_a_list_over_another_has_what_that_one_lacks() -> None:

@@ -27,42 +27,42 @@ def nights(*values: float, better: Better = "higher") -> list[Line]:
     return [night(number, value, better=better) for number, value in enumerate(values, 1)]
 
 
-def judged(*values: float, better: Better = "higher") -> Trend:
+def judge(*values: float, better: Better = "higher") -> Trend:
     (trend,) = trends(nights(*values, better=better))
     return trend
 
 
 def test_a_ratio_that_is_worse_than_its_range_by_a_tenth_on_two_nights_in_a_row_fails() -> None:
-    assert judged(*[1.0, 0.95, 1.05] * 3, 0.8, 0.8).verdict == "failed"
-    assert judged(*[1.0, 0.95, 1.05] * 3, 1.2, 1.2, better="lower").verdict == "failed"
+    assert judge(*[1.0, 0.95, 1.05] * 3, 0.8, 0.8).verdict == "failed"
+    assert judge(*[1.0, 0.95, 1.05] * 3, 1.2, 1.2, better="lower").verdict == "failed"
 
 
 def test_a_single_worse_night_does_not_fail_and_a_good_one_between_two_begins_again() -> None:
-    assert judged(*[1.0] * 5, 0.8).verdict == "worse once"
-    assert judged(*[1.0] * 5, 0.8, 1.0, 0.8).verdict == "worse once"
+    assert judge(*[1.0] * 5, 0.8).verdict == "worse once"
+    assert judge(*[1.0] * 5, 0.8, 1.0, 0.8).verdict == "worse once"
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.9, "steady"), (0.899, "failed"), (1.1, "steady"), (1.2, "better")])
 def test_ratios_within_a_tenth_of_the_range_are_not_reported(value: float, verdict: str) -> None:
-    assert judged(*[1.0] * 5, value, value).verdict == (verdict if verdict != "better" else "steady")
-    assert judged(*[1.0] * 5, value).verdict == (verdict if verdict != "failed" else "worse once")
+    assert judge(*[1.0] * 5, value, value).verdict == (verdict if verdict != "better" else "steady")
+    assert judge(*[1.0] * 5, value).verdict == (verdict if verdict != "failed" else "worse once")
 
 
 def test_a_ratio_that_stays_worse_fails_every_night_and_never_becomes_the_baseline() -> None:
-    trend = judged(*[1.0] * 10, *[0.8] * 20)
+    trend = judge(*[1.0] * 10, *[0.8] * 20)
     assert trend.verdict == "failed"
     assert trend.worse == 20
     assert set(trend.baseline) == {1.0}
 
 
 def test_the_range_is_that_of_the_last_ten_nights() -> None:
-    assert judged(0.5, *[1.0] * 10, 0.8, 0.8).verdict == "failed"
-    assert judged(0.5, *[1.0] * 9, 0.8, 0.8).verdict == "steady"
+    assert judge(0.5, *[1.0] * 10, 0.8, 0.8).verdict == "failed"
+    assert judge(0.5, *[1.0] * 9, 0.8, 0.8).verdict == "steady"
 
 
 def test_ratios_have_no_range_before_three_nights() -> None:
-    assert judged(1.0, 0.1).verdict == "few nights"
-    assert judged(1.0, 1.0, 1.0, 0.1).verdict == "worse once"
+    assert judge(1.0, 0.1).verdict == "few nights"
+    assert judge(1.0, 1.0, 1.0, 0.1).verdict == "worse once"
 
 
 def test_an_accepted_night_begins_a_new_range() -> None:

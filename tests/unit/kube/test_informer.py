@@ -80,7 +80,7 @@ def event(type_: str, version: int, name: str = "") -> WatchEvent[Json]:
     return WatchEvent(type_, str(version), {"name": name} if name else None)
 
 
-async def followed(kube: Scripted, seconds: float, **options: Any) -> Names:
+async def follow(kube: Scripted, seconds: float, **options: Any) -> Names:
     names = Names()
     informer = Informer(kube, Scope(PODS, Json), names, random=lambda: 0.0, **options)
     task = asyncio.create_task(informer.run())
@@ -93,7 +93,7 @@ async def followed(kube: Scripted, seconds: float, **options: Any) -> Names:
 async def test_a_watch_goes_on_from_the_last_version_that_was_seen_bookmarks_included() -> None:
     away = Unavailable("away")
     kube = Scripted([event("ADDED", 5, "a"), event("BOOKMARK", 9), None, event("ADDED", 11, "b"), away])
-    names = await followed(kube, 5)
+    names = await follow(kube, 5)
     assert kube.requests == ["list", "watch 1", "watch 9", "watch 11"]
     assert names.there == ["a", "b"]
 
@@ -104,17 +104,17 @@ async def test_after_each_expired_version_everything_is_listed_again_however_oft
     for _ in range(expiries):
         script += [event("ADDED", 5, "a"), Gone("too old")]
     kube = Scripted(script)
-    names = await followed(kube, 30)
+    names = await follow(kube, 30)
     assert kube.requests == ["list", "watch 1"] * (expiries + 1)
     assert names.there == []
 
 
 async def test_a_watched_scope_is_listed_again_once_a_watch_ends_and_resync_seconds_have_passed() -> None:
     kube = Scripted([event("BOOKMARK", 4), None], lists=[(["a"], "1"), (["b"], "9")])
-    await followed(kube, 5, resync=600.0)
+    await follow(kube, 5, resync=600.0)
     assert kube.requests == ["list", "watch 1", "watch 4"]
     kube = Scripted([event("BOOKMARK", 4), None], lists=[(["a"], "1"), (["b"], "9")])
-    names = await followed(kube, 5, resync=0.05)
+    names = await follow(kube, 5, resync=0.05)
     assert (kube.requests, names.there) == (["list", "watch 1", "list", "watch 9"], ["b"])
 
 
@@ -148,14 +148,14 @@ async def test_a_list_from_a_cache_that_lags_behind_another_is_asked_for_again()
 
 async def test_an_event_waits_for_the_one_before_it_to_be_taken_in() -> None:
     kube = Scripted([event("ADDED", 2, "a"), event("DELETED", 3, "a"), event("ADDED", 4, "a")])
-    assert (await followed(kube, 0.5)).there == ["a"]
-    assert (await followed(Scripted([event("ADDED", 2, "a"), event("DELETED", 3, "a")]), 5)).there == []
+    assert (await follow(kube, 0.5)).there == ["a"]
+    assert (await follow(Scripted([event("ADDED", 2, "a"), event("DELETED", 3, "a")]), 5)).there == []
 
 
 @pytest.mark.parametrize("end", [None, Gone("too old"), Unavailable("away"), Forbidden("no")], ids=str)
 async def test_an_api_server_that_ends_each_watch_at_once_is_asked_every_other_second(end: Exception | None) -> None:
     kube = Scripted([end], forever=True)
-    await followed(kube, 60)
+    await follow(kube, 60)
     watches = [request for request in kube.requests if request != "list"]
     assert 25 <= len(watches) <= 40
 
@@ -165,7 +165,7 @@ async def test_events_begin_the_pauses_again() -> None:
     kube = Scripted([*script, event("BOOKMARK", 7), Unavailable("away")])
     failures: list[float] = []
     clock = asyncio.get_running_loop().time
-    await followed(kube, 60, on_failure=lambda error: failures.append(clock()))
+    await follow(kube, 60, on_failure=lambda error: failures.append(clock()))
     assert kube.requests[-1] == "watch 7"
     pauses = [later - earlier for earlier, later in itertools.pairwise(failures)]
     assert pauses[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
@@ -173,9 +173,9 @@ async def test_events_begin_the_pauses_again() -> None:
 
 
 async def test_a_refusal_is_logged_once_and_an_outage_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
-    await followed(Scripted([Forbidden("cannot watch pods (403)")], forever=True), 10)
+    await follow(Scripted([Forbidden("cannot watch pods (403)")], forever=True), 10)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "cannot watch pods (403)" in caplog.text
     caplog.clear()
-    await followed(Scripted([Unavailable("away")], forever=True), 10)
+    await follow(Scripted([Unavailable("away")], forever=True), 10)
     assert caplog.records == []

@@ -31,18 +31,18 @@ def store() -> tuple[ObjectStore[int], list[Told]]:
     return objects, told
 
 
-def listed(objects: ObjectStore[int], items: list[Json], version: str) -> None:
+def apply_list(objects: ObjectStore[int], items: list[Json], version: str) -> None:
     asyncio.run(objects.replace(items, version))
 
 
 def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
     objects, told = store()
-    listed(objects, [item(1, 10), item(2, 20, "other")], "2")
-    listed(objects, [item(1, 10), item(2, 20, "other")], "3")
+    apply_list(objects, [item(1, 10), item(2, 20, "other")], "2")
+    apply_list(objects, [item(1, 10), item(2, 20, "other")], "3")
     objects.update(item(4, 11))
     objects.update(item(5, 11))
     objects.delete(item(6, 11))
-    listed(objects, [], "7")
+    apply_list(objects, [], "7")
     assert told == [
         ("demo", None, 10),
         ("other", None, 20),
@@ -60,9 +60,9 @@ def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
         pytest.param(lambda objects: objects.update(item(10, 0)), 1, id="the-same-reading"),
         pytest.param(lambda objects: objects.update(item(9, 0, uid="before")), 1, id="a-predecessor"),
         pytest.param(lambda objects: objects.delete(item(9, 0, uid="before")), 1, id="end-of-a-predecessor"),
-        pytest.param(lambda objects: listed(objects, [], "9"), 1, id="a-list-from-before"),
-        pytest.param(lambda objects: listed(objects, [], "10"), None, id="a-list-without-it"),
-        pytest.param(lambda objects: listed(objects, [item(9, 0)], "9"), 1, id="an-older-list"),
+        pytest.param(lambda objects: apply_list(objects, [], "9"), 1, id="a-list-from-before"),
+        pytest.param(lambda objects: apply_list(objects, [], "10"), None, id="a-list-without-it"),
+        pytest.param(lambda objects: apply_list(objects, [item(9, 0)], "9"), 1, id="an-older-list"),
         pytest.param(lambda objects: objects.update(item(11, 2)), 2, id="a-newer-event"),
         pytest.param(lambda objects: objects.delete(item(11, 1)), None, id="its-end"),
         pytest.param(lambda objects: objects.update(item(11, 2, uid="successor")), 2, id="a-successor"),
@@ -79,13 +79,13 @@ def test_an_object_store_takes_newer_objects_alone(
 
 def test_an_object_that_a_list_or_a_deletion_took_away_does_not_return_by_an_older_event() -> None:
     objects, told = store()
-    listed(objects, [item(10, 1)], "10")
-    listed(objects, [], "12")
+    apply_list(objects, [item(10, 1)], "10")
+    apply_list(objects, [], "12")
     objects.update(item(11, 2))
     objects.update(item(13, 3, "other"))
     objects.delete(item(15, 3, "other"))
     objects.update(item(14, 4, "other"))
-    listed(objects, [item(14, 4, "other")], "14")
+    apply_list(objects, [item(14, 4, "other")], "14")
     assert told == [("demo", None, 1), ("demo", 1, None), ("other", None, 3), ("other", 3, None)]
     objects.update(item(16, 5, "other"))
     assert objects.get(ServerKey("team", "other")) == 5
@@ -93,9 +93,9 @@ def test_an_object_that_a_list_or_a_deletion_took_away_does_not_return_by_an_old
 
 def test_an_api_server_restored_from_a_backup_is_believed() -> None:
     objects, _ = store()
-    listed(objects, [item(100, 1), item(101, 2, "gone")], "101")
+    apply_list(objects, [item(100, 1), item(101, 2, "gone")], "101")
     objects.delete(item(120, 1))
-    listed(objects, [item(7, 3)], "9")
+    apply_list(objects, [item(7, 3)], "9")
     assert objects.values() == [3]
     objects.update(item(10, 4))
     assert objects.values() == [4]
@@ -133,7 +133,7 @@ def _play(seed: int) -> None:
         return lambda objects: objects.delete(of) if deleted else objects.update(of)
 
     def listing(of: list[Json], version: str) -> Callable[[ObjectStore[int]], object]:
-        return lambda objects: listed(objects, of, version)
+        return lambda objects: apply_list(objects, of, version)
 
     lists: list[Callable[[ObjectStore[int]], object]] = []
     for version in range(1, 40):

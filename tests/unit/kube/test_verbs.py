@@ -115,12 +115,12 @@ async def test_the_proxy_that_the_environment_names_is_used_where_it_is_meant(mo
 
 
 async def test_a_token_that_cannot_be_read_again_is_an_answer_that_did_not_arrive() -> None:
-    async def gone(configuration: Configuration) -> None:
+    async def raise_gone(configuration: Configuration) -> None:
         raise ConfigException("Service token file does not exist.")
 
     configuration = Configuration(host="http://127.0.0.1:1")
     configuration.api_key = {"BearerToken": "bearer old"}
-    configuration.refresh_api_key_hook = gone  # type: ignore[assignment]  # annotated by its default
+    configuration.refresh_api_key_hook = raise_gone  # type: ignore[assignment]  # annotated by its default
     kube = Kube.connect(configuration)
     with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace ns: Service token file"):
         await kube.get(SECRETS, "ns", "a")

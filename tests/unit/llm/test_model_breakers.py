@@ -12,7 +12,7 @@ ONE = ModelTarget("openai", "gpt")
 OTHER = ModelTarget("vllm", "gpt")
 
 
-def made() -> tuple[ModelBreakers, HandClock]:
+def make_breakers() -> tuple[ModelBreakers, HandClock]:
     time = HandClock(1000.0)
     return ModelBreakers(time, lambda: 0.0), time
 
@@ -25,7 +25,7 @@ def answers(breakers: ModelBreakers, *statuses: int, target: ModelTarget = ONE, 
             attempt.record_success()
 
 
-def closed(breakers: ModelBreakers, target: ModelTarget = ONE) -> ModelClosed:
+def expect_closed(breakers: ModelBreakers, target: ModelTarget = ONE) -> ModelClosed:
     with pytest.raises(ModelClosed) as caught:
         breakers.attempt(target)
     return caught.value
@@ -36,10 +36,10 @@ def states(breakers: ModelBreakers) -> dict[str, str]:
 
 
 def test_five_failures_in_a_row_open_the_breaker_of_one_model_alone() -> None:
-    breakers, _ = made()
+    breakers, _ = make_breakers()
     answers(breakers, 500, 529, 408, 503)
     breakers.attempt(ONE).record_failure(OSError("gone"))
-    refusal = closed(breakers)
+    refusal = expect_closed(breakers)
     assert refusal.status == 503
     assert 0 < refusal.retry_after <= 1
     assert "openai/gpt gets no requests for a while: 5 calls failed in a row" in str(refusal)
@@ -49,14 +49,14 @@ def test_five_failures_in_a_row_open_the_breaker_of_one_model_alone() -> None:
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 429])
 def test_any_other_answer_between_failures_shows_that_it_lives(status: int) -> None:
-    breakers, _ = made()
+    breakers, _ = make_breakers()
     for _ in range(3):
         answers(breakers, 500, 500, 500, 500, status)
     assert states(breakers) == {"openai": "closed"}
 
 
 def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -> None:
-    breakers, _ = made()
+    breakers, _ = make_breakers()
     for _ in range(5):
         attempt = breakers.attempt(ONE)
         attempt.record_answer(200, None)
@@ -65,15 +65,15 @@ def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -
 
 
 def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
-    breakers, time = made()
+    breakers, time = make_breakers()
     answers(breakers, *[500] * 5)
     time.now += 1.0
     assert states(breakers) == {"openai": "half-open"}
     trial = breakers.attempt(ONE)
-    assert closed(breakers).status == 503, "while the trial is under way"
+    assert expect_closed(breakers).status == 503, "while the trial is under way"
     trial.record_answer(500, None)
     time.now += 1.5
-    assert closed(breakers).retry_after == pytest.approx(0.5), "two seconds now"
+    assert expect_closed(breakers).retry_after == pytest.approx(0.5), "two seconds now"
     time.now += 0.5
     breakers.attempt(ONE).record_answer(200, None)
     assert states(breakers) == {"openai": "closed"}
@@ -81,7 +81,7 @@ def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
 
 
 def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
-    breakers, time = made()
+    breakers, time = make_breakers()
     answers(breakers, *[500] * 5)
     time.now += 1.0
     breakers.attempt(ONE).abandon()
@@ -90,24 +90,24 @@ def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
 
 
 def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None:
-    breakers, time = made()
+    breakers, time = make_breakers()
     answers(breakers, 429, after=7.0)
-    refusal = closed(breakers)
+    refusal = expect_closed(breakers)
     assert (refusal.status, refusal.retry_after) == (429, 7.0)
     assert states(breakers) == {"openai": "open"}
     time.now += 7.0
     answers(breakers, 200)
     assert states(breakers) == {"openai": "closed"}
     answers(breakers, 429, after=10.0**9)
-    assert closed(breakers).retry_after == MAX_PAUSE
+    assert expect_closed(breakers).retry_after == MAX_PAUSE
     time.now += MAX_PAUSE
     answers(breakers, 429, 429, after=None)
 
 
 def test_failures_of_so_many_models_only_are_remembered() -> None:
-    breakers, _ = made()
+    breakers, _ = make_breakers()
     answers(breakers, *[500] * 5)
     for number in range(MAX_MODELS * 2):
         answers(breakers, 500, target=ModelTarget("openai", f"m{number}"))
     assert len([*breakers.states()]) == MAX_MODELS
-    assert closed(breakers).status == 503, "one that is open stays"
+    assert expect_closed(breakers).status == 503, "one that is open stays"

@@ -24,7 +24,7 @@ class Clock:
         return self.time
 
 
-def holding(*declared: DeclaredServer, **more: Any) -> Contents:
+def contents_with(*declared: DeclaredServer, **more: Any) -> Contents:
     return Contents(servers={each.key: each for each in declared}, **more)
 
 
@@ -42,9 +42,9 @@ B = ServerKey("default", "b")
 
 def test_a_change_of_the_spec_counts_and_nothing_else_does() -> None:
     inventory = Inventory(Clock())
-    assert inventory.replace(holding(server("a"), server("b"))).servers == {A, B}
-    assert not inventory.replace(holding(server("a"), server("b")))
-    assert inventory.replace(holding(server("a", "y"), server("b"))).servers == {A}
+    assert inventory.replace(contents_with(server("a"), server("b"))).servers == {A, B}
+    assert not inventory.replace(contents_with(server("a"), server("b")))
+    assert inventory.replace(contents_with(server("a", "y"), server("b"))).servers == {A}
     metadata = inventory.contents.servers[A].server.metadata
     assert (metadata.generation, metadata.creation_timestamp) == (2, START + timedelta(seconds=1))
     assert inventory.contents.servers[B].server.metadata.generation == 1
@@ -52,31 +52,31 @@ def test_a_change_of_the_spec_counts_and_nothing_else_does() -> None:
 
 def test_a_server_that_goes_is_a_change_and_keeps_its_uid_when_it_comes_back() -> None:
     inventory = Inventory(Clock())
-    inventory.replace(holding(server("a")))
+    inventory.replace(contents_with(server("a")))
     uid = inventory.contents.servers[A].server.metadata.uid
-    assert inventory.replace(holding()).servers == {A}
-    inventory.replace(holding(server("a")))
+    assert inventory.replace(contents_with()).servers == {A}
+    inventory.replace(contents_with(server("a")))
     assert inventory.contents.servers[A].server.metadata.uid == uid
 
 
 def test_another_credential_or_secret_is_a_change_of_servers() -> None:
     inventory = Inventory()
-    inventory.replace(holding(server("a"), server("b")))
-    changed = inventory.replace(holding(server("a", credential=Credential(env={"A": "1"})), server("b")))
+    inventory.replace(contents_with(server("a"), server("b")))
+    changed = inventory.replace(contents_with(server("a", credential=Credential(env={"A": "1"})), server("b")))
     assert changed.servers == {A}
     secrets = {("default", "s"): DeclaredSecret("default", "s", {})}
     changed = inventory.replace(
-        holding(server("a", credential=Credential(env={"A": "1"})), server("b"), secrets=secrets)
+        contents_with(server("a", credential=Credential(env={"A": "1"})), server("b"), secrets=secrets)
     )
     assert changed.servers == {A, B}
 
 
 async def test_tiers_policies_and_labels_are_what_rules_are_made_of() -> None:
     inventory = Inventory()
-    assert inventory.replace(holding(server("a"))).rules
-    assert not inventory.replace(holding(server("a", "y"))).rules
-    assert inventory.replace(holding(server("a", "y", {"team": "x"}))).rules
+    assert inventory.replace(contents_with(server("a"))).rules
+    assert not inventory.replace(contents_with(server("a", "y"))).rules
+    assert inventory.replace(contents_with(server("a", "y", {"team": "x"}))).rules
     tier = LatencyTier(metadata=ObjectMeta(name="t"), spec=LatencyTierSpec())
-    assert inventory.replace(holding(server("a", "y", {"team": "x"}), tiers=(tier,))).rules
+    assert inventory.replace(contents_with(server("a", "y", {"team": "x"}), tiers=(tier,))).rules
     assert await inventory.tiers() == (tier,)
     assert await inventory.labels() == {A: {"team": "x"}}

@@ -27,7 +27,7 @@ def read(own: dict[str, Any], folder: Path = Path("/etc"), **entry: Any) -> Conf
     return configuration
 
 
-def served(own: dict[str, Any], folder: Path = Path("/etc"), **entry: Any) -> DeclaredServer:
+def read_server(own: dict[str, Any], folder: Path = Path("/etc"), **entry: Any) -> DeclaredServer:
     configuration = read(own, folder, **entry)
     assert [str(problem) for problem in (*configuration.problems, *configuration.remarks)] == []
     return configuration.servers[0]
@@ -35,7 +35,9 @@ def served(own: dict[str, Any], folder: Path = Path("/etc"), **entry: Any) -> De
 
 def test_tokens_are_exchanged_with_a_secret_of_the_environment() -> None:
     exchange = {**ISSUER, "secret": "${CLIENT_SECRET}", "scopes": ["read"]}
-    declared = served({"auth": {"tokenExchange": exchange}, "discovery": {"auth": {"bearer": {"secret": "${LISTS}"}}}})
+    declared = read_server(
+        {"auth": {"tokenExchange": exchange}, "discovery": {"auth": {"bearer": {"secret": "${LISTS}"}}}}
+    )
 
     resolved = resolve(declared, Contents())
 
@@ -51,14 +53,14 @@ def test_tokens_are_exchanged_with_a_secret_of_the_environment() -> None:
 
 
 def test_the_operator_lists_without_a_credential_where_none_is_given_for_lists() -> None:
-    declared = served({"auth": {"tokenExchange": {**ISSUER, "secret": "${CLIENT_SECRET}"}}})
+    declared = read_server({"auth": {"tokenExchange": {**ISSUER, "secret": "${CLIENT_SECRET}"}}})
 
     assert resolve(declared, Contents()).of_operator.value is None
 
 
 def test_headers_of_the_entry_go_beside_the_token() -> None:
     grant = {"clientCredentials": {**ISSUER, "secret": "${CLIENT_SECRET}"}}
-    resolved = resolve(served({"auth": grant}, headers={"X-Tenant": "a"}), Contents())
+    resolved = resolve(read_server({"auth": grant}, headers={"X-Tenant": "a"}), Contents())
 
     operator = resolved.of_operator.value
     assert isinstance(operator, TokenCredential)
@@ -72,7 +74,7 @@ def test_a_private_key_comes_from_a_file_beside_the_configuration(tmp_path: Path
     (tmp_path / "key.pem").write_text(key)
     grant = {**ISSUER, "clientAuthentication": "private_key_jwt", "secretFile": "key.pem"}
 
-    resolved = resolve(served({"auth": {"clientCredentials": grant}}, tmp_path), Contents())
+    resolved = resolve(read_server({"auth": {"clientCredentials": grant}}, tmp_path), Contents())
 
     assert resolved.value is not None
     assert resolved.value.private_key == key.strip()
@@ -134,7 +136,7 @@ def test_a_second_authorization_is_refused() -> None:
 def test_a_secret_that_cannot_be_used_is_named_by_its_key_in_the_file() -> None:
     grant = {**ISSUER, "clientAuthentication": "private_key_jwt", "secret": "${CLIENT_SECRET}"}
 
-    verdict = resolve(served({"auth": {"clientCredentials": grant}}), Contents()).verdict
+    verdict = resolve(read_server({"auth": {"clientCredentials": grant}}), Contents()).verdict
 
     assert verdict.cause == "SecretValueInvalid"
     assert verdict.message.startswith("fairlead.auth.clientCredentials.secret is not a private key")

@@ -64,10 +64,10 @@ class World:
     async def until(self, wanted: PackageVersion, kind: type) -> object:
         """Wait for the next state of the given kind."""
         while not isinstance(state := self.store.require(wanted), kind):
-            await self.changed()
+            await self.wait_for_change()
         return state
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
@@ -76,9 +76,9 @@ async def test_a_package_is_installed_once_and_then_started_from_where_it_lies(t
     installer = Installer()
     first = World(tmp_path, installer)
     assert first.store.require(package("a")) == Installing("waiting for its turn")
-    await first.changed()
+    await first.wait_for_change()
     assert first.store.require(package("a")) == Installing("a@1.0 from npm")
-    await first.changed()
+    await first.wait_for_change()
     assert first.store.require(package("a")) == Installing("a@1.0: fetched 25 files")
     installed = await first.until(package("a"), Installed)
     await first.store.close()

@@ -38,7 +38,7 @@ MODERN = {
 }
 
 
-def answering(process: FakeProcess, message: dict[str, Any]) -> None:
+def answer_initialize(process: FakeProcess, message: dict[str, Any]) -> None:
     process.say({"jsonrpc": "2.0", "id": message["id"], "result": MODERN})
 
 
@@ -74,14 +74,14 @@ class World:
         server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "default"}, "spec": spec})
         self.inventory.replace(Contents(servers={KEY: DeclaredServer(server, **more)}))
 
-    async def ensured(self) -> Workload:
+    async def ensure(self) -> Workload:
         server = await self.platform.get(KEY)
         assert server is not None
         return await self.platform.ensure(server, await self.platform.credential(server))
 
-    async def running(self) -> Workload:
+    async def ensure_running(self) -> Workload:
         """The workload, after the process has answered."""
-        while (workload := await self.ensured()).verdict.ok is None:
+        while (workload := await self.ensure()).verdict.ok is None:
             self.woken.clear()
             async with asyncio.timeout(5):
                 await self.woken.wait()
@@ -90,7 +90,7 @@ class World:
 
 @asynccontextmanager
 async def world(folder: Path) -> AsyncIterator[World]:
-    launcher = FakeLauncher(answering)
+    launcher = FakeLauncher(answer_initialize)
     heard = Heard()
     inventory = Inventory()
     children = ChildHost(launcher=launcher)
@@ -109,8 +109,8 @@ async def world(folder: Path) -> AsyncIterator[World]:
 async def test_a_command_becomes_one_process_with_its_environment(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": [sys.executable, "-m", "x", "y"], "env": [{"name": "A", "value": "1"}]}, cwd="/")
-        assert (await bench.ensured()).verdict.cause == "Deploying"
-        workload = await bench.running()
+        assert (await bench.ensure()).verdict.cause == "Deploying"
+        workload = await bench.ensure_running()
         assert workload.endpoint == ChildEndpoint(command=sys.executable, args=("-m", "x", "y"), cwd="/")
         assert workload.verdict.cause == "Programmed"
         assert workload.down is None
@@ -122,22 +122,22 @@ async def test_a_package_that_npx_fetches_is_told_until_its_program_starts(tmp_p
     async with world(tmp_path) as bench:
         bench.launcher.answer = mute
         bench.declare({"command": [sys.executable]})
-        await bench.ensured()
+        await bench.ensure()
         await eventually(lambda: bool(bench.launcher.launched))
         bench.launcher.launched[0].events.on_step("fetching x with npx")
-        verdict = (await bench.ensured()).verdict
+        verdict = (await bench.ensure()).verdict
         assert (verdict.ok, verdict.cause, verdict.message) == (None, "Installing", "fetching x with npx")
         bench.launcher.launched[0].events.on_step("")
-        assert (await bench.ensured()).verdict.cause == "Deploying"
+        assert (await bench.ensure()).verdict.cause == "Deploying"
 
 
 async def test_an_equal_spec_keeps_its_process_and_another_one_replaces_it(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": [sys.executable]})
-        first = await bench.running()
-        assert await bench.running() == first
+        first = await bench.ensure_running()
+        assert await bench.ensure_running() == first
         bench.declare({"command": [sys.executable, "other"]})
-        await bench.running()
+        await bench.ensure_running()
         assert [spec.args for spec in bench.launcher.specs] == [(), ("other",)]
         assert [process.stopped for process in bench.launcher.launched] == [True, False]
 
@@ -145,7 +145,7 @@ async def test_an_equal_spec_keeps_its_process_and_another_one_replaces_it(tmp_p
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": ["no-such-program"]})
-        workload = await bench.ensured()
+        workload = await bench.ensure()
         assert (workload.verdict.ok, workload.verdict.cause) == (False, "CommandNotFound")
         assert workload.verdict.message == "there is no program no-such-program on this machine"
         assert workload.endpoint is None
@@ -154,17 +154,17 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 async def test_a_relative_path_of_a_program_that_is_not_there_is_named_with_its_folder(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": ["./nothere.sh"]}, cwd=str(tmp_path))
-        assert (await bench.ensured()).verdict.message == f"there is no program ./nothere.sh in {tmp_path}"
+        assert (await bench.ensure()).verdict.message == f"there is no program ./nothere.sh in {tmp_path}"
         bench.declare({"command": ["./nothere.sh"]})
-        assert (await bench.ensured()).verdict.message == f"there is no program ./nothere.sh in {Path.cwd()}"
+        assert (await bench.ensure()).verdict.message == f"there is no program ./nothere.sh in {Path.cwd()}"
         bench.declare({"command": ["/nothere.sh"]})
-        assert (await bench.ensured()).verdict.message == "there is no program /nothere.sh on this machine"
+        assert (await bench.ensure()).verdict.message == "there is no program /nothere.sh on this machine"
 
 
 async def test_a_folder_that_is_not_there_is_named_and_not_the_program(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": ["./run"]}, cwd="/no/such/folder")
-        workload = await bench.ensured()
+        workload = await bench.ensure()
         assert (workload.verdict.ok, workload.verdict.cause) == (False, "StartFailed")
         sentence = "./run cannot be started: its working directory (cwd) /no/such/folder does not exist"
         assert workload.verdict.message == sentence
@@ -174,7 +174,7 @@ async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -
     async with world(tmp_path) as bench:
         bench.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")
         bench.declare({"command": [sys.executable]})
-        workload = await bench.running()
+        workload = await bench.ensure_running()
         assert (workload.verdict.ok, workload.verdict.cause, workload.down) == (False, "StartFailed", None)
         assert workload.endpoint is not None
 
@@ -182,12 +182,12 @@ async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -
 async def test_a_process_that_ran_and_is_gone_is_down(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": [sys.executable]})
-        before = await bench.running()
+        before = await bench.ensure_running()
         bench.launcher.refusal = ConnectFailed("x is gone", reason="Unreachable")
         bench.woken.clear()
         bench.launcher.launched[0].die()
         await bench.woken.wait()
-        workload = await bench.ensured()
+        workload = await bench.ensure()
         assert workload.verdict.ok is True
         assert workload.down is not None
         assert workload.down.ok is False
@@ -198,9 +198,9 @@ async def test_a_process_that_ran_and_is_gone_is_down(tmp_path: Path) -> None:
 async def test_a_url_needs_no_process(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": [sys.executable]})
-        await bench.running()
+        await bench.ensure_running()
         bench.declare({"url": "http://127.0.0.1:9/mcp", "remote": {"hostHeader": "a"}})
-        workload = await bench.ensured()
+        workload = await bench.ensure()
         assert workload.endpoint == HttpEndpoint(url="http://127.0.0.1:9/mcp", host_header="a")
         assert bench.children.find(KEY) is None
 
@@ -208,8 +208,8 @@ async def test_a_url_needs_no_process(tmp_path: Path) -> None:
 async def test_a_package_waits_for_its_installation_and_says_why_it_failed(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"package": {"registry": "npm", "name": "x", "version": "1.0.0"}})
-        assert (await bench.ensured()).verdict.cause == "Installing"
-        workload = await bench.running()
+        assert (await bench.ensure()).verdict.cause == "Installing"
+        workload = await bench.ensure_running()
         assert (workload.verdict.ok, workload.verdict.cause) == (False, "InstallFailed")
         assert "npm is not installed on this machine" in workload.verdict.message
         (package,) = bench.platform.needed_packages()
@@ -220,7 +220,7 @@ async def test_a_server_whose_references_lead_nowhere_is_not_started(tmp_path: P
     async with world(tmp_path) as bench:
         source = {"secretKeyRef": {"name": "none", "key": "k"}}
         bench.declare({"command": [sys.executable], "env": [{"name": "A", "valueFrom": source}]})
-        assert (await bench.ensured()).endpoint is None
+        assert (await bench.ensure()).endpoint is None
         assert bench.launcher.specs == []
 
 
@@ -242,7 +242,7 @@ async def test_a_status_is_kept_and_told_once(tmp_path: Path) -> None:
 async def test_a_server_that_is_gone_leaves_nothing_behind(by: str, tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": [sys.executable], "env": [{"name": "A", "value": "1"}]})
-        await bench.running()
+        await bench.ensure_running()
         server = await bench.platform.get(KEY)
         assert server is not None
         await bench.platform.report(server, McpServerStatus())
@@ -258,7 +258,7 @@ async def test_a_list_that_changed_and_a_process_that_changed_are_told_apart() -
     woken: list[ServerKey] = []
     relisted: list[ServerKey] = []
     wakening = ChildObserver(woken.append, relisted.append)
-    children = ChildHost(launcher=FakeLauncher(answering))
+    children = ChildHost(launcher=FakeLauncher(answer_initialize))
     child = children.get(KEY, ChildSpec.of("x"))
     wakening.child_notified(KEY, child, "notifications/tools/list_changed", b"{}")
     wakening.child_notified(KEY, child, "notifications/message", b"{}")
@@ -273,9 +273,9 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world(tmp_path) as bench:
-        bench.launcher.answer = ending_others(bench.launcher)
+        bench.launcher.answer = answer_after_ending_others(bench.launcher)
         bench.declare({"command": [sys.executable]})
-        endpoint = (await bench.running()).endpoint
+        endpoint = (await bench.ensure_running()).endpoint
         assert endpoint is not None
         connector = LocalConnector(bench.children)
         for _ in range(3):
@@ -291,7 +291,7 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
         assert any("Fairlead started a second process" in line.text for line in child.program.printed.after())
 
 
-def ending_others(launcher: FakeLauncher) -> Answer:
+def answer_after_ending_others(launcher: FakeLauncher) -> Answer:
     """A legacy server that ends its own earlier processes before its handshake."""
 
     def answer(process: FakeProcess, message: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ LABELS = {"fairlead.dev/credential": "true"}
 BEARER = {"url": "https://tools.example.com/mcp", "auth": {"bearer": {"secretRef": {"name": "s"}}}}
 
 
-def declared(spec: dict[str, Any], credential: Credential | None = None) -> DeclaredServer:
+def declare(spec: dict[str, Any], credential: Credential | None = None) -> DeclaredServer:
     server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "default"}, "spec": spec})
     return DeclaredServer(server, credential or Credential())
 
@@ -33,13 +33,13 @@ def secret(data: dict[str, str], *, labels: dict[str, str] = LABELS, hosts: str 
 
 
 def sent_headers(spec: dict[str, Any], store: Contents) -> dict[str, str]:
-    value = resolve(declared(spec), store).value
+    value = resolve(declare(spec), store).value
     assert value is not None
     return value.headers
 
 
 def test_a_server_without_references_needs_nothing() -> None:
-    resolved = resolve(declared({"command": ["x"]}), contents())
+    resolved = resolve(declare({"command": ["x"]}), contents())
     verdict, credential = resolved.verdict, resolved.value
     assert verdict.ok
     assert credential == Credential()
@@ -64,7 +64,7 @@ def test_a_token_goes_out_as_a_bearer_or_in_the_header_that_is_named() -> None:
     ],
 )
 def test_a_reference_that_may_not_be_used_is_refused(store: Contents, reason: str, words: str) -> None:
-    resolved = resolve(declared(BEARER), store)
+    resolved = resolve(declare(BEARER), store)
     verdict, credential = resolved.verdict, resolved.value
     assert (verdict.ok, verdict.cause) == (False, reason)
     assert words in verdict.message
@@ -85,7 +85,7 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
     }
     own = Credential(env={"PLAIN": "2"})
     maps = (DeclaredSecret("default", "m", {"k": "v"}),)
-    resolved = resolve(declared(spec, own), contents(secret({"token": "t"}, labels={}), maps=maps))
+    resolved = resolve(declare(spec, own), contents(secret({"token": "t"}, labels={}), maps=maps))
     verdict, credential = resolved.verdict, resolved.value
     assert verdict.ok
     assert credential is not None
@@ -103,7 +103,7 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
 )
 def test_a_variable_without_a_value_is_refused(source: dict[str, Any], reason: str) -> None:
     spec = {"command": ["x"], "env": [{"name": "A", "valueFrom": source}]}
-    assert resolve(declared(spec), contents(secret({"token": "t"}))).verdict.cause == reason
+    assert resolve(declare(spec), contents(secret({"token": "t"}))).verdict.cause == reason
 
 
 def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more() -> None:
@@ -117,17 +117,17 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
         "npm_config_cache": "k",
     }
     network = {"HTTPS_PROXY": "p", "no_proxy": "n", "SSL_CERT_FILE": "c"}
-    assert surroundings(declared({"command": ["server"]}), ours) == network
-    assert surroundings(declared({"command": ["/usr/bin/uvx"]}), ours) == {**network, "UV_INDEX_URL": "u"}
+    assert surroundings(declare({"command": ["server"]}), ours) == network
+    assert surroundings(declare({"command": ["/usr/bin/uvx"]}), ours) == {**network, "UV_INDEX_URL": "u"}
     npm = {"NPM_CONFIG_REGISTRY": "r", "npm_config_cache": "k"}
-    assert surroundings(declared({"command": ["npx", "-y", "x"]}), ours) == {**network, **npm}
-    assert surroundings(declared({"command": ["docker", "run", "x"]}), {**ours, "DOCKER_HOST": "d"}) == {
+    assert surroundings(declare({"command": ["npx", "-y", "x"]}), ours) == {**network, **npm}
+    assert surroundings(declare({"command": ["docker", "run", "x"]}), {**ours, "DOCKER_HOST": "d"}) == {
         **network,
         "DOCKER_HOST": "d",
     }
     package = {"registry": "npm", "name": "x", "version": "1"}
-    assert surroundings(declared({"package": package}), ours) == network
-    assert surroundings(declared({"url": "http://x/mcp"}), ours) == {}
+    assert surroundings(declare({"package": package}), ours) == network
+    assert surroundings(declare({"url": "http://x/mcp"}), ours) == {}
 
 
 def test_a_person_who_consents_calls_with_a_client_and_lists_with_the_first_grant() -> None:
@@ -138,7 +138,7 @@ def test_a_person_who_consents_calls_with_a_client_and_lists_with_the_first_gran
     }
     spec = {"url": BEARER["url"], "auth": {"userConsent": client}}
 
-    resolved = resolve(declared(spec), contents(secret({"client": "c"})))
+    resolved = resolve(declare(spec), contents(secret({"client": "c"})))
 
     assert resolved.value == Credential(client_secret="c")
     assert resolved.of_operator.value is None
@@ -155,7 +155,7 @@ def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> No
     lists = {"header": {"name": "X-Key", "secretRef": {"name": "s", "key": "lists"}}}
     spec = {"url": BEARER["url"], "auth": {"tokenExchange": client}, "discovery": {"auth": lists}}
 
-    resolved = resolve(declared(spec), contents(secret({"client": "c", "lists": "l"})))
+    resolved = resolve(declare(spec), contents(secret({"client": "c", "lists": "l"})))
 
     assert resolved.value == Credential(client_secret="c")
     assert resolved.of_operator.value == Credential(headers={"X-Key": "l"})
@@ -165,7 +165,7 @@ def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> No
 def test_a_key_of_each_person_is_in_no_credential_and_lists_with_the_first_one() -> None:
     spec = {"url": BEARER["url"], "auth": {"userKey": {"header": {"name": "X-Key"}}}}
 
-    resolved = resolve(declared(spec), contents())
+    resolved = resolve(declare(spec), contents())
 
     assert resolved.value == Credential()
     assert resolved.of_operator.value is None
@@ -183,7 +183,7 @@ def test_a_process_is_listed_with_a_configured_value_in_the_place_of_a_persons_k
         "auth": {"userKey": {"env": "DESK_KEY"}},
     }
 
-    resolved = resolve(declared(spec), contents())
+    resolved = resolve(declare(spec), contents())
 
     assert resolved.value == resolved.of_operator.value == Credential(env={"DESK_KEY": "of lists"})
     assert resolved.oauth is not None

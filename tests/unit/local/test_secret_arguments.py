@@ -15,7 +15,7 @@ URL = "https://tools.example.com/mcp"
 TOOL = {"name": "fetch", "arguments": {"api_key": {"secretRef": {"name": "s", "key": "k"}}, "id": {"as": "number"}}}
 
 
-def declared(**spec: Any) -> DeclaredServer:
+def declare(**spec: Any) -> DeclaredServer:
     server = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"tools": [TOOL], **spec}}
     return DeclaredServer(McpServer.model_validate(server), Credential())
 
@@ -39,7 +39,7 @@ def contents(value: str | None, *, labelled: bool = True, hosts: str | None = No
 def test_the_value_is_in_the_credential_of_the_server_and_not_in_its_text(
     spec: dict[str, Any], hosts: str | None
 ) -> None:
-    resolved = resolve(declared(**spec), contents("s3cret\n", hosts=hosts))
+    resolved = resolve(declare(**spec), contents("s3cret\n", hosts=hosts))
     assert resolved.verdict.ok
     assert resolved.value is not None
     assert resolved.value.arguments == {"fetch": {"api_key": "s3cret"}}
@@ -47,7 +47,7 @@ def test_the_value_is_in_the_credential_of_the_server_and_not_in_its_text(
 
 
 def test_a_tool_that_is_not_enabled_needs_no_secret() -> None:
-    assert resolve(declared(url=URL, tools=[{**TOOL, "enabled": False}]), Contents()).verdict.ok
+    assert resolve(declare(url=URL, tools=[{**TOOL, "enabled": False}]), Contents()).verdict.ok
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_a_tool_that_is_not_enabled_needs_no_secret() -> None:
 def test_a_secret_that_may_not_be_used_keeps_the_server_from_being_called(
     spec: dict[str, Any], store: Contents, cause: str, words: str
 ) -> None:
-    resolved = resolve(declared(**spec), store)
+    resolved = resolve(declare(**spec), store)
     assert (resolved.verdict.ok, resolved.verdict.cause) == (False, cause)
     assert words in resolved.verdict.message

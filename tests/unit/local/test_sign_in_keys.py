@@ -23,7 +23,7 @@ def read(entry: dict[str, Any], member: str = "mcpServers") -> Configuration:
     return configuration
 
 
-def served(entry: dict[str, Any], member: str = "mcpServers") -> DeclaredServer:
+def read_server(entry: dict[str, Any], member: str = "mcpServers") -> DeclaredServer:
     configuration = read(entry, member)
     assert configuration.problems == []
     return configuration.servers[0]
@@ -31,7 +31,7 @@ def served(entry: dict[str, Any], member: str = "mcpServers") -> DeclaredServer:
 
 def consent(entry: dict[str, Any], member: str = "mcpServers") -> dict[str, Any] | None:
     """`auth.userConsent` of an entry, in the form of a manifest; None without `auth`."""
-    auth = served(entry, member).server.spec.auth
+    auth = read_server(entry, member).server.spec.auth
     if auth is None:
         return None
     assert auth.user_consent is not None
@@ -143,7 +143,7 @@ def test_the_fields_of_fairlead_win_over_the_keys_of_clients() -> None:
 
 
 def test_the_secret_of_a_client_reaches_the_credential_and_no_manifest() -> None:
-    declared = served({"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${S}", "issuer": LOGIN}})
+    declared = read_server({"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${S}", "issuer": LOGIN}})
 
     resolved = resolve(declared, Contents())
 

@@ -23,7 +23,7 @@ def server(name: str, command: str = "x") -> str:
     return SERVER.format(name=name, command=command)
 
 
-def scanned(sources: Sources) -> Scan:
+def scan_sources(sources: Sources) -> Scan:
     scan = sources.scan()
     assert scan is not None
     return scan
@@ -52,7 +52,7 @@ def test_a_folder_is_read_with_all_its_kinds_of_files(tmp_path: Path) -> None:
     (tmp_path / "tier.yaml").write_text(
         "apiVersion: fairlead.dev/v1alpha1\nkind: LatencyTier\nmetadata: {name: t}\nspec: {maxLatency: 1s}\n"
     )
-    scan = scanned(over([tmp_path]))
+    scan = scan_sources(over([tmp_path]))
     assert names(scan) == ["a", "b", "c", "d", "e"]
     assert [tier.metadata.name for tier in scan.contents.tiers] == ["t"]
     assert scan.problems == ()
@@ -65,21 +65,21 @@ def test_files_of_others_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "compose.yml").write_text("services: {a: {image: b}}\n")
     (tmp_path / ".hidden.yaml").write_text(server("hidden"))
     (tmp_path / "notes.txt").write_text(server("text"))
-    scan = scanned(over([tmp_path]))
+    scan = scan_sources(over([tmp_path]))
     assert names(scan) == ["a"]
     assert scan.problems == ()
 
 
 def test_the_same_file_named_by_a_person_is_complained_about(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"name": "x"}')
-    scan = scanned(over([tmp_path / "package.json"]))
+    scan = scan_sources(over([tmp_path / "package.json"]))
     assert len(scan.problems) == 1
 
 
 def test_a_bad_manifest_is_named_with_file_line_and_field_and_the_rest_is_served(tmp_path: Path) -> None:
     file = tmp_path / "servers.yaml"
     file.write_text(server("good") + "---\n" + server("bad").replace("command", "comand") + "---\n" + server("fine"))
-    scan = scanned(over([tmp_path]))
+    scan = scan_sources(over([tmp_path]))
     assert names(scan) == ["fine", "good"]
     assert f"{file}:9: spec.comand: unknown field; did you mean command?" in [str(p) for p in scan.problems]
 
@@ -87,7 +87,7 @@ def test_a_bad_manifest_is_named_with_file_line_and_field_and_the_rest_is_served
 def test_sources_are_not_read_again_while_nothing_changes(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(server("a"))
     sources = over([tmp_path])
-    assert names(scanned(sources)) == ["a"]
+    assert names(scan_sources(sources)) == ["a"]
     assert sources.scan() is None
 
 
@@ -96,41 +96,41 @@ def test_sources_see_added_changed_and_removed_files(tmp_path: Path) -> None:
     second = tmp_path / "b.yaml"
     first.write_text(server("a"))
     sources = over([tmp_path])
-    scanned(sources)
+    scan_sources(sources)
 
     second.write_text(server("b"))
-    assert names(scanned(sources)) == ["a", "b"]
+    assert names(scan_sources(sources)) == ["a", "b"]
 
     rewrite(first, server("a", command="y"))
-    changed = scanned(sources)
+    changed = scan_sources(sources)
     assert [s.server.spec.command for s in changed.contents.servers.values()] == [["y"], ["x"]]
 
     second.unlink()
-    assert names(scanned(sources)) == ["a"]
+    assert names(scan_sources(sources)) == ["a"]
 
 
 def test_the_last_file_may_go_too(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(server("a"))
     sources = over([file])
-    scanned(sources)
+    scan_sources(sources)
     file.unlink()
-    assert names(scanned(sources)) == []
+    assert names(scan_sources(sources)) == []
 
 
 def test_a_slip_of_the_pen_stops_no_server(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(server("a") + "---\n" + server("b"))
     sources = over([file])
-    scanned(sources)
+    scan_sources(sources)
 
     rewrite(file, server("a") + "---\nfoo: [\n")
-    slipped = scanned(sources)
+    slipped = scan_sources(sources)
     assert names(slipped) == ["a", "b"]
     assert slipped.problems[0].line > 0
 
     rewrite(file, server("a"))
-    mended = scanned(sources)
+    mended = scan_sources(sources)
     assert names(mended) == ["a"]
     assert mended.problems == ()
 
@@ -146,11 +146,11 @@ def test_a_server_that_is_removed_beside_one_that_is_refused_is_gone(tmp_path: P
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json('"a": {"command": "x"}', '"b": {"command": "x"}', UNUSABLE))
     sources = over([file])
-    first = scanned(sources)
+    first = scan_sources(sources)
     assert (names(first), [key.name for key in first.contents.refused]) == (["a", "b"], ["bad"])
 
     rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
-    assert names(scanned(sources)) == ["a"]
+    assert names(scan_sources(sources)) == ["a"]
 
 
 def test_a_manifest_that_is_removed_beside_one_with_two_problems_is_gone(tmp_path: Path) -> None:
@@ -158,21 +158,21 @@ def test_a_manifest_that_is_removed_beside_one_with_two_problems_is_gone(tmp_pat
     wrong = server("bad").replace("spec:", "spec: {sesion: Shared, prefxi: x}  #")
     file.write_text(server("a") + "---\n" + server("b") + "---\n" + wrong)
     sources = over([file])
-    first = scanned(sources)
+    first = scan_sources(sources)
     assert len(first.problems) >= 2
     assert (names(first), [key.name for key in first.contents.refused]) == (["a", "b"], ["bad"])
 
     rewrite(file, server("a") + "---\n" + wrong)
-    assert names(scanned(sources)) == ["a"]
+    assert names(scan_sources(sources)) == ["a"]
 
 
 def test_a_server_whose_new_entry_is_refused_runs_as_it_was_declared_before(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json('"bad": {"command": "before"}'))
     sources = over([file])
-    scanned(sources)
+    scan_sources(sources)
     rewrite(file, mcp_json(UNUSABLE))
-    scan = scanned(sources)
+    scan = scan_sources(sources)
     assert [each.server.spec.command for each in scan.contents.servers.values()] == [["before"]]
     assert [key.name for key in scan.contents.refused] == ["bad"]
 
@@ -181,12 +181,12 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json('"a": {"command": "x"}', UNUSABLE))
     sources = over([file])
-    assert scanned(sources).of_files == ()
+    assert scan_sources(sources).of_files == ()
     rewrite(file, "{")
-    (problem,) = scanned(sources).of_files
+    (problem,) = scan_sources(sources).of_files
     assert problem.message.endswith(" (a keeps running as declared before)")
     rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
-    assert scanned(sources).of_files == ()
+    assert scan_sources(sources).of_files == ()
 
 
 def test_remarks_about_servers_that_run_on_are_kept_while_their_file_is_broken(tmp_path: Path) -> None:
@@ -194,19 +194,19 @@ def test_remarks_about_servers_that_run_on_are_kept_while_their_file_is_broken(t
     whole = mcp_json('"a": {"command": "x", "env": {"KEY": "YOUR_API_KEY"}}')
     file.write_text(whole)
     sources = over([file])
-    (remark,) = scanned(sources).problems
+    (remark,) = scan_sources(sources).problems
     rewrite(file, "{")
-    assert remark in scanned(sources).problems
+    assert remark in scan_sources(sources).problems
     rewrite(file, whole)
-    assert list(scanned(sources).problems) == [remark]
+    assert list(scan_sources(sources).problems) == [remark]
     rewrite(file, mcp_json('"a": {"command": "x"}'))
-    assert list(scanned(sources).problems) == []
+    assert list(scan_sources(sources).problems) == []
 
 
 def test_notes_that_ask_for_nothing_are_not_problems_of_their_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text('{"context_servers": {"ext": {"source": "extension"}, "b": {"command": "y"}}}')
-    scan = scanned(over([file]))
+    scan = scan_sources(over([file]))
     assert [problem.is_note for problem in scan.problems] == [True]
     assert scan.of_files == ()
 
@@ -215,9 +215,9 @@ def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: P
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json(*(f'"s{number:02}": {{"command": "x"}}' for number in range(12))))
     sources = over([file])
-    scanned(sources)
+    scan_sources(sources)
     rewrite(file, "{")
-    (problem,) = scanned(sources).of_files
+    (problem,) = scan_sources(sources).of_files
     some = "s00, s01, s02, s03, s04, s05, s06, s07 and 4 more"
     assert problem.message.endswith(f" ({some} keep running as declared before)")
 
@@ -226,9 +226,9 @@ def test_a_problem_with_an_entry_is_not_solved_by_json_that_is_broken(tmp_path: 
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json('"a": {"command": "x"}', UNUSABLE))
     sources = over([file])
-    before = scanned(sources)
+    before = scan_sources(sources)
     rewrite(file, mcp_json('"a": {,"command": "x"}', UNUSABLE))
-    broken = scanned(sources)
+    broken = scan_sources(sources)
     assert names(broken) == ["a"]
     assert "not valid JSON" in broken.problems[0].message
     assert {*before.problems} < {*broken.problems}
@@ -238,7 +238,7 @@ def test_a_problem_with_an_entry_is_not_solved_by_json_that_is_broken(tmp_path: 
 def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(server("a", command="first"))
     (tmp_path / "b.yaml").write_text(server("a", command="second"))
-    scan = scanned(over([tmp_path]))
+    scan = scan_sources(over([tmp_path]))
     (declared,) = scan.contents.servers.values()
     assert declared.server.spec.command == ["first"]
     assert str(scan.problems[0]) == (
@@ -251,7 +251,7 @@ def test_an_invalid_server_of_another_file_does_not_blame_the_server_of_its_name
     good, bad = tmp_path / "e.json", tmp_path / "f.json"
     good.write_text(mcp_json('"e": {"command": "x"}'))
     bad.write_text(mcp_json('"e": {"url": "http://x/mcp", "type": "websocket"}'))
-    scan = scanned(over([good, bad]))
+    scan = scan_sources(over([good, bad]))
     assert names(scan) == ["e"]
     assert scan.contents.refused == {}
     (problem,) = scan.of_files
@@ -264,7 +264,7 @@ def test_secrets_are_read_from_manifests_with_values_of_the_environment(tmp_path
         'apiVersion: v1\nkind: Secret\nmetadata: {name: s, labels: {"fairlead.dev/credential": "true"}}\n'
         "stringData: {token: '${TOKEN}'}\ndata: {other: eHl6}\n"
     )
-    scan = scanned(over([tmp_path / "s.yaml"]))
+    scan = scan_sources(over([tmp_path / "s.yaml"]))
     secret = scan.contents.secrets["default", "s"]
     assert secret.data == {"token": "abc", "other": "xyz"}
     assert "abc" not in repr(secret)
@@ -272,21 +272,21 @@ def test_secrets_are_read_from_manifests_with_values_of_the_environment(tmp_path
 
 def test_a_secret_that_names_an_unset_variable_is_a_problem_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {t: '${NOPE}'}\n")
-    scan = scanned(over([tmp_path / "s.yaml"]))
+    scan = scan_sources(over([tmp_path / "s.yaml"]))
     assert "NOPE is not set" in str(scan.problems[0])
 
 
 def test_a_file_that_is_not_utf8_is_a_problem_that_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_bytes(b"\xff\xfe fairlead.dev/")
-    scan = scanned(over([file]))
+    scan = scan_sources(over([file]))
     assert [str(problem) for problem in scan.problems] == [f"{file}: is not UTF-8 text: save it as UTF-8"]
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_bytes(b'\xef\xbb\xbf{"mcpServers": {"a": {"command": "x"}}}')
-    scan = scanned(over([file]))
+    scan = scan_sources(over([file]))
     assert (names(scan), scan.problems) == (["a"], ())
 
 
@@ -305,19 +305,19 @@ def test_a_folder_that_declares_nothing_says_so_and_what_to_do(
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     sources = over([tmp_path])
-    (problem,) = scanned(sources).problems
+    (problem,) = scan_sources(sources).problems
     assert str(problem).startswith(f"{tmp_path}: {message}")
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
-    assert scanned(sources).problems == ()
+    assert scan_sources(sources).problems == ()
 
 
 def test_a_list_that_was_emptied_stops_its_servers_and_says_so(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     sources = over([file])
-    assert names(scanned(sources)) == ["a"]
+    assert names(scan_sources(sources)) == ["a"]
     rewrite(file, '{"mcpServers": {}}')
-    scan = scanned(sources)
+    scan = scan_sources(sources)
     assert names(scan) == []
     assert "mcpServers: is empty: add a server" in str(scan.problems[0])
 
@@ -326,9 +326,9 @@ def test_a_file_that_goes_away_is_told_of_and_takes_its_servers_along(tmp_path: 
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     sources = over([file])
-    scanned(sources)
+    scan_sources(sources)
     file.unlink()
-    scan = scanned(sources)
+    scan = scan_sources(sources)
     assert names(scan) == []
     assert [str(problem) for problem in scan.problems] == [f"{file}: no longer exists, so its servers are removed"]
 

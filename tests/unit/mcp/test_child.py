@@ -269,12 +269,12 @@ async def test_a_launcher_that_breaks_leaves_nobody_waiting() -> None:
 async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes(
     words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refusing(process: FakeProcess, message: dict[str, Any]) -> None:
+    def refuse(process: FakeProcess, message: dict[str, Any]) -> None:
         for line in words.splitlines():
             process.events.on_stderr(line)
         process.die("exited with code 1")
 
-    launcher = FakeLauncher(refusing)
+    launcher = FakeLauncher(refuse)
     host = host_of(launcher)
     child = host.get("a", SPEC)
     await asyncio.sleep(599)
@@ -291,11 +291,11 @@ async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes
 async def test_a_start_that_fails_in_other_words_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     causes = iter(["connection to port 1001 refused", "connection to port 1002 refused", "no space left", "no quota"])
 
-    def failing(process: FakeProcess, message: dict[str, Any]) -> None:
+    def fail(process: FakeProcess, message: dict[str, Any]) -> None:
         process.events.on_stderr(next(causes, "no quota"))
         process.die("exited with code 1")
 
-    host = host_of(FakeLauncher(failing))
+    host = host_of(FakeLauncher(fail))
     host.get("a", SPEC)
     await asyncio.sleep(100)
     logged = [line.split(";")[0] for line in caplog.messages if "next start in" in line]

@@ -229,14 +229,14 @@ async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() 
     answers = [[("203.0.113.7", 9)], [("127.0.0.1", 9)]]
     resolutions = 0
 
-    async def rebinding(host: str, port: int) -> list[Address]:
+    async def rebind(host: str, port: int) -> list[Address]:
         nonlocal resolutions
         if host == "kubernetes.default.svc":
             raise OSError("not here")
         resolutions += 1
         return answers[min(resolutions, 2) - 1]
 
-    guarded = POD.guard(rebinding, "team", nameless)
+    guarded = POD.guard(rebind, "team", nameless)
     assert await guarded("rebind.example.com", 9) == [("203.0.113.7", 9)]
     dialer = Dialer("rebind.example.com", 9, None, None, guarded, 1.0)
     with pytest.raises(ConnectFailed) as refused:
@@ -416,10 +416,10 @@ async def test_the_dialer_connects_to_no_address_that_is_not_public() -> None:
     """DNS rebinding: the name resolves to a public address first, and to this machine when it is dialled."""
     answers = [["1.1.1.1"], ["127.0.0.1"]]
 
-    async def rebinding(host: str, port: int) -> list[Address]:
+    async def rebind(host: str, port: int) -> list[Address]:
         return [(address, port) for address in answers.pop(0)]
 
-    guarded = public_only(rebinding)
+    guarded = public_only(rebind)
     assert await guarded("rebind.example", 443) == [("1.1.1.1", 443)]
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     async with server:

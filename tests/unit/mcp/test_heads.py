@@ -91,7 +91,7 @@ def test_a_damaged_message_is_never_taken_for_a_whole_one(junk: bytes, at: int) 
         assert int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]) == len(damaged) - start
 
 
-def named(name: str = "a__b", *, body: bytes = b"{}", order: int = 0, more: str = "", length: str = "") -> bytes:
+def make_head(name: str = "a__b", *, body: bytes = b"{}", order: int = 0, more: str = "", length: str = "") -> bytes:
     fields = [f"Content-Length: {length or len(body)}", f"Mcp-Name: {name}", "Accept: */*"]
     fields = fields[order:] + fields[:order]
     return ("POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + "\r\n".join(fields) + f"\r\n{more}\r\n").encode() + body
@@ -107,7 +107,7 @@ def read(first: bytes, again: bytes) -> tuple[int, bytes] | None:
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize(("name", "body"), [("a__b", b"{}"), ("other", b'{"a":1}'), ("=?base64?w7w=?=", b"x" * 9999)])
 def test_a_head_with_another_name_and_length_is_known(order: int, name: str, body: bytes) -> None:
-    reading = read(named(order=order), again := named(name, body=body, order=order))
+    reading = read(make_head(order=order), again := make_head(name, body=body, order=order))
     assert reading is not None
     assert (again[reading[0] :], reading[1]) == (body, name.encode())
 
@@ -133,10 +133,10 @@ def test_a_head_with_another_name_and_length_is_known(order: int, name: str, bod
     ],
 )
 def test_a_named_head_that_could_mean_something_else_is_left_to_the_parser(order: int, again: dict[str, Any]) -> None:
-    assert read(named(order=order), named(**again, order=order)) is None
+    assert read(make_head(order=order), make_head(**again, order=order)) is None
 
 
-@pytest.mark.parametrize("first", [message(), named(more="Mcp-Name: c\r\n"), named("two words"), named("")])
+@pytest.mark.parametrize("first", [message(), make_head(more="Mcp-Name: c\r\n"), make_head("two words"), make_head("")])
 def test_heads_without_one_plain_name_are_not_kept_by_name(first: bytes) -> None:
     assert NamedHead.of(first, memory()) is None
 
@@ -151,9 +151,9 @@ def test_every_size_is_known_however_many_there_are(sizes: list[int]) -> None:
 
 
 def test_every_name_is_known_however_many_there_are() -> None:
-    head = NamedHead.of(named(), memory())
+    head = NamedHead.of(make_head(), memory())
     assert head is not None
     for number in range(1000):
-        reading = head.read(named(f"tool_{number}"), {})
+        reading = head.read(make_head(f"tool_{number}"), {})
         assert reading is not None
         assert reading[1] == b"tool_%d" % number

@@ -70,12 +70,12 @@ async def test_uses_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
     schedule = loop.call_later
 
-    def counted(*words: object, **named: object) -> asyncio.TimerHandle:
+    def count_and_schedule(*words: object, **named: object) -> asyncio.TimerHandle:
         nonlocal made
         made += 1
         return schedule(*words, **named)  # type: ignore[arg-type]  # handed on as they came
 
-    monkeypatch.setattr(loop, "call_later", counted)
+    monkeypatch.setattr(loop, "call_later", count_and_schedule)
     times: IdleTimes[int] = IdleTimes(60.0, lambda _: None)
     for number in range(1000):
         times.mark_idle(number % 7)

@@ -9,7 +9,7 @@ NOTE = b'{"method":"notifications/progress"}'
 SIZED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
 
 
-def sized(*messages: bytes) -> bytes:
+def make_stream(*messages: bytes) -> bytes:
     body = b"".join(b"event: message\ndata: %b\n\n" % message for message in messages)
     return SIZED % len(body) + body
 
@@ -25,14 +25,14 @@ def test_a_stream_with_the_head_of_the_last_one_is_read_at_once() -> None:
     for number in range(3):
         world.outcomes.clear()
         answer = b'{"id":%d,"result":{}}' % number
-        world.start(sized(answer), on_event=on_event)
+        world.start(make_stream(answer), on_event=on_event)
         assert (world.answer.body, world.answer.streamed) == (answer, True)
         assert world.ends() == (number + 1, 0)
     assert seen == [b'{"id":0,"result":{}}']
 
 
 def test_messages_before_the_answer_are_told_behind_a_known_head_too() -> None:
-    world = World().start(sized(ANSWER))
+    world = World().start(make_stream(ANSWER))
     seen: list[bytes] = []
 
     def on_event(data: bytes) -> bool:
@@ -41,16 +41,16 @@ def test_messages_before_the_answer_are_told_behind_a_known_head_too() -> None:
 
     for messages in ((NOTE, ANSWER), (ANSWER,), (NOTE,)):
         world.outcomes.clear()
-        world.start(sized(*messages), on_event=on_event)
+        world.start(make_stream(*messages), on_event=on_event)
         assert world.answer.body == (ANSWER if ANSWER in messages else b"")
     assert seen == [NOTE, ANSWER, NOTE]
     assert world.ends() == (4, 0)
 
 
 def test_a_stream_with_a_known_head_that_comes_in_parts_is_read_as_any() -> None:
-    world = World().start(sized(ANSWER))
+    world = World().start(make_stream(ANSWER))
     world.outcomes.clear()
-    data = sized(ANSWER)
+    data = make_stream(ANSWER)
     world.start(data[:-20], data[-20:])
     assert world.answer.body == ANSWER
     assert world.ends() == (2, 0)

@@ -19,7 +19,7 @@ def is_in_cache(folder: Path, command: str, *args: str, **environment: str) -> b
     return is_cached(wrapped, {"HOME": str(folder), **environment}, str(within))
 
 
-def installed(modules: Path, name: str, version: str) -> None:
+def install(modules: Path, name: str, version: str) -> None:
     (modules / name).mkdir(parents=True)
     (modules / name / "package.json").write_text(f'{{"name": "{name}", "version": "{version}"}}')
 
@@ -74,7 +74,7 @@ def test_a_package_of_uvx_is_cached_where_an_environment_has_its_program(
 def test_a_package_in_the_node_modules_that_npx_looks_at_needs_no_fetching(tmp_path: Path, parent: str) -> None:
     machine = {"npm_config_prefix": str(tmp_path / "machine")}
     assert not is_in_cache(tmp_path, "npx", "-y", "@scope/server", **machine)
-    installed(tmp_path / parent / "node_modules", "@scope/server", "1.2.3")
+    install(tmp_path / parent / "node_modules", "@scope/server", "1.2.3")
     assert is_in_cache(tmp_path, "npx", "-y", "@scope/server", **machine)
     assert is_in_cache(tmp_path, "npx", "-y", "@scope/server@latest", **machine)
     assert is_in_cache(tmp_path, "npx", "-y", "@scope/server@1.2.3", **machine)
@@ -84,7 +84,7 @@ def test_a_package_in_the_node_modules_that_npx_looks_at_needs_no_fetching(tmp_p
 
 def test_a_package_that_npx_fetched_for_another_way_to_ask_for_it_is_cached(tmp_path: Path) -> None:
     modules = tmp_path / ".npm" / "_npx" / "0123456789abcdef" / "node_modules"
-    installed(modules, "a-server", "2.0.0")
+    install(modules, "a-server", "2.0.0")
     assert not is_in_cache(tmp_path, "npx", "a-server@latest"), "an installation that broke off"
     (modules / ".package-lock.json").touch()
     assert is_in_cache(tmp_path, "npx", "a-server@latest")

@@ -11,7 +11,7 @@ from fairlead_mcp.schemas import KEYWORDS, References, UnresolvedReference, all_
 LEAF = {"type": "string"}
 
 
-def holding(keyword: str) -> Any:
+def value_for(keyword: str) -> Any:
     if keyword in {"anyOf", "oneOf", "allOf", "prefixItems"}:
         return [LEAF, True]
     named = {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
@@ -20,7 +20,7 @@ def holding(keyword: str) -> Any:
 
 @pytest.mark.parametrize("keyword", sorted(KEYWORDS))
 def test_schemas_of_every_keyword_are_found_with_the_pointer_to_them(keyword: str) -> None:
-    schema = {keyword: holding(keyword), "default": {"properties": {"x": LEAF}}, "enum": [{"not": LEAF}]}
+    schema = {keyword: value_for(keyword), "default": {"properties": {"x": LEAF}}, "enum": [{"not": LEAF}]}
 
     ((way, leaf),) = parts(schema)
     assert leaf is LEAF

@@ -18,13 +18,13 @@ def text(value: Any) -> dict[str, Any]:
     return {"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}
 
 
-def selected(expression: str, result: dict[str, Any], *, declared: bool = False) -> Any:
+def select_from(expression: str, result: dict[str, Any], *, declared: bool = False) -> Any:
     return json.loads(select(ResultSelection(expression, declared), json.dumps(result).encode()))
 
 
 def test_structured_content_and_its_text_become_the_part() -> None:
     result = {"content": [text(ITEMS), IMAGE], "structuredContent": ITEMS, "_meta": {"k": 1}}
-    assert selected("items[*].{id: id, name: name}", result) == {
+    assert select_from("items[*].{id: id, name: name}", result) == {
         "content": [text('[{"id":1,"name":"a"},{"id":2,"name":"b"}]'), IMAGE],
         "structuredContent": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
         "_meta": {"k": 1},
@@ -32,12 +32,12 @@ def test_structured_content_and_its_text_become_the_part() -> None:
 
 
 def test_a_text_that_is_json_becomes_the_part_and_stays_a_text() -> None:
-    assert selected("items[].name", {"content": [text(ITEMS)]}) == {"content": [text('["a","b"]')]}
-    assert selected("items[0].name", {"content": [text(ITEMS)]}) == {"content": [text("a")]}
+    assert select_from("items[].name", {"content": [text(ITEMS)]}) == {"content": [text('["a","b"]')]}
+    assert select_from("items[0].name", {"content": [text(ITEMS)]}) == {"content": [text("a")]}
 
 
 def test_where_the_tool_declares_an_output_schema_the_part_is_structured_content_too() -> None:
-    result = selected("{ids: items[].id}", {"content": [text(ITEMS)]}, declared=True)
+    result = select_from("{ids: items[].id}", {"content": [text(ITEMS)]}, declared=True)
     assert result["structuredContent"] == {"ids": [1, 2]}
 
 
@@ -61,7 +61,7 @@ def test_errors_questions_and_tasks_stay_as_they_are(more: dict[str, Any]) -> No
 def test_where_no_part_can_be_selected_the_whole_result_stays_with_a_mark(
     expression: str, result: dict[str, Any], why: str
 ) -> None:
-    marked = selected(expression, {**result, "_meta": {"k": 1}})
+    marked = select_from(expression, {**result, "_meta": {"k": 1}})
     assert why in marked["_meta"].pop(META_SELECTION)["failed"]
     assert marked == {**result, "_meta": {"k": 1}}
 

@@ -26,7 +26,7 @@ class Calls:
         return self.now
 
 
-async def begun(throttle: Throttle, count: int) -> list[float]:
+async def start_times(throttle: Throttle, count: int) -> list[float]:
     """Start times of `count` conversions that are requested at the same time."""
     loop = asyncio.get_running_loop()
     moments = []
@@ -40,11 +40,11 @@ async def begun(throttle: Throttle, count: int) -> list[float]:
 
 
 async def test_conversions_begin_at_once_while_no_tools_are_called() -> None:
-    assert await begun(Throttle(Calls(0), SHARE), 5) == [0] * 5
+    assert await start_times(Throttle(Calls(0), SHARE), 5) == [0] * 5
 
 
 async def test_while_tools_are_called_they_take_their_share_of_the_time_and_no_more() -> None:
-    assert await begun(Throttle(Calls(1), SHARE), 4) == pytest.approx([0, APART, 2 * APART, 3 * APART], abs=0.01)
+    assert await start_times(Throttle(Calls(1), SHARE), 4) == pytest.approx([0, APART, 2 * APART, 3 * APART], abs=0.01)
 
 
 async def test_a_conversion_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
@@ -61,7 +61,7 @@ async def test_conversions_made_while_nobody_called_delay_no_later_one() -> None
     calls = Calls(0)
     throttle = Throttle(calls, SHARE)
     loop = asyncio.get_running_loop()
-    await begun(throttle, 50)
+    await start_times(throttle, 50)
     calls.now = 1
     await throttle.turn(COST)
     assert loop.time() <= APART + LOOK

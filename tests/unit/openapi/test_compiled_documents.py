@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_openapi.compiling.naming import OperationKey, tool_names
 from fairlead_openapi.compiling.report import to_jsonable
-from openapidocuments import OK, compiled, document, get, only_report, only_tool, post
+from openapidocuments import OK, compile_source, document, get, only_report, only_tool, post
 
 
 def names(*operations: tuple[str, str, str]) -> list[str]:
@@ -78,7 +78,7 @@ PATHS = {
     ],
 )
 def test_operations_are_selected_by_id_tag_and_path(include: Any, exclude: Any, selected: list[str]) -> None:
-    result = compiled(document(PATHS), include=include, exclude=exclude)
+    result = compile_source(document(PATHS), include=include, exclude=exclude)
     assert [tool.name for tool in result.tools] == selected
     assert result.unselected == 3 - len(selected)
 
@@ -88,12 +88,12 @@ def test_a_selection_changes_no_name() -> None:
         "/a": {"get": {"operationId": "read pet", "responses": OK}},
         "/b": {"get": {"operationId": "read_pet", "responses": OK}},
     }
-    whole = [tool.name for tool in compiled(document(paths)).tools]
-    assert [tool.name for tool in compiled(document(paths), include=("GET /a",)).tools] == whole[:1]
+    whole = [tool.name for tool in compile_source(document(paths)).tools]
+    assert [tool.name for tool in compile_source(document(paths), include=("GET /a",)).tools] == whole[:1]
 
 
 def test_a_pattern_that_matches_nothing_is_noted() -> None:
-    assert compiled(document(PATHS), include=("pets", "dogs")).notes == ("no operation matches 'dogs'",)
+    assert compile_source(document(PATHS), include=("pets", "dogs")).notes == ("no operation matches 'dogs'",)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_security_of_the_document_applies_unless_the_operation_has_its_own() -> 
 
 
 def test_schemes_of_the_document_are_reported() -> None:
-    schemes = compiled(document({}, components={"securitySchemes": {**SCHEMES, "broken": 3}})).schemes
+    schemes = compile_source(document({}, components={"securitySchemes": {**SCHEMES, "broken": 3}})).schemes
     assert sorted(schemes) == ["bearer", "header", "key", "session"]
     assert schemes["bearer"].scheme == "bearer"
     assert (schemes["session"].location, schemes["session"].name) == ("cookie", "sid")
@@ -176,7 +176,7 @@ def test_a_bad_operation_costs_itself_alone() -> None:
         "/empty/{}": get(),
         "/good": get(),
     }
-    result = compiled(document(paths))
+    result = compile_source(document(paths))
     assert [(report.operation, report.left_out) for report in result.reports if report.left_out] == [
         ("GET /bad", "it is not an object"),
         ("PUT /bad", "`requestBody` is not an object"),
@@ -217,7 +217,7 @@ def test_an_operation_with_more_schema_than_a_tool_may_have_is_left_out() -> Non
 
 
 def test_the_report_is_json_for_programs() -> None:
-    report = to_jsonable(compiled(document(PATHS), include=("pets",)))
+    report = to_jsonable(compile_source(document(PATHS), include=("pets",)))
     assert report["counts"] == {"made": 2, "made with loss": 0, "left out": 0, "not selected": 1}
     assert report["operations"][0] == {
         "outcome": "made",
@@ -232,7 +232,7 @@ def test_the_report_is_json_for_programs() -> None:
 def test_a_document_without_paths_has_no_tools() -> None:
     source = document({})
     del source["paths"]
-    assert compiled({**source, "webhooks": {"x": get()}}).reports == ()
+    assert compile_source({**source, "webhooks": {"x": get()}}).reports == ()
 
 
 def test_definitions_beyond_the_maximum_size_allow_any_value() -> None:
@@ -245,7 +245,7 @@ def test_definitions_beyond_the_maximum_size_allow_any_value() -> None:
         {"/x": post({"application/json": {"schema": {"type": "array", "items": {"$ref": "#/components/schemas/S0"}}}})},
         components={"schemas": {**schemas, "S9": text}},
     )
-    result = compiled(source)
+    result = compile_source(source)
     assert [(loss.kind, loss.message) for loss in result.reports[0].losses] == [
         ("size", "definitions beyond the maximum size allow any value: S2")
     ]

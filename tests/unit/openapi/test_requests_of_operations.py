@@ -17,7 +17,7 @@ from fairlead_openapi.calling.requests import HttpRequest, build_request
 from fairlead_openapi.calling.values import arguments_of
 
 
-def sent(
+def build(
     operation: Operation, arguments: Any = None, base: bytes = b"/", credential: SentCredential | None = None
 ) -> HttpRequest:
     raw = arguments if isinstance(arguments, bytes) else json.dumps(arguments or {}).encode()
@@ -29,11 +29,11 @@ def query_with(value: Any, *, name: str = "q", **more: Any) -> str:
     parameter = OperationParameter(**{"argument": "q", "name": name, "location": "query", "style": "form", **more})
     operation = Operation(method="GET", path="/p", parameters=(parameter,))
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return sent(operation, b'{"q":%b}' % raw).target.decode().partition("?")[2]
+    return build(operation, b'{"q":%b}' % raw).target.decode().partition("?")[2]
 
 
 def body_with(body: OperationBody, arguments: Any) -> HttpRequest:
-    return sent(Operation(method="POST", path="/p", body=body), arguments)
+    return build(Operation(method="POST", path="/p", body=body), arguments)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_base_url_keeps_its_path_and_query() -> None:
         path="/pets/{a}-{b}/ü",
         parameters=tuple(OperationParameter(argument=name, name=name, location="path") for name in "ab"),
     )
-    request = sent(operation, {"a": "x/y", "b": ["1", "2"]}, b"/api/v1/?version=3")
+    request = build(operation, {"a": "x/y", "b": ["1", "2"]}, b"/api/v1/?version=3")
     assert request.target == b"/api/v1/pets/x%2Fy-1,2/%C3%BC?version=3"
 
 
@@ -106,9 +106,9 @@ def test_values_that_make_a_segment_of_dots_with_their_neighbours_are_refused(se
     parameters = (OperationParameter(argument="a", name="a", location="path"),)
     operation = Operation(method="GET", path="/x/.{a}", parameters=parameters)
     with pytest.raises(ArgumentsRefused):
-        sent(operation, {"a": "."})
+        build(operation, {"a": "."})
     if segment == "a..":
-        assert sent(operation, {"a": segment}).target == b"/x/.a.."
+        assert build(operation, {"a": segment}).target == b"/x/.a.."
 
 
 def test_headers_and_cookies_are_written_by_style() -> None:
@@ -119,7 +119,7 @@ def test_headers_and_cookies_are_written_by_style() -> None:
         OperationParameter(argument="tags", name="tags", location="cookie", style="form", explode=False),
     )
     operation = Operation(method="GET", path="/", parameters=parameters, accept="text/csv")
-    lines = sent(operation, {"ids": [1, 2], "map": {"a": "x"}, "sid": "a;b c", "tags": ["u", "v"]}).lines
+    lines = build(operation, {"ids": [1, 2], "map": {"a": "x"}, "sid": "a;b c", "tags": ["u", "v"]}).lines
     assert lines.decode().split("\r\n") == [
         "Accept: text/csv",
         "Accept-Encoding: identity",
@@ -135,13 +135,13 @@ def test_headers_and_cookies_are_written_by_style() -> None:
 def test_headers_of_the_connection_are_not_arguments(name: str) -> None:
     parameter = OperationParameter(argument="h", name=name, location="header")
     with pytest.raises(ArgumentsRefused, match="argument h cannot be sent"):
-        sent(Operation(method="GET", path="/", parameters=(parameter,)), {"h": "x"})
+        build(Operation(method="GET", path="/", parameters=(parameter,)), {"h": "x"})
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "GET /x HTTP/1.1\r\nX: y", "get"])
 def test_methods_that_no_api_has_are_not_sent(method: str) -> None:
     with pytest.raises(InvalidTarget):
-        sent(Operation(method=method, path="/"))
+        build(Operation(method=method, path="/"))
 
 
 def test_json_bodies_have_the_arguments_as_they_were_given() -> None:
@@ -232,16 +232,16 @@ def test_parts_are_written_by_the_style_that_the_document_gives(
 def test_arguments_that_cannot_be_written_are_refused(arguments: bytes) -> None:
     parameter = OperationParameter(argument="q", name="q", location="query", style="deepObject", explode=True)
     with pytest.raises(ArgumentsRefused):
-        sent(Operation(method="GET", path="/", parameters=(parameter,)), arguments)
+        build(Operation(method="GET", path="/", parameters=(parameter,)), arguments)
 
 
 def test_urls_and_headers_are_bounded() -> None:
     parameter = OperationParameter(argument="x", name="x", location="query", style="form")
     with pytest.raises(ArgumentsRefused, match="URL of"):
-        sent(Operation(method="GET", path="/", parameters=(parameter,)), {"x": "ü" * 4_000})
+        build(Operation(method="GET", path="/", parameters=(parameter,)), {"x": "ü" * 4_000})
     header = OperationParameter(argument="x", name="x", location="header")
     with pytest.raises(ArgumentsRefused, match="headers of"):
-        sent(Operation(method="GET", path="/", parameters=(header,)), {"x": "x" * 40_000})
+        build(Operation(method="GET", path="/", parameters=(header,)), {"x": "x" * 40_000})
 
 
 def test_schemes_of_one_alternative_go_together() -> None:
@@ -278,7 +278,7 @@ def test_an_object_that_is_spread_does_not_set_what_the_credential_sets() -> Non
     operation = Operation(method="GET", path="/p", parameters=parameters)
     own = SentCredential(query={"api key": "hush"}, cookies={"sid": "hush"})
     spread = {"api key": "mine", "sid": "mine", "page": 1}
-    request = sent(operation, {"query": spread, "cookie": spread}, credential=own)
+    request = build(operation, {"query": spread, "cookie": spread}, credential=own)
     assert request.target == b"/p?sid=mine&page=1&api%20key=hush"
     assert b"Cookie: api%20key=mine; page=1; sid=hush\r\n" in request.lines
 
@@ -295,7 +295,7 @@ def test_a_header_that_the_caller_adds_is_set_by_nothing_else() -> None:
     assert b"mine" not in alone
 
 
-def nested(levels: int, name: str, innermost: Any) -> Any:
+def nest(levels: int, name: str, innermost: Any) -> Any:
     value = innermost
     for _ in range(levels):
         value = {name: value}
@@ -305,8 +305,8 @@ def nested(levels: int, name: str, innermost: Any) -> Any:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (nested(300, "k", 1), "nested too deeply"),
-        (nested(3, "k" * 600, 1), "nested too deeply"),
+        (nest(300, "k", 1), "nested too deeply"),
+        (nest(3, "k" * 600, 1), "nested too deeply"),
         ([1] * 2_049, "too many values"),
         ([[1] * 2_048, [1]], "too many values"),
         ([1] * 100_000, "too many for a URL"),
@@ -316,7 +316,7 @@ def nested(levels: int, name: str, innermost: Any) -> Any:
 def test_a_value_is_refused_before_it_multiplies(value: Any, words: str) -> None:
     deep = OperationParameter(argument="q", name="q", location="query", style="deepObject", explode=True)
     with pytest.raises(ArgumentsRefused, match=words):
-        sent(Operation(method="GET", path="/p", parameters=(deep,)), {"q": value})
+        build(Operation(method="GET", path="/p", parameters=(deep,)), {"q": value})
 
 
 def test_a_form_with_more_values_than_the_loop_has_time_for_is_refused() -> None:

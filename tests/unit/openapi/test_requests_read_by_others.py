@@ -31,7 +31,7 @@ VALUES = st.one_of(
 TEMPLATES = {"simple": "{x%s}", "label": "{.x%s}", "matrix": "{;x%s}", "form": "{?x%s}"}
 
 
-def sent(operation: Operation, arguments: dict[str, Any]) -> Any:
+def build(operation: Operation, arguments: dict[str, Any]) -> Any:
     return build_request(operation, arguments_of(json.dumps(arguments).encode()), b"/", SentCredential())
 
 
@@ -52,7 +52,7 @@ def test_styles_are_those_of_uri_templates(style: Style, explode: bool, value: A
     operation = Operation(method="GET", path="/p" if style == "form" else "/{x}", parameters=(parameter,))
     expanded = uritemplate.expand(TEMPLATES[style] % ("*" if explode else ""), x=value)
     prefix = "/p" if style == "form" else "/"
-    assert sent(operation, {"x": value}).target.decode() == prefix + expanded
+    assert build(operation, {"x": value}).target.decode() == prefix + expanded
 
 
 TEXT = st.text(max_size=20)
@@ -71,7 +71,7 @@ def test_werkzeug_reads_multipart_bodies(texts: dict[str, str], data: bytes) -> 
         encodings={"file": PartEncoding(binary=True)},
     )
     operation = Operation(method="POST", path="/p", body=body)
-    request = sent(operation, {**texts, "file": base64.b64encode(data).decode()})
+    request = build(operation, {**texts, "file": base64.b64encode(data).decode()})
     content_type = request.lines.decode().partition("Content-Type: ")[2].strip()
     mimetype, options = parse_options_header(content_type)
     _, form, files = FormDataParser().parse(io.BytesIO(request.body), mimetype, len(request.body), options)
@@ -85,7 +85,7 @@ def test_werkzeug_reads_multipart_bodies(texts: dict[str, str], data: bytes) -> 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), TEXT | st.lists(TEXT, max_size=3), min_size=1, max_size=4))
 def test_forms_are_read_back(values: dict[str, Any]) -> None:
     body = OperationBody(media_type=FORM, properties={name: name for name in values})
-    request = sent(Operation(method="POST", path="/p", body=body), values)
+    request = build(Operation(method="POST", path="/p", body=body), values)
     expected = [
         (name, text) for name, value in values.items() for text in ([value] if isinstance(value, str) else value)
     ]
@@ -104,7 +104,7 @@ def test_no_value_leaves_its_place(segment: str, value: str) -> None:
     operation = Operation(method="GET", path="/a/{a}/b", parameters=parameters)
     arguments = {"a": segment, "q": value, "h": value, "c": value}
     try:
-        request = sent(operation, arguments)
+        request = build(operation, arguments)
     except ArgumentsRefused:
         return
     path, _, query = request.target.decode().partition("?")

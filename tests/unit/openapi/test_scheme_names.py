@@ -13,14 +13,14 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_openapi.compiling.scheme_names import MAX_NAMES, explain_unknown, scheme_names
 from fairlead_operator.discovery.security_schemes import scheme_verdict
 from gatewayworld import catalog
-from openapidocuments import compiled, document, get
+from openapidocuments import compile_source, document, get
 
 KEY = {"type": "apiKey", "in": "header", "name": "X-Key"}
 
 
 def names_of(schemes: dict[str, Any], *required: str) -> tuple[str, ...] | None:
     paths = {"/a": get(security=[{name: [] for name in required}] if required else [])}
-    return scheme_names(compiled(document(paths, components={"securitySchemes": schemes})))
+    return scheme_names(compile_source(document(paths, components={"securitySchemes": schemes})))
 
 
 def test_a_scheme_has_a_name_if_the_document_declares_it_or_an_operation_needs_it() -> None:

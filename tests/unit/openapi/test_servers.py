@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_openapi.compiling.servers import base_url
 from fairlead_openapi.compiling.shapes import UnusablePart
-from openapidocuments import OK, compiled, document, get, only_report, only_tool
+from openapidocuments import OK, compile_source, document, get, only_report, only_tool
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_server_that_cannot_be_used_is_named(server: dict[str, Any], message: 
 
 
 def test_a_document_without_a_base_url_says_so_and_has_tools() -> None:
-    result = compiled(document({"/x": get()}, servers=[{"url": "/v1"}]))
+    result = compile_source(document({"/x": get()}, servers=[{"url": "/v1"}]))
     assert result.base_url == ""
     assert result.notes[0].startswith("the document gives no base URL: the server's URL '/v1' is relative")
     assert len(result.tools) == 1

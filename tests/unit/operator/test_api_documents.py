@@ -243,14 +243,14 @@ async def test_a_refused_document_is_not_compiled_again_before_a_while_unless_it
 ) -> None:
     compiled, now, data = [], 0.0, b'{"swagger": "2.0"}'
 
-    async def compiling(given: bytes, options: CompileOptions) -> CompiledDocument:
+    async def record_and_compile(given: bytes, options: CompileOptions) -> CompiledDocument:
         compiled.append(given)
         return await compile_in_worker(given, options)
 
     async def read(location: DocumentPlace) -> bytes:
         return data
 
-    monkeypatch.setattr(api_listings, "compile_in_worker", compiling)
+    monkeypatch.setattr(api_listings, "compile_in_worker", record_and_compile)
     listings = ApiListings(read, monotonic=lambda: now)
     for at, number in ((0.0, 1), (REFUSED_SECONDS - 1, 1), (REFUSED_SECONDS, 2)):
         now = at

@@ -24,7 +24,7 @@ def listing_of(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:
     return RawListing(protocol_version="2026-07-28", tools=raws, **more)
 
 
-def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, ListingFindings]:
+def build(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, ListingFindings]:
     """Build from a list of these tools. A tool without an inputSchema gets one, unless it is given as bytes."""
     whole = [t if isinstance(t, bytes) else {"inputSchema": {"type": "object"}, **t} for t in tools]
     return build_catalog(mcp_server(**spec), listing_of(*whole), REACHED)
@@ -32,37 +32,37 @@ def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, Listing
 
 def test_a_definition_stays_as_it_was_sent_byte_for_byte() -> None:
     raw = b'{ "x-unknown" : [1.0, 2e3], "name":"a", "inputSchema":{"type":"object"}, "description":"\\u00e9\xc3\xa9" }'
-    catalog, remarks = built(raw)
+    catalog, remarks = build(raw)
     assert bytes(catalog.tools[0].definition) == raw
     assert remarks == ListingFindings(listed=1)
 
 
 def test_the_order_in_which_a_server_lists_changes_nothing() -> None:
     tools = [{"name": f"t{number}"} for number in range(20)]
-    first, _ = built(*tools)
+    first, _ = build(*tools)
     random.Random(1).shuffle(tools)
-    second, _ = built(*tools)
+    second, _ = build(*tools)
     assert first == second
     assert [tool.name for tool in first.tools] == sorted(tool.name for tool in first.tools)
 
 
 def test_overrides_of_tools_that_are_left_out_count_as_listed() -> None:
-    _, remarks = built({"name": "a"}, {"name": "b", "inputSchema": 1})
+    _, remarks = build({"name": "a"}, {"name": "b", "inputSchema": 1})
     overrides = [ToolOverride(name=name) for name in ("gone", "a", "b", "away")]
     assert (remarks.offered, remarks.unlisted_overrides(overrides)) == (("a",), ["away", "gone"])
 
 
 def test_named_tools_none_of_which_are_named_are_told_with_their_number() -> None:
     tools = [{"name": name} for name in "abc"]
-    _, misshapen = built(
+    _, misshapen = build(
         *tools, discovery={"tools": "Named"}, tools=[{"name": "a", "arguments": {"gone": {"hidden": True}}}]
     )
     assert "no tool is offered" not in misshapen.verdict().message
-    _, nothing_named = built(*tools, discovery={"tools": "Named"}, tools=[{"name": "gone"}])
+    _, nothing_named = build(*tools, discovery={"tools": "Named"}, tools=[{"name": "gone"}])
     message = nothing_named.verdict().message
     assert "no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the 3" in message
     for spec in ({"discovery": {"tools": "Named"}, "tools": [{"name": "b"}]}, {}):
-        _, remarks = built(*tools, **spec)
+        _, remarks = build(*tools, **spec)
         assert remarks.verdict().message == "the server answered tools/list"
 
 
@@ -109,7 +109,7 @@ def test_declared_latency_is_the_manifests_word_before_the_authors(
 ) -> None:
     spec: dict[str, Any] = {"tools": [{"name": "a", "latency": latency}]} if latency else {}
     definition = {"name": "a"} if meta is None else {"name": "a", "_meta": meta}
-    catalog, _ = built(definition, trustAnnotations=True, **spec)
+    catalog, _ = build(definition, trustAnnotations=True, **spec)
     assert catalog.tools[0].latency == expected
 
 
@@ -125,7 +125,7 @@ def test_declared_latency_is_the_manifests_word_before_the_authors(
     ],
 )
 def test_an_authors_floor_stands_beside_the_manifests(definition: dict[str, Any], floor: str | None, note: str) -> None:
-    catalog, remarks = built({"name": "a", **definition}, tools=[{"name": "a", "minTier": "standard"}])
+    catalog, remarks = build({"name": "a", **definition}, tools=[{"name": "a", "minTier": "standard"}])
     assert (catalog.tools[0].min_tier, catalog.tools[0].authored_min_tier) == ("standard", floor)
     assert note in "".join(remarks.lines)
     assert len("".join(remarks.lines)) < 500
@@ -144,7 +144,7 @@ def test_an_authors_floor_stands_beside_the_manifests(definition: dict[str, Any]
     ],
 )
 def test_latency_is_found_wherever_an_author_puts_it(definition: dict[str, Any]) -> None:
-    catalog, remarks = built({"name": "a", **definition})
+    catalog, remarks = build({"name": "a", **definition})
     latency = catalog.tools[0].latency
     assert latency is not None
     assert latency.estimated_duration_ms == 3000
@@ -165,7 +165,7 @@ def test_latency_is_found_wherever_an_author_puts_it(definition: dict[str, Any])
     ],
 )
 def test_only_a_value_that_cannot_be_used_is_warned_of(definition: dict[str, Any], sentence: str) -> None:
-    catalog, remarks = built({"name": "a", **definition})
+    catalog, remarks = build({"name": "a", **definition})
     assert catalog.tools[0].latency is None
     (line,) = remarks.lines
     assert line.startswith(f"tool 'a': {sentence}")
@@ -175,7 +175,7 @@ def test_only_a_value_that_cannot_be_used_is_warned_of(definition: dict[str, Any
 @pytest.mark.parametrize("template", [b"%s", b'"_meta":{%s}', b'"annotations":{%s}'])
 def test_no_value_that_an_author_sends_costs_the_server_its_tools(template: bytes, value: bytes) -> None:
     member = template.replace(b"%s", b'"max_duration_ms":' + value)
-    catalog, _ = built({"name": "b"}, b'{"name":"a","inputSchema":{"type":"object"},' + member + b"}")
+    catalog, _ = build({"name": "b"}, b'{"name":"a","inputSchema":{"type":"object"},' + member + b"}")
     assert {tool.name: tool.latency for tool in catalog.tools}.get("a") is None
     assert "b" in {tool.name for tool in catalog.tools}
 
@@ -188,7 +188,7 @@ def test_an_estimate_of_an_author_who_is_not_trusted_is_told_from_others(
 ) -> None:
     spec: dict[str, Any] = {} if stated is None else {"tools": [{"name": "a", "latency": {"estimated": stated}}]}
     definition = {"name": "a", "_meta": {"fairlead.dev/estimated_duration_ms": 5}}
-    catalog, _ = built(definition, trustAnnotations=trusted, **spec)
+    catalog, _ = build(definition, trustAnnotations=trusted, **spec)
     latency = catalog.tools[0].latency
     assert latency is not None
     assert (latency.estimated_duration_ms, latency.estimate_untrusted) == (7 if stated else 5, untrusted)
@@ -202,7 +202,7 @@ def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(
         {} if idempotent is None else {"tools": [{"name": "a", "latency": {"idempotent": idempotent}}]}
     )
     definition = {"name": "a", "_meta": {"fairlead.dev/latency": {"estimatedDurationMs": 5, "idempotent": True}}}
-    catalog, _ = built(definition, trustAnnotations=False, **spec)
+    catalog, _ = build(definition, trustAnnotations=False, **spec)
     latency = catalog.tools[0].latency
     assert latency is not None
     assert (latency.estimated_duration_ms, latency.idempotent) == (5, expected)
@@ -228,7 +228,7 @@ def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(
 def test_the_status_of_a_url_server_says_how_its_authors_word_would_count(
     members: dict[str, Any], spec: dict[str, Any], advised: bool
 ) -> None:
-    _, remarks = built({"name": "a", **members}, {"name": "b"}, **spec)
+    _, remarks = build({"name": "a", **members}, {"name": "b"}, **spec)
     advice = "; 1 tool says that calls may be repeated, which is ignored: to trust it, set spec.trustAnnotations: true"
     assert remarks.verdict().message == "the server answered tools/list" + (advice if advised else "")
 
@@ -248,7 +248,7 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
 
 def test_limits_of_a_tool_are_published_with_it() -> None:
     rule = {"name": "a", "limits": {"callsPerMinute": 60}, "speech": "Silent"}
-    catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[rule])
+    catalog, _ = build({"name": "a"}, {"name": "b"}, tools=[rule])
     assert [(tool.calls_per_minute, tool.concurrency) for tool in catalog.tools] == [(60, None), (None, None)]
     assert [tool.speech for tool in catalog.tools] == ["Silent", None]
 
@@ -256,16 +256,16 @@ def test_limits_of_a_tool_are_published_with_it() -> None:
 def test_the_length_of_results_is_the_mcpservers_else_its_authors() -> None:
     own = {"_meta": {"fairlead.dev/result_tokens": 3000}}
     declared: list[Any] = [{"name": "a", **own}, {"name": "b", **own}, {"name": "c", "result_tokens": 3}]
-    catalog, remarks = built(*declared, tools=[{"name": "b", "limits": {"resultTokens": 500}}])
+    catalog, remarks = build(*declared, tools=[{"name": "b", "limits": {"resultTokens": 500}}])
     assert [tool.result_tokens for tool in catalog.tools] == [3000, 500, None]
     assert "not a number of tokens, 200 or more" in " ".join(remarks.notes)
 
 
 def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
-    base, _ = built({"name": "a"}, {"name": "b"})
-    assert built({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "tags": ["t"]}])[0].hash == base.hash
-    assert built({"name": "a"}, {"name": "b", "title": "B"})[0].hash != base.hash
-    assert built({"name": "a"})[0].hash != base.hash
+    base, _ = build({"name": "a"}, {"name": "b"})
+    assert build({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "tags": ["t"]}])[0].hash == base.hash
+    assert build({"name": "a"}, {"name": "b", "title": "B"})[0].hash != base.hash
+    assert build({"name": "a"})[0].hash != base.hash
 
 
 def test_instructions_and_required_capabilities_are_part_of_the_hash() -> None:
@@ -290,7 +290,7 @@ def test_instructions_without_end_are_left_out_and_noted() -> None:
 
 def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_members() -> None:
     def search(definition: dict[str, Any], **spec: Any) -> str:
-        return built(definition, **spec)[0].tools[0].search_hash
+        return build(definition, **spec)[0].tools[0].search_hash
 
     base = search({"name": "a", "description": "d"})
     assert search({"name": "a", "description": "d", "x": 1}) == base
@@ -310,34 +310,34 @@ def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_
     ],
 )
 def test_the_name_of_a_server_behind_a_gateway_is_a_tag_of_its_tools(name: str, tags: tuple[str, ...]) -> None:
-    catalog, _ = built({"name": name}, discovery={"tagSeparator": "-"})
+    catalog, _ = build({"name": name}, discovery={"tagSeparator": "-"})
     assert catalog.tools[0].tags == tags
-    assert built({"name": name})[0].tools[0].tags == ()
+    assert build({"name": name})[0].tools[0].tags == ()
 
 
 def test_a_tag_from_the_name_stands_behind_those_of_the_spec_and_once() -> None:
     declared = [{"name": "a-x", "tags": ["own"]}, {"name": "b-x", "tags": ["b"]}]
-    catalog, _ = built({"name": "a-x"}, {"name": "b-x"}, tools=declared, discovery={"tagSeparator": "-"})
+    catalog, _ = build({"name": "a-x"}, {"name": "b-x"}, tools=declared, discovery={"tagSeparator": "-"})
     assert [tool.tags for tool in catalog.tools] == [("own", "a"), ("b",)]
 
 
 def test_unnamed_tools_are_not_offered_where_tools_are_named() -> None:
     named = [{"name": "a"}, {"name": "b", "enabled": False}]
-    catalog, _ = built({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named, discovery={"tools": "Named"})
+    catalog, _ = build({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named, discovery={"tools": "Named"})
     assert [tool.name for tool in catalog.tools if tool.enabled] == ["a"]
-    catalog, _ = built({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named)
+    catalog, _ = build({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named)
     assert [tool.name for tool in catalog.tools if tool.enabled] == ["a", "c"]
 
 
 def test_the_burst_of_a_server_is_published_and_by_default_the_calls_of_a_minute() -> None:
     def burst(**limits: int) -> int | None:
-        return built({"name": "a"}, limits=limits)[0].limits.burst
+        return build({"name": "a"}, limits=limits)[0].limits.burst
 
     assert (burst(), burst(callsPerMinute=60), burst(callsPerMinute=60, burst=1)) == (None, 60, 1)
 
 
 def test_manifest_fields_that_the_gateway_needs_are_in_the_catalog() -> None:
-    catalog, _ = built(
+    catalog, _ = build(
         {"name": "a"},
         image={"name": "demo:1"},
         session="PerClient",
@@ -351,4 +351,4 @@ def test_manifest_fields_that_the_gateway_needs_are_in_the_catalog() -> None:
     assert limits.burst == 90
     (tool,) = catalog.tools
     assert (tool.enabled, tool.description, tool.probe_arguments) == (False, "d", {"z": 1})
-    assert not built({"name": "a"})[0].trust_annotations
+    assert not build({"name": "a"})[0].trust_annotations

@@ -129,7 +129,7 @@ class World:
         self.owned = Owned(self.cluster.kube, self.looks.enqueue, [DEPLOYMENTS], self.drift)
 
     @classmethod
-    async def applied(cls) -> World:
+    async def with_deployment(cls) -> World:
         world = cls()
         await world.owned.apply(DEPLOYMENTS, MANIFEST, "s1")
         world.cluster.times.clear()
@@ -147,7 +147,7 @@ class World:
 
 
 async def test_edits_are_put_back_at_once_and_nobody_is_accused_of_a_few() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
     for number in range(4):
         edited = asyncio.get_running_loop().time()
         world.edit("kubectl-edit")
@@ -158,7 +158,7 @@ async def test_edits_are_put_back_at_once_and_nobody_is_accused_of_a_few() -> No
 
 
 async def test_a_rival_that_undoes_every_repair_is_followed_ever_more_seldom_and_named() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
     await world.fight(10 * MINUTE)
     assert_paced_writes(world.cluster)
     verdict = world.drift.verdict(KEY)
@@ -170,7 +170,7 @@ async def test_a_rival_that_undoes_every_repair_is_followed_ever_more_seldom_and
 
 
 async def test_a_rival_that_writes_in_a_loop_causes_no_look_while_it_is_too_early() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
 
     async def rage() -> None:
         for number in range(10 * 60 * 50):
@@ -185,7 +185,7 @@ async def test_a_rival_that_writes_in_a_loop_causes_no_look_while_it_is_too_earl
 
 
 async def test_a_change_that_is_wanted_waits_for_no_pause() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
     await world.fight(MINUTE)
     before = len(world.cluster.times)
     await world.owned.apply(DEPLOYMENTS, {**MANIFEST, "spec": {"replicas": 4}}, "s1")
@@ -206,7 +206,7 @@ async def test_replicas_that_an_autoscaler_sets_are_not_a_dispute() -> None:
 
 
 async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
 
     def delete() -> None:
         gone = world.cluster.item
@@ -223,7 +223,7 @@ async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
 
 
 async def test_a_dispute_is_over_when_the_object_is_left_alone_and_the_server_is_looked_at_again() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
     await world.fight(2 * MINUTE)
     world.cluster.rival = lambda: None
     await world.looks.run_for(2 * MINUTE)
@@ -235,7 +235,7 @@ async def test_a_dispute_is_over_when_the_object_is_left_alone_and_the_server_is
 
 
 async def test_a_server_that_is_gone_is_forgotten_with_its_dispute() -> None:
-    world = await World.applied()
+    world = await World.with_deployment()
     await world.fight(MINUTE)
     world.owned.forget(KEY)
     assert world.drift.verdict(KEY) is None
@@ -348,7 +348,7 @@ async def test_a_write_that_the_api_server_refuses_is_not_a_repair() -> None:
     assert drift.pause(target) == 0
 
 
-def managed(*entries: tuple[str, str, str]) -> Writers:
+def writers_of(*entries: tuple[str, str, str]) -> Writers:
     fields = [{"manager": m, "time": t, **({"subresource": s} if s else {})} for m, t, s in entries]
     return Writers.of({"metadata": {"managedFields": fields}})
 
@@ -356,13 +356,13 @@ def managed(*entries: tuple[str, str, str]) -> Writers:
 @pytest.mark.parametrize(
     ("writers", "who"),
     [
-        (managed((MANAGER, "T2", ""), ("kubectl-edit", "T3", "")), "kubectl-edit"),
-        (managed((MANAGER, "T2", ""), ("kubectl-edit", "T2", "")), "kubectl-edit"),
-        (managed((MANAGER, "T2", ""), ("kubectl-edit", "T1", "")), ""),
-        (managed((MANAGER, "T3", ""), ("kubectl-edit", "T1", "")), MANAGER),
-        (managed((MANAGER, "T2", ""), ("kube-controller-manager", "T9", "status")), ""),
-        (managed((MANAGER, "T2", ""), ("a", "T3", ""), ("b", "T4", "")), "b"),
-        (managed(), ""),
+        (writers_of((MANAGER, "T2", ""), ("kubectl-edit", "T3", "")), "kubectl-edit"),
+        (writers_of((MANAGER, "T2", ""), ("kubectl-edit", "T2", "")), "kubectl-edit"),
+        (writers_of((MANAGER, "T2", ""), ("kubectl-edit", "T1", "")), ""),
+        (writers_of((MANAGER, "T3", ""), ("kubectl-edit", "T1", "")), MANAGER),
+        (writers_of((MANAGER, "T2", ""), ("kube-controller-manager", "T9", "status")), ""),
+        (writers_of((MANAGER, "T2", ""), ("a", "T3", ""), ("b", "T4", "")), "b"),
+        (writers_of(), ""),
     ],
 )
 async def test_the_writer_of_a_later_change_is_read_from_managed_fields(writers: Writers, who: str) -> None:

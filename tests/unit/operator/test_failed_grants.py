@@ -36,33 +36,33 @@ class Ledger:
         return self.grants.verdict(key, SHOWN)
 
 
-def failed(server: ServerKey = BOX, *, cause: str = INVALID_CLIENT, since: float = 10.0) -> FailedGrant:
+def grant_failure(server: ServerKey = BOX, *, cause: str = INVALID_CLIENT, since: float = 10.0) -> FailedGrant:
     return FailedGrant(server.namespace, server.name, cause, f"since {since:g}", since)
 
 
 def test_a_failure_is_a_verdict_until_its_gateway_reports_that_it_is_over() -> None:
     ledger = Ledger()
     assert ledger.verdict() == GRANTED
-    ledger.take("one", failed())
+    ledger.take("one", grant_failure())
     assert ledger.verdict() == ConditionVerdict(False, Cause.CALLS_NOT_GRANTED, "since 10")
     assert ledger.verdict(OTHER) == GRANTED
     ledger.hear("one")
     assert ledger.verdict().ok is False
-    ledger.take("one", failed(OTHER))
+    ledger.take("one", grant_failure(OTHER))
     assert ledger.verdict() == GRANTED
     assert sorted(ledger.changed) == [BOX, BOX, OTHER]
 
 
 def test_an_issuer_that_gateways_cannot_reach_has_a_cause_of_its_own() -> None:
     ledger = Ledger()
-    ledger.take("one", failed(cause=UNREACHABLE))
+    ledger.take("one", grant_failure(cause=UNREACHABLE))
     assert ledger.verdict().cause == Cause.CALLS_ISSUER_UNREACHABLE
 
 
 def test_the_oldest_failure_is_shown_and_each_gateway_has_to_recover() -> None:
     ledger = Ledger()
-    ledger.take("one", failed(since=20.0))
-    ledger.take("two", failed(since=10.0))
+    ledger.take("one", grant_failure(since=20.0))
+    ledger.take("two", grant_failure(since=10.0))
     assert ledger.verdict().message == "since 10"
     ledger.take("two")
     assert ledger.verdict().message == "since 20"
@@ -72,9 +72,9 @@ def test_the_oldest_failure_is_shown_and_each_gateway_has_to_recover() -> None:
 
 def test_failures_of_a_gateway_that_reports_no_more_end() -> None:
     ledger = Ledger()
-    ledger.take("one", failed())
+    ledger.take("one", grant_failure())
     ledger.clock.now += REPLICA_SECONDS - 1
-    ledger.take("two", failed(OTHER))
+    ledger.take("two", grant_failure(OTHER))
     assert ledger.verdict().ok is False
     assert ledger.grants.seconds_until_due(BOX) == 1
     ledger.clock.now += 1
@@ -90,7 +90,7 @@ def test_failures_of_a_gateway_that_reports_no_more_end() -> None:
 
 def test_failures_of_a_gateway_that_was_cut_off_count_again_once_it_reports() -> None:
     ledger = Ledger()
-    ledger.take("one", failed())
+    ledger.take("one", grant_failure())
     ledger.clock.now += 2 * REPLICA_SECONDS
     assert ledger.verdict() == GRANTED
     del ledger.changed[:]

@@ -52,11 +52,11 @@ CONSENT: dict[str, Any] = {"auth": {"userConsent": {}}, "discovery": {"auth": {"
 BEARER = b'Bearer resource_metadata="http://demo.example/.well-known/oauth-protected-resource"'
 
 
-def refused(status: int = 401, challenge: bytes | None = BEARER) -> HttpRefused:
+def http_refusal(status: int = 401, challenge: bytes | None = BEARER) -> HttpRefused:
     return HttpRefused("the server requires credentials", status=status, challenge=challenge)
 
 
-def consenting() -> ResolvedCredential:
+def consent_credential() -> ResolvedCredential:
     oauth = OAuthSettings(grant=USER_CONSENT, first_grant=True, listing_interval_s=600.0)
     return ResolvedCredential(NO_CREDENTIAL.verdict, oauth=oauth, operator=OperatorCredential())
 
@@ -71,9 +71,9 @@ def listing(*tools: Any, **members: Any) -> RawListing:
 class Bench:
     """One server, `team/demo`, that refuses the operator, and operators that tests run with it."""
 
-    platform: MemoryPlatform = field(default_factory=lambda: MemoryPlatform(resolved=consenting()))
+    platform: MemoryPlatform = field(default_factory=lambda: MemoryPlatform(resolved=consent_credential()))
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
-    script: Script = field(default_factory=lambda: Script(error=refused()))
+    script: Script = field(default_factory=lambda: Script(error=http_refusal()))
     controller: Controller | None = None
 
     def declare(self, **spec: Any) -> None:
@@ -112,7 +112,7 @@ class Bench:
         self.controller.reconciler.take_listings([granted])
         await asyncio.sleep(0.5)
 
-    def verified(self) -> tuple[str, str, str]:
+    def verified_condition(self) -> tuple[str, str, str]:
         condition = self.platform.servers[KEY].status.condition(ConditionType.VERIFIED)
         assert condition is not None
         return condition.status, str(cause_of(condition)[0]), condition.message
@@ -138,19 +138,19 @@ class Bench:
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_server_that_lists_to_people_only_has_one_tool_to_sign_in(status: int) -> None:
-    bench = Bench(script=Script(error=refused(status, None)))
+    bench = Bench(script=Script(error=http_refusal(status, None)))
     bench.declare(tools=[{"name": "other"}], discovery={"auth": {"firstGrant": True}, "tools": "Named"}, pin=True)
     async with bench.running():
         catalog = await bench.catalog()
         shown = bench.platform.servers[KEY].status
 
-    assert bench.verified()[:2] == ("False", "SignInRequired")
-    assert "fairlead login team/demo" in bench.verified()[2]
+    assert bench.verified_condition()[:2] == ("False", "SignInRequired")
+    assert "fairlead login team/demo" in bench.verified_condition()[2]
     assert shown.tools == 0
     assert catalog is not None
     assert (catalog.sign_in, catalog.online, catalog.prefix) == (True, True, "demo")
     assert [(tool.name, tool.enabled) for tool in catalog.tools] == [("sign_in", True)]
-    assert catalog.oauth == consenting().oauth
+    assert catalog.oauth == consent_credential().oauth
     assert [name for name in bench.documents.blobs if "pins" in name] == []
     assert "CatalogPublished" not in [announcement.reason for announcement in bench.platform.announced]
 
@@ -162,8 +162,8 @@ async def test_a_granted_listing_is_checked_and_published_like_one_of_the_operat
         await bench.hand_over(listing("a", "b", {"name": "bad"}))
         catalog = await bench.catalog()
 
-    assert bench.verified()[:2] == ("True", "InvalidSchemas")
-    assert "; listed with the grant of a user who signed in" in bench.verified()[2]
+    assert bench.verified_condition()[:2] == ("True", "InvalidSchemas")
+    assert "; listed with the grant of a user who signed in" in bench.verified_condition()[2]
     assert catalog is not None
     assert (catalog.sign_in, catalog.online) == (False, True)
     assert [(tool.name, tool.tags) for tool in catalog.tools] == [("a", ("mine",)), ("b", ())]
@@ -300,12 +300,12 @@ async def test_a_server_that_only_has_event_streams_is_told_by_its_first_listing
     bench.declare()
     async with bench.running():
         await bench.hand_over(listing("b", endpoint=EventsEndpoint(url=URL)))
-        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
-        assert "often with /mcp in place of /sse" in bench.verified()[2]
+        assert bench.verified_condition()[:2] == ("False", "UnsupportedVersion")
+        assert "often with /mcp in place of /sse" in bench.verified_condition()[2]
         await asyncio.sleep(601)
-        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        assert bench.verified_condition()[:2] == ("False", "UnsupportedVersion")
         await bench.hand_over(listing("a"))
-        assert bench.verified()[:2] == ("True", "Verified")
+        assert bench.verified_condition()[:2] == ("True", "Verified")
 
 
 async def test_the_last_listing_stays_and_says_its_age_while_no_grant_renews_it() -> None:
@@ -321,8 +321,8 @@ async def test_the_last_listing_stays_and_says_its_age_while_no_grant_renews_it(
         await asyncio.sleep(3600)
         assert await bench.tools() == ["a"]
 
-    assert bench.verified()[:2] == ("True", "Verified")
-    assert "for the last time on 2026-11-20 12:30 UTC" in bench.verified()[2]
+    assert bench.verified_condition()[:2] == ("True", "Verified")
+    assert "for the last time on 2026-11-20 12:30 UTC" in bench.verified_condition()[2]
 
 
 async def test_the_server_is_asked_without_a_token_once_per_interval() -> None:
@@ -339,7 +339,7 @@ async def test_a_restart_keeps_the_published_tools_and_applies_a_changed_spec() 
     async with bench.running():
         await bench.hand_over(listing("a", instructions="Ask."))
         before = await bench.catalog()
-    bench.platform.resolved = consenting()
+    bench.platform.resolved = consent_credential()
     bench.declare(prefix="other", generation=2)
     async with bench.running():
         after = await bench.catalog()
@@ -352,8 +352,8 @@ async def test_a_restart_keeps_the_published_tools_and_applies_a_changed_spec() 
         before.hash,
         before.server_info,
     )
-    assert bench.verified()[0] == "True"
-    assert "before this operator started" in bench.verified()[2]
+    assert bench.verified_condition()[0] == "True"
+    assert "before this operator started" in bench.verified_condition()[2]
 
 
 async def test_a_restart_with_another_url_does_not_show_the_tools_of_the_earlier_one() -> None:
@@ -384,7 +384,7 @@ async def test_a_server_that_lists_to_everybody_again_is_listed_by_the_operator(
         bench.script.error, bench.script.tools = None, [tool_named("open")]
         await asyncio.sleep(1801)
         assert await bench.tools() == ["open"]
-    assert bench.verified() == ("True", "Verified", "the server answered tools/list")
+    assert bench.verified_condition() == ("True", "Verified", "the server answered tools/list")
 
 
 async def test_a_server_that_lists_less_to_everybody_keeps_the_list_of_a_person_while_it_is_renewed() -> None:
@@ -399,7 +399,7 @@ async def test_a_server_that_lists_less_to_everybody_keeps_the_list_of_a_person_
             assert await bench.tools() == ["mine", "open"]
             await bench.hand_over(listing("mine", "open"))
         assert bench.documents.writes == writes + 4, "the time of each list"
-        assert "; listed with the grant of a user who signed in" in bench.verified()[2]
+        assert "; listed with the grant of a user who signed in" in bench.verified_condition()[2]
         await asyncio.sleep(1801)
         assert await bench.tools() == ["open"], "its grants do not work any more"
 
@@ -425,7 +425,7 @@ def laptop(script: Script, headers: dict[str, str] | None = None, url: str = "ht
 
 
 async def test_a_laptop_needs_no_configuration_for_a_server_that_challenges() -> None:
-    bench = laptop(Script(error=refused()), {"X-Client": "me"})
+    bench = laptop(Script(error=http_refusal()), {"X-Client": "me"})
     async with bench.running():
         first = await bench.catalog()
         await bench.hand_over(listing("a"))
@@ -438,22 +438,22 @@ async def test_a_laptop_needs_no_configuration_for_a_server_that_challenges() ->
     assert (first.sign_in, first.oauth) == (True, settings)
     assert second is not None
     assert (second.sign_in, second.oauth, await bench.tools()) == (False, settings, ["a"])
-    assert bench.verified()[:2] == ("True", "Verified")
+    assert bench.verified_condition()[:2] == ("True", "Verified")
 
 
 async def test_a_server_that_got_a_credential_does_not_ask_for_a_sign_in_any_more() -> None:
-    bench = laptop(Script(error=refused()))
+    bench = laptop(Script(error=http_refusal()))
     async with bench.running():
         assert await bench.tools() == ["sign_in"]
     credential = Credential(headers={"Authorization": "Bearer wr0ng"})
     bench.platform.resolved = ResolvedCredential(NO_CREDENTIAL.verdict, value=credential)
     async with bench.running():
         assert await bench.catalog() is None
-    assert bench.verified()[:2] == ("False", "Unauthorized")
+    assert bench.verified_condition()[:2] == ("False", "Unauthorized")
 
 
 async def test_a_server_that_refuses_without_a_challenge_may_have_metadata() -> None:
-    bench = laptop(Script(error=refused(challenge=None), has_metadata=True))
+    bench = laptop(Script(error=http_refusal(challenge=None), has_metadata=True))
     async with bench.running():
         assert await bench.tools() == ["sign_in"]
 
@@ -461,10 +461,10 @@ async def test_a_server_that_refuses_without_a_challenge_may_have_metadata() -> 
 @pytest.mark.parametrize(
     ("error", "headers"),
     [
-        (refused(challenge=None), {}),
-        (refused(challenge=b'Basic realm="tools"'), {}),
-        (refused(403), {}),
-        (refused(), {"authorization": "Bearer t0p"}),
+        (http_refusal(challenge=None), {}),
+        (http_refusal(challenge=b'Basic realm="tools"'), {}),
+        (http_refusal(403), {}),
+        (http_refusal(), {"authorization": "Bearer t0p"}),
     ],
     ids=["without a challenge", "Basic", "forbidden", "with a credential"],
 )
@@ -472,22 +472,22 @@ async def test_any_other_refusal_is_one_of_a_credential(error: HttpRefused, head
     bench = laptop(Script(error=error), headers)
     async with bench.running():
         assert await bench.catalog() is None
-    assert bench.verified()[:2] == ("False", "Forbidden" if error.status == 403 else "Unauthorized")
+    assert bench.verified_condition()[:2] == ("False", "Forbidden" if error.status == 403 else "Unauthorized")
 
 
 async def test_a_server_that_would_get_tokens_unencrypted_is_not_signed_in_to_by_itself() -> None:
-    bench = laptop(Script(error=refused()), url="http://demo.example/mcp")
+    bench = laptop(Script(error=http_refusal()), url="http://demo.example/mcp")
     async with bench.running():
         assert await bench.catalog() is None
-    assert bench.verified()[:2] == ("False", "Unauthorized")
+    assert bench.verified_condition()[:2] == ("False", "Unauthorized")
 
 
 async def test_on_a_cluster_people_sign_in_only_where_the_spec_says_so() -> None:
-    bench = laptop(Script(error=refused()))
+    bench = laptop(Script(error=http_refusal()))
     bench.platform.environment = "cluster"
     async with bench.running():
         assert await bench.catalog() is None
-    assert bench.verified()[:2] == ("False", "Unauthorized")
+    assert bench.verified_condition()[:2] == ("False", "Unauthorized")
 
 
 async def test_lists_that_are_too_large_are_told_and_the_earlier_ones_stay() -> None:
@@ -495,18 +495,18 @@ async def test_lists_that_are_too_large_are_told_and_the_earlier_ones_stay() -> 
     bench.declare()
     async with bench.running():
         await bench.refuse("the server lists 9.0 MiB" + "x" * 2000)
-        assert bench.verified()[:2] == ("False", "ListingTooLarge")
-        assert "the server lists 9.0 MiB" in bench.verified()[2]
-        assert len(bench.verified()[2]) < 1000
+        assert bench.verified_condition()[:2] == ("False", "ListingTooLarge")
+        assert "the server lists 9.0 MiB" in bench.verified_condition()[2]
+        assert len(bench.verified_condition()[2]) < 1000
         (entry,) = (await bench.entries()).servers
         assert (entry.cause, entry.message[:24]) == ("ListingTooLarge", "the server lists 9.0 MiB")
         assert (await bench.tools()) == ["sign_in"]
 
         await bench.hand_over(listing("a"))
-        assert bench.verified()[:2] == ("True", "Verified")
+        assert bench.verified_condition()[:2] == ("True", "Verified")
         await bench.refuse("the server lists 9.0 MiB")
-        assert bench.verified()[:2] == ("True", "VerifiedInPart")
-        assert "; the newest list is not used: the server lists 9.0 MiB" in bench.verified()[2]
+        assert bench.verified_condition()[:2] == ("True", "VerifiedInPart")
+        assert "; the newest list is not used: the server lists 9.0 MiB" in bench.verified_condition()[2]
         (entry,) = (await bench.entries()).servers
         assert (entry.state, entry.cause) == ("ready", "VerifiedInPart")
         assert "the newest list is not used: the server lists 9.0 MiB" in entry.message
@@ -550,5 +550,5 @@ async def test_a_refusal_that_may_have_another_reason_is_quoted() -> None:
     bench = Bench(script=Script(error=HttpRefused("the server refused with 403: address not allowed", status=403)))
     bench.declare()
     async with bench.running():
-        assert bench.verified()[:2] == ("False", "SignInRequired")
-        assert "the server refused: the server refused with 403: address not allowed" in bench.verified()[2]
+        assert bench.verified_condition()[:2] == ("False", "SignInRequired")
+        assert "the server refused: the server refused with 403: address not allowed" in bench.verified_condition()[2]

@@ -15,7 +15,7 @@ from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 
-def written(folder: Path, text: str) -> str:
+def write_file(folder: Path, text: str) -> str:
     path = folder / "file"
     path.write_text(text)
     return str(path)
@@ -36,7 +36,7 @@ def test_without_a_file_the_default_tiers_are_created() -> None:
 
 
 def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
-    path = written(tmp_path, "[{name: voice, spec: {maxLatency: 300ms, default: true}}, {name: rest, spec: {}}]")
+    path = write_file(tmp_path, "[{name: voice, spec: {maxLatency: 300ms, default: true}}, {name: rest, spec: {}}]")
     voice, rest = tiers_in(path)
     assert (voice.metadata.name, voice.spec.max_latency, voice.spec.default) == ("voice", "300ms", True)
     assert (rest.metadata.name, rest.spec.max_latency) == ("rest", None)
@@ -56,11 +56,11 @@ def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
 )
 def test_a_file_that_holds_no_tiers_is_named_with_its_fault(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(BadSetting, match=f"FAIRLEAD_TIERS: .*{sentence}"):
-        tiers_in(written(tmp_path, text))
+        tiers_in(write_file(tmp_path, text))
 
 
 def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> None:
-    (owner,) = owners(written(tmp_path, token(claims("release"))), "release")
+    (owner,) = owners(write_file(tmp_path, token(claims("release"))), "release")
     assert owner == {"apiVersion": "v1", "kind": "ServiceAccount", "name": "fairlead-operator", "uid": "11aa"}
 
 
@@ -68,7 +68,7 @@ def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> Non
 def test_without_an_account_of_that_namespace_it_belongs_to_nobody(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert owners(written(tmp_path, content), "release") == []
+    assert owners(write_file(tmp_path, content), "release") == []
     assert "outlive the release" in caplog.text
 
 

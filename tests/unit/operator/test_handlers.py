@@ -136,7 +136,7 @@ async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() 
 def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> None:
     closed: list[bool] = []
 
-    async def closing() -> None:
+    async def close_slowly() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -145,8 +145,8 @@ def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> N
             closed.append(True)
 
     async def work() -> None:
-        ending = asyncio.create_task(closing())
-        running = asyncio.create_task(closing())
+        ending = asyncio.create_task(close_slowly())
+        running = asyncio.create_task(close_slowly())
         await asyncio.sleep(0)
         ending.cancel()
         await asyncio.sleep(0)
@@ -169,13 +169,13 @@ def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> N
     configuration.api_key["BearerToken"] = "bearer stale"
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
 
-    async def cut_short() -> None:
+    async def run_cut_short() -> None:
         task = asyncio.create_task(KopfThread(configuration, handlers, Listener()).run())
         assert await asyncio.to_thread(ended.wait, 30)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(cut_short())
+    asyncio.run(run_cut_short())
     (kopf,) = (thread for thread in threading.enumerate() if thread.name == "kopf")
     go_on.set()
     kopf.join(30)

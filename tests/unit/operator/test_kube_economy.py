@@ -15,7 +15,7 @@ def test_rules_are_compiled_again_for_labels_and_not_for_a_status() -> None:
     unused = cast("Kube", None)
     declarations = KubeDeclarations(unused, server_changed=lambda key: None, rules_changed=lambda: rules.append(None))
 
-    def seen(type_: str, version: int, **changes: Any) -> int:
+    def feed_event(type_: str, version: int, **changes: Any) -> int:
         metadata = {"name": "demo", "namespace": "team", "uid": "1", "resourceVersion": str(version)}
         item = {
             "metadata": {**metadata, **changes.pop("metadata", {})},
@@ -25,9 +25,9 @@ def test_rules_are_compiled_again_for_labels_and_not_for_a_status() -> None:
         (declarations.servers.delete if type_ == "DELETED" else declarations.servers.update)(item)
         return len(rules)
 
-    assert seen("ADDED", 1, metadata={"labels": {"team": "a"}}) == 1
-    assert seen("MODIFIED", 2, metadata={"labels": {"team": "a"}}, status={"tools": 3}) == 1
-    assert seen("MODIFIED", 3, metadata={"labels": {"team": "b"}}) == 2
+    assert feed_event("ADDED", 1, metadata={"labels": {"team": "a"}}) == 1
+    assert feed_event("MODIFIED", 2, metadata={"labels": {"team": "a"}}, status={"tools": 3}) == 1
+    assert feed_event("MODIFIED", 3, metadata={"labels": {"team": "b"}}) == 2
     assert asyncio.run(declarations.labels()) == {ServerKey("team", "demo"): {"team": "b"}}
-    assert seen("DELETED", 4) == 3
+    assert feed_event("DELETED", 4) == 3
     assert asyncio.run(declarations.labels()) == {}

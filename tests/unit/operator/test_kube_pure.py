@@ -27,20 +27,20 @@ from fairlead_operator.ports import UnreadableServer
 from operatorfakes import mcp_server
 
 
-def deployed(**changes: Any) -> Json:
+def deployment(**changes: Any) -> Json:
     metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1, "managedFields": [{"manager": "x"}]}
     metadata["annotations"] = {"deployment.kubernetes.io/revision": "1"}
     return {"metadata": metadata, "spec": {"replicas": 1}, "status": {"replicas": 1}, **changes}
 
 
 def test_bookkeeping_and_status_do_not_change_a_fingerprint_and_all_else_does() -> None:
-    first = deployed()
-    other = deployed(status={"replicas": 7}, kind="Deployment")
+    first = deployment()
+    other = deployment(status={"replicas": 7}, kind="Deployment")
     other["metadata"] |= {"resourceVersion": "9", "generation": 4, "managedFields": []}
     other["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "2"}
     assert fingerprint(first) == fingerprint(other)
-    assert fingerprint(deployed(spec={"replicas": 2})) != fingerprint(first)
-    relabelled = deployed()
+    assert fingerprint(deployment(spec={"replicas": 2})) != fingerprint(first)
+    relabelled = deployment()
     relabelled["metadata"]["labels"] = {"a": "b"}
     assert fingerprint(relabelled) != fingerprint(first)
 

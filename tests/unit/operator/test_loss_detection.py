@@ -65,7 +65,7 @@ class Dialled:
         raise AssertionError("a line asks nothing")
 
 
-def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFailed:
+def connect_failure(number: int | None = None, reason: str = "Unreachable") -> ConnectFailed:
     error = ConnectFailed("it did not work", reason=reason)
     if number is not None:
         error.__cause__ = OSError(number, "")
@@ -75,12 +75,12 @@ def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFai
 @pytest.mark.parametrize(
     ("failure", "lost"),
     [
-        (failed(errno.ECONNREFUSED, "ConnectionRefused"), True),
-        (failed(errno.EHOSTUNREACH), True),
-        (failed(None, "ConnectTimeout"), True),
-        (failed(None, "UnknownHost"), False),
-        (failed(errno.EMFILE), False),
-        (failed(errno.ENETUNREACH), False),
+        (connect_failure(errno.ECONNREFUSED, "ConnectionRefused"), True),
+        (connect_failure(errno.EHOSTUNREACH), True),
+        (connect_failure(None, "ConnectTimeout"), True),
+        (connect_failure(None, "UnknownHost"), False),
+        (connect_failure(errno.EMFILE), False),
+        (connect_failure(errno.ENETUNREACH), False),
     ],
     ids=["refused", "no route", "silence", "no name", "no descriptors", "no network"],
 )
@@ -100,7 +100,7 @@ async def test_only_a_fault_of_the_server_is_a_lost_connection(failure: ConnectF
 
 async def test_a_single_refusal_before_the_next_connection_is_not_a_loss() -> None:
     told: list[str] = []
-    dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
+    dialled = Dialled([connect_failure(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
     watch = LossDetector(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)

@@ -79,7 +79,7 @@ async def test_an_event_from_before_an_apply_costs_no_second_one() -> None:
     assert api.writes == 1
 
 
-def stored(blob: Blob, version: int) -> Json:
+def config_map(blob: Blob, version: int) -> Json:
     item = config_map_for(blob, "release")
     item["metadata"]["resourceVersion"] = str(version)
     return item
@@ -89,7 +89,7 @@ async def test_a_document_that_was_edited_before_the_answer_to_its_write_is_writ
     wanted = Blob(name="doc", labels={}, annotations={}, data={"document": "1"}, binary={})
     edited = Blob(name="doc", labels={}, annotations={}, data={"document": "x"}, binary={})
     disturbed: list[str] = []
-    api = Api(stored(wanted, 5), lambda: documents.store.update(stored(edited, 6)))
+    api = Api(config_map(wanted, 5), lambda: documents.store.update(config_map(edited, 6)))
     documents = KubeDocuments(api.kube, "release", lambda name, labels: disturbed.append(name))
     await documents.publish([wanted])
     assert disturbed == ["doc"]

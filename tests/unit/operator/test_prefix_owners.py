@@ -47,7 +47,7 @@ def server(key: ServerKey, age: int = 0, *, served: bool = True, release: str = 
     return made.model_copy(update={"metadata": metadata, "status": status})
 
 
-def contested(clocks: Clocks) -> Prefixes:
+def contested_prefixes(clocks: Clocks) -> Prefixes:
     prefixes = clocks.prefixes()
     prefixes.claim(server(OWNER, age=60))
     prefixes.claim(server(HEIR, age=30))
@@ -55,7 +55,7 @@ def contested(clocks: Clocks) -> Prefixes:
 
 
 def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_and_how_long() -> None:
-    prefixes = contested(Clocks())
+    prefixes = contested_prefixes(Clocks())
     assert prefixes.release(OWNER) == {HEIR}, "it has another sentence to read"
     assert prefixes.holder("faces") == OWNER
     conflicted, prefix = prefixes.grant(server(HEIR, age=30))
@@ -115,7 +115,7 @@ def test_a_server_that_took_a_prefix_lately_has_as_long_to_list_tools_as_a_new_o
 
 
 def test_the_owner_has_its_prefix_at_once_when_it_is_back_however_old_its_heir_is() -> None:
-    prefixes = contested(Clocks())
+    prefixes = contested_prefixes(Clocks())
     prefixes.release(OWNER)
     assert prefixes.claim(server(OWNER, served=False)) == {HEIR}
     assert prefixes.grant(server(OWNER)) == (None, "faces")
@@ -130,7 +130,7 @@ def test_the_owner_has_its_prefix_at_once_when_it_is_back_however_old_its_heir_i
 
 def test_the_heir_has_the_prefix_when_the_reservation_is_over_and_no_earlier() -> None:
     clocks = Clocks()
-    prefixes = contested(clocks)
+    prefixes = contested_prefixes(clocks)
     prefixes.release(OWNER)
     clocks.pass_by(DAY - 1)
     assert prefixes.expire() == set()
@@ -141,7 +141,7 @@ def test_the_heir_has_the_prefix_when_the_reservation_is_over_and_no_earlier() -
 
 def test_a_correction_of_the_time_ends_no_reservation() -> None:
     clocks = Clocks()
-    prefixes = contested(clocks)
+    prefixes = contested_prefixes(clocks)
     prefixes.release(OWNER)
     clocks.at += timedelta(days=30)
     assert prefixes.expire() == set()
@@ -175,7 +175,7 @@ def test_a_reservation_of_another_leader_stands_five_minutes_at_least_and_the_re
 
 def test_reservations_of_one_leader_are_those_of_the_next() -> None:
     clocks = Clocks()
-    before = contested(clocks)
+    before = contested_prefixes(clocks)
     before.release(OWNER)
     after = clocks.prefixes(*before.owners())
     assert after.owners() == before.owners()
@@ -240,7 +240,7 @@ def test_all_namespaces_together_have_so_many_and_the_one_with_most_makes_room()
 
 @pytest.mark.parametrize("namespace", ["strict", "team-b"])
 def test_only_the_namespace_of_the_deleted_server_releases_its_prefix(namespace: str) -> None:
-    prefixes = contested(Clocks())
+    prefixes = contested_prefixes(Clocks())
     prefixes.release(OWNER)
     by = server(ServerKey(namespace, "another"), release="scenes, faces")
     assert prefixes.claim(by) == ({HEIR} if namespace == "strict" else set())
@@ -248,7 +248,7 @@ def test_only_the_namespace_of_the_deleted_server_releases_its_prefix(namespace:
 
 
 def test_a_prefix_that_its_owner_releases_before_it_is_deleted_passes_at_once() -> None:
-    prefixes = contested(Clocks())
+    prefixes = contested_prefixes(Clocks())
     prefixes.claim(server(OWNER, age=60, release="faces"))
     assert prefixes.holder("faces") == OWNER, "while it exists"
     assert prefixes.release(OWNER) == {HEIR}

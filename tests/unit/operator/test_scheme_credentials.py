@@ -16,7 +16,7 @@ URL = "https://api.example.com/v1"
 REF = {"secretRef": {"name": "api"}}
 
 
-def sent(member: dict[str, Any], value: bytes, hosts: str | None = None) -> SentCredential:
+def credential_for(member: dict[str, Any], value: bytes, hosts: str | None = None) -> SentCredential:
     secret = ReferencedSecret("api", "token", value, hosts)
     return sent_credential(SchemeCredential.model_validate(member), secret, URL)
 
@@ -33,7 +33,7 @@ def sent(member: dict[str, Any], value: bytes, hosts: str | None = None) -> Sent
 def test_the_value_of_a_scheme_is_sent_where_its_credential_says(
     member: dict[str, Any], expected: SentCredential
 ) -> None:
-    assert sent(member, b" hush\r\n") == expected
+    assert credential_for(member, b" hush\r\n") == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_value_that_cannot_be_sent_for_a_scheme_is_refused_without_quoting_it(
     member: dict[str, Any], value: bytes, cause: Cause, words: str
 ) -> None:
     with pytest.raises(UnusableSecret, match=words) as refused:
-        sent(member, value)
+        credential_for(member, value)
     assert refused.value.cause == cause
     assert "key token of Secret api" in str(refused.value)
 
@@ -64,5 +64,5 @@ def test_a_scheme_that_the_servers_auth_is_for_needs_no_secret_and_nothing_more(
 
 def test_a_secret_of_other_hosts_is_sent_for_no_scheme() -> None:
     with pytest.raises(UnusableSecret, match=r"other\.example\.com only") as refused:
-        sent({"query": {"name": "key", **REF}}, b"hush", "other.example.com")
+        credential_for({"query": {"name": "key", **REF}}, b"hush", "other.example.com")
     assert refused.value.cause == Cause.HOST_NOT_ALLOWED

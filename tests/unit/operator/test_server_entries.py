@@ -82,7 +82,7 @@ class Bench:
         assert isinstance(document, Servers)
         return next(iter(document.servers), None)
 
-    async def entered(self) -> ServerEntry:
+    async def expect_entry(self) -> ServerEntry:
         entry = await self.entry()
         assert entry is not None
         return entry
@@ -155,7 +155,7 @@ def test_messages_of_a_server_are_bounded_in_the_document() -> None:
 async def test_a_server_is_entered_before_it_answered_and_not_any_more_afterwards() -> None:
     bench = Bench(script=Script(tools=[tool_named("a")], takes=5))
     async with bench.running():
-        assert ((await bench.entered()).state, (await bench.entered()).prefix) == ("starting", "demo")
+        assert ((await bench.expect_entry()).state, (await bench.expect_entry()).prefix) == ("starting", "demo")
         await asyncio.sleep(10)
         assert await bench.entry() is None
     assert bench.ready() == ("True", "Verified")
@@ -165,9 +165,9 @@ async def test_a_server_that_does_not_answer_is_said_to_be_silent_after_ten_seco
     bench = Bench(script=Script(tools=[tool_named("a")], takes=20))
     async with bench.running():
         await asyncio.sleep(8)
-        assert (await bench.entered()).cause == "NotDiscovered"
+        assert (await bench.expect_entry()).cause == "NotDiscovered"
         await asyncio.sleep(5)
-        server_entry = await bench.entered()
+        server_entry = await bench.expect_entry()
         assert (server_entry.state, server_entry.reason, server_entry.cause) == ("starting", "Pending", "Silent")
         assert "10 s ago" in server_entry.message
         assert bench.ready() == ("Unknown", "Silent")
@@ -180,7 +180,7 @@ async def test_a_server_whose_process_says_nothing_for_a_whole_discovery_is_stil
     bench = Bench(script=Script(error=starting))
     async with bench.running():
         assert bench.ready() == ("Unknown", "Silent")
-        server_entry = await bench.entered()
+        server_entry = await bench.expect_entry()
         assert (server_entry.state, server_entry.reason, server_entry.cause) == ("starting", "Pending", "Silent")
         assert "run its command by hand" in server_entry.message
 
@@ -193,8 +193,8 @@ async def test_a_server_whose_process_says_nothing_for_two_minutes_has_failed_to
         assert bench.ready() == ("Unknown", "Silent")
         await asyncio.sleep(2 * 80)  # two pauses after failed discoveries, the first of which began before the limit
         assert bench.ready() == ("False", "StartTimeout")
-        assert (await bench.entered()).state == "failed"
-        assert "fairlead.dev/server=demo " in (await bench.entered()).message, "a command to paste"
+        assert (await bench.expect_entry()).state == "failed"
+        assert "fairlead.dev/server=demo " in (await bench.expect_entry()).message, "a command to paste"
         bench.script.error = None
         await asyncio.sleep(80)
         assert bench.ready() == ("True", "Verified")
@@ -203,7 +203,7 @@ async def test_a_server_whose_process_says_nothing_for_two_minutes_has_failed_to
 async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_its_resource() -> None:
     bench = Bench(script=Script(error=REFUSED))
     async with bench.running() as controller:
-        server_entry = await bench.entered()
+        server_entry = await bench.expect_entry()
         assert (server_entry.state, server_entry.reason, server_entry.cause) == (
             "failed",
             "Unreachable",
@@ -220,10 +220,10 @@ async def test_a_refresh_of_a_server_that_cannot_be_asked_says_why() -> None:
     bench = Bench()
     bench.platform.workload = Workload(ConditionVerdict(False, Cause.START_FAILED, "demo exited with code 3"), None)
     async with bench.running() as controller:
-        assert (await bench.entered()).refreshed is None
+        assert (await bench.expect_entry()).refreshed is None
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)
-        refreshed = (await bench.entered()).refreshed
+        refreshed = (await bench.expect_entry()).refreshed
         assert refreshed is not None
         assert refreshed.failure == "demo exited with code 3"
     assert bench.platform.retried == [KEY], "the platform starts it again"
@@ -235,7 +235,7 @@ async def test_a_refresh_waits_for_a_server_that_is_on_its_way_and_is_answered_b
     async with bench.running() as controller:
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)
-        assert (await bench.entered()).refreshed is None, "there is no answer yet"
+        assert (await bench.expect_entry()).refreshed is None, "there is no answer yet"
         bench.platform.workload = RUNS
         controller.queue.add(KEY)
         await asyncio.sleep(5)
@@ -273,7 +273,7 @@ async def test_a_refresh_of_a_server_whose_secret_is_missing_says_so() -> None:
     async with bench.running() as controller:
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)
-        refreshed = (await bench.entered()).refreshed
+        refreshed = (await bench.expect_entry()).refreshed
         assert refreshed is not None
         assert refreshed.failure == "there is no Secret key"
 
@@ -287,10 +287,10 @@ async def test_a_refresh_of_a_server_whose_spec_is_refused_says_so() -> None:
         }
     )
     async with bench.running() as controller:
-        assert (await bench.entered()).state == "failed"
+        assert (await bench.expect_entry()).state == "failed"
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)
-        refreshed = (await bench.entered()).refreshed
+        refreshed = (await bench.expect_entry()).refreshed
         assert refreshed is not None
         assert "unrestrictedPodTemplate" in refreshed.failure
 

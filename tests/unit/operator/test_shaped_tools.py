@@ -32,26 +32,26 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def built(*tools: dict[str, Any], **spec: Any) -> tuple[Catalog, ListingFindings]:
+def build(*tools: dict[str, Any], **spec: Any) -> tuple[Catalog, ListingFindings]:
     """Catalog of a server that lists these tools."""
     raws = tuple(Raw(msgspec.json.encode({"inputSchema": {"type": "object"}, **tool})) for tool in tools)
     listing = RawListing(protocol_version="2026-07-28", tools=raws)
     return build_catalog(mcp_server(**spec), listing, Reached(HttpEndpoint(url=URL), None, "demo"))
 
 
-def shaped(override: dict[str, Any], *others: dict[str, Any], **spec: Any) -> tuple[Catalog, ListingFindings]:
-    return built(SEARCH, *others, tools=[{"name": "search_v2", **override}], **spec)
+def build_shaped(override: dict[str, Any], *others: dict[str, Any], **spec: Any) -> tuple[Catalog, ListingFindings]:
+    return build(SEARCH, *others, tools=[{"name": "search_v2", **override}], **spec)
 
 
-def shown(override: dict[str, Any]) -> dict[str, Any]:
-    catalog, remarks = shaped(override)
+def shown_definition(override: dict[str, Any]) -> dict[str, Any]:
+    catalog, remarks = build_shaped(override)
     assert remarks.faults == ()
     definition: dict[str, Any] = json.loads(bytes(catalog.tools[0].shown_definition))
     return definition
 
 
 def test_a_tool_without_a_shape_has_none() -> None:
-    catalog, _ = shaped({"description": "other", "tags": ["a"]})
+    catalog, _ = build_shaped({"description": "other", "tags": ["a"]})
     assert catalog.tools[0].shape is None
 
 
@@ -65,7 +65,7 @@ def test_clients_see_the_shape_while_hash_and_definition_stay_the_servers() -> N
             "limit": {"default": 5},
         },
     }
-    catalog, remarks = shaped(override)
+    catalog, remarks = build_shaped(override)
     tool = catalog.tools[0]
     assert tool.name == "search_v2"
     assert tool.hash == definition_hash(bytes(tool.definition))
@@ -105,11 +105,11 @@ def test_clients_see_the_shape_while_hash_and_definition_stay_the_servers() -> N
     ],
 )
 def test_each_annotation_replaces_that_of_the_server(name: str, value: object) -> None:
-    assert shown({"annotations": {name: value}})["annotations"] == {**SEARCH["annotations"], name: value}
+    assert shown_definition({"annotations": {name: value}})["annotations"] == {**SEARCH["annotations"], name: value}
 
 
 def test_a_changed_shape_renews_the_search_index() -> None:
-    (before, _), (after, _) = shaped({"as": "find"}), shaped({"as": "look"})
+    (before, _), (after, _) = build_shaped({"as": "find"}), build_shaped({"as": "look"})
     assert before.tools[0].search_hash != after.tools[0].search_hash
     assert before.tools[0].hash == after.tools[0].hash
 
@@ -129,7 +129,7 @@ def test_a_changed_shape_renews_the_search_index() -> None:
 def test_a_tool_that_cannot_have_its_shape_is_left_out_alone_with_the_reason(
     override: dict[str, Any], why: str
 ) -> None:
-    catalog, remarks = shaped(override, {"name": "other"})
+    catalog, remarks = build_shaped(override, {"name": "other"})
     assert [tool.name for tool in catalog.tools] == ["other"]
     (fault,) = remarks.faults
     assert fault.cause is Cause.INVALID_SHAPES
@@ -148,27 +148,27 @@ def test_tools_may_swap_names_and_a_disabled_tool_keeps_none() -> None:
         {"name": "c", "as": "d"},
         {"name": "d", "enabled": False},
     ]
-    catalog, remarks = built(*({"name": name} for name in "abcd"), tools=tools)
+    catalog, remarks = build(*({"name": name} for name in "abcd"), tools=tools)
     assert remarks.faults == ()
     assert {tool.name: tool.shown_name for tool in catalog.tools} == {"a": "b", "b": "a", "c": "d", "d": "d"}
 
 
 def test_of_two_tools_with_one_new_name_the_first_by_name_is_kept() -> None:
     tools = [{"name": "a", "as": "x"}, {"name": "b", "as": "x"}]
-    catalog, remarks = built({"name": "a"}, {"name": "b"}, tools=tools)
+    catalog, remarks = build({"name": "a"}, {"name": "b"}, tools=tools)
     assert [tool.name for tool in catalog.tools] == ["a"]
     assert [fault.name for fault in remarks.faults] == ["b"]
 
 
 def test_a_described_argument_that_the_tool_lacks_is_only_noted() -> None:
-    catalog, remarks = shaped({"arguments": {"gone": {"description": "d"}, "q": {"description": "What"}}})
+    catalog, remarks = build_shaped({"arguments": {"gone": {"description": "d"}, "q": {"description": "What"}}})
     assert len(catalog.tools) == 1
     assert remarks.notes == ("tool 'search_v2': spec.tools describes arguments that it may not have: gone",)
 
 
 def test_probes_send_the_values_of_every_call() -> None:
     override = {"arguments": {"tenant": {"value": "acme"}}, "probe": {"arguments": {"q": "x", "tenant": "mine"}}}
-    catalog, _ = shaped(override)
+    catalog, _ = build_shaped(override)
     (probe,) = plan(mcp_server(), catalog).probes
     assert json.loads(probe.arguments) == {"q": "x", "tenant": "acme"}
 
@@ -177,7 +177,7 @@ SECRET: dict[str, Any] = {"arguments": {"tenant": {"secretRef": {"name": "s"}, "
 
 
 def test_an_argument_with_a_secret_is_hidden_and_its_value_is_nowhere_in_the_catalog() -> None:
-    catalog, _ = shaped(SECRET)
+    catalog, _ = build_shaped(SECRET)
     shape = catalog.tools[0].shape
     assert shape is not None
     assert (shape.hidden, shape.secrets, shape.values, shape.arguments) == (("tenant",), ("tenant",), {}, {})
@@ -185,13 +185,13 @@ def test_an_argument_with_a_secret_is_hidden_and_its_value_is_nowhere_in_the_cat
 
 
 def test_a_tool_with_a_secret_is_not_probed() -> None:
-    catalog, _ = shaped({**SECRET, "probe": {"arguments": {"q": "x"}}})
+    catalog, _ = build_shaped({**SECRET, "probe": {"arguments": {"q": "x"}}})
     assert plan(mcp_server(), catalog).probes == ()
 
 
 def test_an_argument_that_is_sent_in_a_header_cannot_be_a_secret() -> None:
     schema = {"type": "object", "properties": {"key": {"type": "string", "x-mcp-header": "Key"}}}
     tools = [{"name": "a", "arguments": {"key": {"secretRef": {"name": "s"}}}}]
-    catalog, remarks = built({"name": "a", "inputSchema": schema}, tools=tools)
+    catalog, remarks = build({"name": "a", "inputSchema": schema}, tools=tools)
     assert catalog.tools == ()
     assert "'key' is sent in a header too" in remarks.faults[0].why

@@ -69,7 +69,7 @@ def test_ready_is_false_before_unknown_before_true_by_the_first_to_blame(
     assert ready({**given, ConditionType.CALIBRATED: BAD}) == result
 
 
-def shown(server: McpServer, status: McpServerStatus) -> McpServer:
+def with_status(server: McpServer, status: McpServerStatus) -> McpServer:
     return server.model_copy(update={"status": status})
 
 
@@ -77,7 +77,7 @@ def test_an_unchanged_server_has_an_unchanged_status_whatever_the_time() -> None
     server = mcp_server()
     facts = Facts(HTTP, catalog("a"))
     first = build_status(server, WELL, facts, NOW)
-    again = build_status(shown(server, first), WELL, facts, NOW + timedelta(days=1))
+    again = build_status(with_status(server, first), WELL, facts, NOW + timedelta(days=1))
     assert again.to_wire() == first.to_wire()
 
 
@@ -86,8 +86,8 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
     first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)
     later = NOW + timedelta(minutes=5)
     other = ConditionVerdict(False, Cause.TIMEOUT, "too slow")
-    second = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
-    third = build_status(shown(server, second), WELL, Facts(HTTP, catalog("a")), later)
+    second = build_status(with_status(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
+    third = build_status(with_status(server, second), WELL, Facts(HTTP, catalog("a")), later)
     times = [condition.last_transition_time for s in (first, second, third) if (condition := s.condition("Verified"))]
     assert times == [NOW, NOW, later]
 
@@ -95,7 +95,7 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
 def test_status_fields_without_news_stay_as_shown() -> None:
     server = mcp_server()
     first = build_status(server, WELL, Facts(HTTP, catalog("a")), NOW)
-    again = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP, catalog("a")), NOW)
+    again = build_status(with_status(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP, catalog("a")), NOW)
     assert again.to_wire() == first.to_wire()
     fresh = build_status(server, Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP), NOW)
     verified = fresh.condition("Verified")
@@ -113,7 +113,7 @@ def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mend
     assert good is not None
     assert (conflicted.status, conflicted.reason, good.status) == ("True", "Conflicted", "True")
     assert conflicted.message == ("PrefixTaken: prefix demo belongs to team/older. Set spec.prefix to a free prefix.")
-    assert build_status(shown(server, warnings), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
+    assert build_status(with_status(server, warnings), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_advice_names_the_objects_that_the_verdict_is_about(cause: Cause, names:
 def test_a_message_begins_with_the_cause_where_it_says_more_than_the_reason_and_only_once() -> None:
     server = mcp_server()
     first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)
-    again = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP), NOW)
+    again = build_status(with_status(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP), NOW)
     verified = again.condition("Verified")
     assert verified is not None
     assert (verified.reason, verified.message.count("ConnectionRefused: refused.")) == ("Unreachable", 1)
@@ -178,7 +178,7 @@ def test_tools_are_absent_then_counted_then_offline_then_none() -> None:
     ):
         status = build_status(server, WELL, facts, NOW)
         counts.append((status.tools, status.tools_offline))
-        server = shown(server, status)
+        server = with_status(server, status)
     assert counts == [(None, None), (2, 0), (2, 2), (0, 0)]
 
 

@@ -26,12 +26,12 @@ def pod(*containers: Json, init: list[Json] | None = None, conditions: list[Json
     return {"metadata": {}, "status": status}
 
 
-def waiting(why: str, text: str = "", /, name: str = "server", **last: Any) -> Json:
+def waiting_container(why: str, text: str = "", /, name: str = "server", **last: Any) -> Json:
     status: Json = {"name": name, "state": {"waiting": {"reason": why, "message": text}}, "restartCount": 1}
     return {**status, "lastState": {"terminated": last}} if last else status
 
 
-def ended(code: int, message: str = "", name: str = "server") -> Json:
+def ended_container(code: int, message: str = "", name: str = "server") -> Json:
     return {"name": name, "state": {"terminated": {"exitCode": code, "message": message}}}
 
 
@@ -50,33 +50,57 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
 @pytest.mark.parametrize(
     ("seen", "reason", "words"),
     [
-        (pod(waiting("ImagePullBackOff", "not found")), "ImagePullFailed", "not found"),
-        (pod(waiting("CreateContainerConfigError", ROOT)), "RunAsRootRefused", "runAsUser: 0"),
-        (pod(waiting("CreateContainerConfigError", "secret gone")), "DeploymentFailed", "secret gone"),
-        (pod(waiting("RunContainerError", "exec: x: executable file not found in $PATH")), "CommandNotFound", "x"),
-        (pod(waiting("CrashLoopBackOff", exitCode=3, message="no config")), "CrashLooping", "code 3: no config"),
-        (pod(waiting("CrashLoopBackOff", exitCode=1, message=NODE)), "CrashLooping", "code 1: Error: KEY is not set"),
-        (pod(waiting("CrashLoopBackOff", exitCode=1, message="must be run as root")), "RunAsRootRefused", "runAsUser"),
+        (pod(waiting_container("ImagePullBackOff", "not found")), "ImagePullFailed", "not found"),
+        (pod(waiting_container("CreateContainerConfigError", ROOT)), "RunAsRootRefused", "runAsUser: 0"),
+        (pod(waiting_container("CreateContainerConfigError", "secret gone")), "DeploymentFailed", "secret gone"),
         (
-            pod(waiting("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")),
+            pod(waiting_container("RunContainerError", "exec: x: executable file not found in $PATH")),
+            "CommandNotFound",
+            "x",
+        ),
+        (
+            pod(waiting_container("CrashLoopBackOff", exitCode=3, message="no config")),
+            "CrashLooping",
+            "code 3: no config",
+        ),
+        (
+            pod(waiting_container("CrashLoopBackOff", exitCode=1, message=NODE)),
+            "CrashLooping",
+            "code 1: Error: KEY is not set",
+        ),
+        (
+            pod(waiting_container("CrashLoopBackOff", exitCode=1, message="must be run as root")),
+            "RunAsRootRefused",
+            "runAsUser",
+        ),
+        (
+            pod(waiting_container("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")),
             "RunAsRootRefused",
             "unprivileged user",
         ),
-        (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "raise its memory"),
         (
-            pod({**ended(0), "restartCount": 1}),
+            pod(waiting_container("CrashLoopBackOff", exitCode=137, reason="OOMKilled")),
+            "CrashLooping",
+            "raise its memory",
+        ),
+        (
+            pod({**ended_container(0), "restartCount": 1}),
             "CrashLooping",
             "code 0: it printed nothing. A stdio server ends like this",
         ),
         (pod(RUNS_AGAIN), "CrashLooping", "set spec.image.transport to stdio"),
-        (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
-        (pod(init=[ended(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
+        (pod(init=[ended_container(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
+        (pod(init=[ended_container(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
         (
-            pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=137, reason="OOMKilled")]),
+            pod(init=[waiting_container("CrashLoopBackOff", name="install", exitCode=137, reason="OOMKilled")]),
             "InstallFailed",
             "more memory than spec.resources.limits allows",
         ),
-        (pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=75, message="m")]), "RegistryUnreachable", "m"),
+        (
+            pod(init=[waiting_container("CrashLoopBackOff", name="install", exitCode=75, message="m")]),
+            "RegistryUnreachable",
+            "m",
+        ),
         (pod(init=[{"name": "install", "state": {"running": {}}}]), "Installing", "being installed"),
     ],
 )
@@ -102,8 +126,8 @@ def test_a_container_that_cannot_start_has_one_cause_however_often_it_was_tried(
     message = f"failed to create containerd task: {message}"
     last: Json = {"exitCode": 128, "reason": reason, "message": message}
     tries = [
-        pod(waiting("RunContainerError", message)),
-        pod(waiting("CrashLoopBackOff", "back-off 10s restarting failed container", **last)),
+        pod(waiting_container("RunContainerError", message)),
+        pod(waiting_container("CrashLoopBackOff", "back-off 10s restarting failed container", **last)),
         pod({"name": "server", "restartCount": 2, "state": {"terminated": last}}),
     ]
     first, *later = [symptom(each) for each in tries]
@@ -121,7 +145,7 @@ PROBED: Json = {"name": "server", "ports": [{"containerPort": 9999}], "readiness
     [
         (RUNNING, PROBED, 9999),
         ({**RUNNING, "ready": True}, PROBED, None),
-        (waiting("ContainerCreating"), PROBED, None),
+        (waiting_container("ContainerCreating"), PROBED, None),
         (RUNNING, {**PROBED, "readinessProbe": {"httpGet": {"path": "/healthz"}}}, None),
         (RUNNING, {**PROBED, "startupProbe": {"tcpSocket": {"port": "mcp"}}}, None),
     ],
@@ -198,9 +222,24 @@ MOUNT = 'MountVolume.SetUp failed for volume "models": configmap "models" not fo
 @pytest.mark.parametrize(
     ("seen", "told", "cause", "words"),
     [
-        (pod(waiting("ContainerCreating")), event("FailedCreatePodSandBox", SANDBOX), "PodWarning", "raise memory in"),
-        (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT), "PodWarning", "(FailedMount): MountVolume"),
-        (pod(waiting("ContainerCreating")), event("Failed", "Error: EOF"), "PodWarning", "(Failed): Error: EOF"),
+        (
+            pod(waiting_container("ContainerCreating")),
+            event("FailedCreatePodSandBox", SANDBOX),
+            "PodWarning",
+            "raise memory in",
+        ),
+        (
+            pod(waiting_container("ContainerCreating")),
+            event("FailedMount", MOUNT),
+            "PodWarning",
+            "(FailedMount): MountVolume",
+        ),
+        (
+            pod(waiting_container("ContainerCreating")),
+            event("Failed", "Error: EOF"),
+            "PodWarning",
+            "(Failed): Error: EOF",
+        ),
         (pod(RUNNING), event("Unhealthy", PROBE), "ProbeFailed", PROBE),
         (pod(RUNNING), event("Unhealthy", STARTUP), "ProbeFailed", STARTUP),
         (pod(RUNNING), event("Anything", "of a later release"), "PodWarning", "(Anything): of a later release"),
@@ -222,12 +261,15 @@ def test_a_warning_about_a_pod_that_is_not_ready_becomes_a_symptom_after_seconds
     [
         (pod(RUNNING, conditions=[{"type": "Ready", "status": "True"}]), event("Unhealthy", PROBE)),
         (pod(RUNNING), event("FailedMount", MOUNT, at="2026-11-20T11:59:00Z")),
-        (pod(waiting("ContainerCreating")), event("FailedScheduling", "0/1 nodes are available")),
-        (pod(waiting("ContainerCreating")), event("DNSConfigForming", "Nameserver limits were exceeded")),
-        (pod(waiting("ContainerCreating")), event("Pulled", "done", type="Normal")),
-        (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT, regarding={"kind": "Node", "name": "demo-1"})),
+        (pod(waiting_container("ContainerCreating")), event("FailedScheduling", "0/1 nodes are available")),
+        (pod(waiting_container("ContainerCreating")), event("DNSConfigForming", "Nameserver limits were exceeded")),
+        (pod(waiting_container("ContainerCreating")), event("Pulled", "done", type="Normal")),
         (
-            pod(waiting("ContainerCreating")),
+            pod(waiting_container("ContainerCreating")),
+            event("FailedMount", MOUNT, regarding={"kind": "Node", "name": "demo-1"}),
+        ),
+        (
+            pod(waiting_container("ContainerCreating")),
             event(
                 "FailedMount",
                 MOUNT,
@@ -243,14 +285,14 @@ def test_a_warning_that_does_not_keep_a_pod_from_being_ready_is_not_a_symptom(se
 
 def test_a_fault_in_the_status_of_a_pod_comes_before_a_warning_about_it() -> None:
     diagnosis = pods_with(
-        pod(waiting("ImagePullBackOff", "not found")), event("Failed", "Error: ErrImagePull")
+        pod(waiting_container("ImagePullBackOff", "not found")), event("Failed", "Error: ErrImagePull")
     ).symptom(DEMO)
     assert diagnosis is not None
     assert diagnosis.cause == "ImagePullFailed"
 
 
 def test_a_server_that_the_kubelet_ends_for_a_probe_is_told_with_the_probe() -> None:
-    crashed = waiting("CrashLoopBackOff", exitCode=143, message="bye")
+    crashed = waiting_container("CrashLoopBackOff", exitCode=143, message="bye")
     diagnosis = pods_with(pod(crashed), event("Unhealthy", "Liveness probe failed: timeout")).symptom(DEMO)
     assert diagnosis is not None
     assert (
@@ -263,7 +305,9 @@ def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:
     enqueued: list[ServerKey] = []
     notes = [f'sandbox "{digit * 16}" of attempt {digit} failed' for digit in "123"]
     pods = pods_with(
-        pod(waiting("ContainerCreating")), *(event("FailedCreatePodSandBox", note) for note in notes), enqueued=enqueued
+        pod(waiting_container("ContainerCreating")),
+        *(event("FailedCreatePodSandBox", note) for note in notes),
+        enqueued=enqueued,
     )
     diagnosis = pods.symptom(DEMO)
     assert diagnosis is not None
@@ -328,9 +372,12 @@ def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes
     "seen",
     [
         pod(),
-        pod(waiting("ContainerCreating")),
-        pod(waiting("PodInitializing"), init=[ended(0, name="install")]),
-        {**pod(waiting("CrashLoopBackOff", exitCode=1)), "metadata": {"deletionTimestamp": "2026-11-20T12:00:00Z"}},
+        pod(waiting_container("ContainerCreating")),
+        pod(waiting_container("PodInitializing"), init=[ended_container(0, name="install")]),
+        {
+            **pod(waiting_container("CrashLoopBackOff", exitCode=1)),
+            "metadata": {"deletionTimestamp": "2026-11-20T12:00:00Z"},
+        },
         pod({"name": "server", "state": {"running": {}}}, conditions=[{"type": "Ready", "status": "True"}]),
     ],
     ids=["new", "creating", "installed", "being deleted", "ready"],
@@ -340,7 +387,7 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
 
 
 def test_the_symptom_of_a_pod_becomes_the_verdict_unless_another_pod_serves() -> None:
-    diagnosis = symptom(pod(waiting("ImagePullBackOff", "not found")))
+    diagnosis = symptom(pod(waiting_container("ImagePullBackOff", "not found")))
     deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
     up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
     verdict, _ = explain(deploying, None, diagnosis)

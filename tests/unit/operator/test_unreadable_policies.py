@@ -15,7 +15,7 @@ from fairlead_operator.publish.policies import PolicyStatuses
 from operatorfakes import MemoryPlatform
 
 
-def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
+def declare(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     declarations = KubeDeclarations(cast("Kube", None), server_changed=lambda key: None, rules_changed=lambda: None)
     metadata = {"name": "p", "namespace": "team", "uid": "1", "resourceVersion": "1"}
     declarations.stores()[TOOL_POLICIES].update({"metadata": metadata, "spec": spec, "status": status})
@@ -27,7 +27,7 @@ def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     [(None, True), ({"matchLabels": {"a": "b"}}, False), ({"matchLabels": "odd"}, True), ("odd", True)],
 )
 async def test_an_unreadable_policy_denies_what_it_selects_to_everybody(servers: Any, every: bool) -> None:
-    declarations = declared({"servers": servers, "subjects": [{"kind": "Robot"}], "rules": [{"action": "Perhaps"}]})
+    declarations = declare({"servers": servers, "subjects": [{"kind": "Robot"}], "rules": [{"action": "Perhaps"}]})
     (policy,) = compile_rules([], await declarations.policies(), {}).policies
     assert (policy.every, policy.subjects) == (every, ())
     assert [(rule.action, rule.tools) for rule in policy.rules] == [("Deny", ("*",))]
@@ -37,12 +37,12 @@ async def test_an_unreadable_policy_denies_what_it_selects_to_everybody(servers:
 
 @pytest.mark.parametrize(("status", "servers"), [({"servers": 3}, 3), ({"servers": "many"}, None), (None, None)])
 async def test_the_status_of_an_unreadable_policy_is_written_once(status: Any, servers: int | None) -> None:
-    (policy,) = await declared({"rules": [{"action": "Perhaps"}]}, status).policies()
+    (policy,) = await declare({"rules": [{"action": "Perhaps"}]}, status).policies()
     assert policy.status.servers == servers
 
 
 async def test_a_readable_policy_is_what_it_says() -> None:
-    declarations = declared({"rules": [{"action": "Allow", "tools": ["get"]}]})
+    declarations = declare({"rules": [{"action": "Allow", "tools": ["get"]}]})
     (policy,) = await declarations.policies()
     assert (policy.spec.rules[0].action, dict(declarations.policy_faults())) == ("Allow", {})
 

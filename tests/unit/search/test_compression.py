@@ -14,7 +14,7 @@ ORDER = (
 NONCE = "c0ffee"
 
 
-def left_of(sentence: str) -> str:
+def remaining_text(sentence: str) -> str:
     return check_answer(f"[1] {sentence}", {"one": ORDER}, NONCE).get("one", "")
 
 
@@ -31,7 +31,7 @@ def left_of(sentence: str) -> str:
     ],
 )
 def test_a_sentence_whose_every_fact_is_in_its_result_is_left(sentence: str) -> None:
-    assert left_of(sentence) == sentence
+    assert remaining_text(sentence) == sentence
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_sentence_whose_every_fact_is_in_its_result_is_left(sentence: str) -> 
     ],
 )
 def test_a_sentence_with_a_fact_that_is_not_there_or_hardly_a_word_of_it_is_dropped(sentence: str) -> None:
-    assert left_of(sentence) == ""
+    assert remaining_text(sentence) == ""
 
 
 def test_lines_belong_to_the_result_whose_number_they_have_and_others_to_none() -> None:
@@ -68,12 +68,12 @@ def test_lines_belong_to_the_result_whose_number_they_have_and_others_to_none() 
 
 
 def test_characters_that_nobody_sees_are_taken_out() -> None:
-    assert left_of("Order 17 \u202ehas\u200b ropes\x1b.") == "Order 17 has ropes."
+    assert remaining_text("Order 17 \u202ehas\u200b ropes\x1b.") == "Order 17 has ropes."
 
 
 def test_a_long_answer_that_says_nothing_is_dropped() -> None:
     for piece in ("a", "/", "'", "a.", "@", "[1] "):
-        assert left_of(piece * 100_000) == ""
+        assert remaining_text(piece * 100_000) == ""
 
 
 def test_the_question_and_the_results_cannot_end_their_fence() -> None:

@@ -20,7 +20,7 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def refused(jail: Jail, path: str, content: bytes | None = None) -> str:
+def refusal_of(jail: Jail, path: str, content: bytes | None = None) -> str:
     with pytest.raises(Refused) as caught:
         jail.read(path) if content is None else jail.write(path, content)
     return str(caught.value)
@@ -54,8 +54,8 @@ def test_a_file_is_written_with_its_folders_replaced_and_read(tmp_path: Path) ->
 )
 def test_a_path_that_leaves_the_folder_or_hides_something_is_refused(path: str, tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", LARGE)
-    refused(jail, path)
-    refused(jail, path, b"x")
+    refusal_of(jail, path)
+    refusal_of(jail, path, b"x")
     assert names(tmp_path) == ["files"]
 
 
@@ -69,8 +69,8 @@ def test_links_are_followed_nowhere_on_a_path(tmp_path: Path) -> None:
     (root / "file").symlink_to(outside / "secret")
     (root / "new").symlink_to(outside / "new")
     for path in ("folder/secret", "file", "new"):
-        assert "link" in refused(jail, path)
-        assert "link" in refused(jail, path, b"x")
+        assert "link" in refusal_of(jail, path)
+        assert "link" in refusal_of(jail, path, b"x")
     assert (outside / "secret").read_text() == "secret"
     assert names(outside) == ["secret"]
 
@@ -80,7 +80,7 @@ def test_a_file_with_a_second_name_elsewhere_is_not_read_and_a_write_leaves_the_
     outside = tmp_path / "secret"
     outside.write_text("secret")
     os.link(outside, tmp_path / "files" / "linked")
-    assert refused(jail, "linked") == "linked is a hard link"
+    assert refusal_of(jail, "linked") == "linked is a hard link"
     assert not jail.write("linked", b"new")
     assert (jail.read("linked"), outside.read_text()) == (b"new", "secret")
 
@@ -88,9 +88,9 @@ def test_a_file_with_a_second_name_elsewhere_is_not_read_and_a_write_leaves_the_
 def test_refused_writes_leave_no_folders(tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", FolderQuota(file_bytes=10, total_bytes=15, files=2))
     jail.write("one", b"x" * 10)
-    assert "15 bytes" in refused(jail, "a/b/large", b"x" * 10)
+    assert "15 bytes" in refusal_of(jail, "a/b/large", b"x" * 10)
     jail.write("two", b"x")
-    assert "the limit of 2 files" in refused(jail, "c/d/third", b"")
+    assert "the limit of 2 files" in refusal_of(jail, "c/d/third", b"")
     assert names(tmp_path / "files") == ["one", "two"]
 
 
@@ -98,8 +98,8 @@ def test_a_server_whose_folder_was_removed_says_so(tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", LARGE)
     (tmp_path / "files").rmdir()
     for path in ("one", "a/two"):
-        assert "restart the server" in refused(jail, path, b"x")
-        assert refused(jail, path) == f"the file {path} does not exist"
+        assert "restart the server" in refusal_of(jail, path, b"x")
+        assert refusal_of(jail, path) == f"the file {path} does not exist"
 
 
 def test_a_folder_that_becomes_a_link_while_it_is_written_to_leads_nowhere_else(tmp_path: Path) -> None:
@@ -141,24 +141,24 @@ def test_paths_that_are_not_files_are_neither_read_nor_replaced(tmp_path: Path) 
     jail = Jail(tmp_path / "files", LARGE)
     (tmp_path / "files" / "folder").mkdir()
     os.mkfifo(tmp_path / "files" / "pipe")
-    assert "is a folder" in refused(jail, "folder")
-    assert "is a folder" in refused(jail, "folder", b"x")
-    assert "not a regular file" in refused(jail, "pipe")
-    assert "not a regular file" in refused(jail, "pipe", b"x")
-    assert refused(jail, "gone") == "the file gone does not exist"
+    assert "is a folder" in refusal_of(jail, "folder")
+    assert "is a folder" in refusal_of(jail, "folder", b"x")
+    assert "not a regular file" in refusal_of(jail, "pipe")
+    assert "not a regular file" in refusal_of(jail, "pipe", b"x")
+    assert refusal_of(jail, "gone") == "the file gone does not exist"
 
 
 def test_quotas_bound_a_file_all_files_and_their_number(tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", FolderQuota(file_bytes=10, total_bytes=25, files=3))
-    assert "allows 10 bytes" in refused(jail, "a", b"x" * 11)
+    assert "allows 10 bytes" in refusal_of(jail, "a", b"x" * 11)
     for name in "ab":
         jail.write(name, b"x" * 10)
-    assert "this file adds 10" in refused(jail, "c", b"x" * 10)
+    assert "this file adds 10" in refusal_of(jail, "c", b"x" * 10)
     jail.write("b", b"x")
     jail.write("c", b"x" * 10)
-    assert "the limit of 3 files" in refused(jail, "d", b"")
+    assert "the limit of 3 files" in refusal_of(jail, "d", b"")
     (tmp_path / "files" / "a").write_bytes(b"x" * 100)
-    assert "has more bytes than this server allows for a file (10)" in refused(jail, "a")
+    assert "has more bytes than this server allows for a file (10)" in refusal_of(jail, "a")
 
 
 def test_a_full_disk_leaves_the_old_text_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_the_old_text_and_nothing_beside_it(tmp_path: Path, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert refused(jail, "a", b"new") == "a was not written: the disk is full"
+    assert refusal_of(jail, "a", b"new") == "a was not written: the disk is full"
     monkeypatch.setattr(os, "fsync", real)
     assert jail.read("a") == b"old"
     assert names(tmp_path / "files") == ["a"]

@@ -16,7 +16,7 @@ from fairlead_servers.limited_process import ProcessSlots
 from fairlead_servers.page import Page
 from fairlead_servers.web_search.index import FileIndex
 from fairlead_servers.web_search.page_text import Unreadable, readable, shorten
-from fairlead_servers.web_search.reading import read_apart
+from fairlead_servers.web_search.reading import extract_in_child
 
 ANSWERS: Mapping[str, bytes] = {
     "/page": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello",
@@ -206,12 +206,12 @@ async def test_a_page_made_to_be_read_slowly_is_given_up() -> None:
     story = " ".join(f"Sentence {number} tells of a ship at sea." for number in range(30))
     html = f"<html><body><article><p>{story}</p></article></body></html>"
     async with ProcessSlots(wait_s=60).slot() as slot:
-        assert await read_apart(page(html), slot, 100_000, 60) == ("", story, False)
-        assert await read_apart(page(html), slot, 45, 60) == ("", story[:43], True)
+        assert await extract_in_child(page(html), slot, 100_000, 60) == ("", story, False)
+        assert await extract_in_child(page(html), slot, 45, 60) == ("", story[:43], True)
         with pytest.raises(Unreadable, match="has no readable text"):
-            await read_apart(page("<html></html>"), slot, 100, 60)
+            await extract_in_child(page("<html></html>"), slot, 100, 60)
         with pytest.raises(Unreadable, match=r"cannot be read: its reader takes longer than 0\.5 s"):
-            await read_apart(page("x<br>" * 400_000), slot, 100, 0.5)
+            await extract_in_child(page("x<br>" * 400_000), slot, 100, 0.5)
 
 
 def test_a_text_is_cut_at_a_word_within_its_budget() -> None:

@@ -252,12 +252,12 @@ def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces
 def test_updates_while_an_engine_is_set_up_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = RoutedSetup({"systemInstruction": {"parts": [{"text": "Be kind."}]}})
 
-    def updated(*args: Any) -> Any:
+    def update_setup(*args: Any) -> Any:
         monkeypatch.undo()
         setup.update({"contextUpdate": {"systemInstruction": {"parts": [{"text": "Be brief."}]}}})
         return between(*args)
 
-    monkeypatch.setattr("fairlead_speech.gemini.routed_setup.between", updated)
+    monkeypatch.setattr("fairlead_speech.gemini.routed_setup.between", update_setup)
     assert setup.for_engine()["instructions"] == "Be kind."
     assert setup.for_engine()["instructions"] == "Be brief."
 

@@ -31,7 +31,7 @@ def output(ident: str, text: str) -> Event:
     return {"id": f"out_{ident}", "type": "function_call_output", "call_id": ident, "output": text}
 
 
-def filled(*items: Event) -> SpokenConversation:
+def fill(*items: Event) -> SpokenConversation:
     conversation = SpokenConversation()
     for item in items:
         conversation.add(item)
@@ -39,7 +39,7 @@ def filled(*items: Event) -> SpokenConversation:
 
 
 def test_results_stand_behind_their_calls_whenever_they_came() -> None:
-    talk = filled(
+    talk = fill(
         message("1", "user", "Add"),
         message("2", "assistant", "One moment."),
         call("a"),
@@ -55,13 +55,13 @@ def test_results_stand_behind_their_calls_whenever_they_came() -> None:
 
 
 def test_phrases_that_fill_the_time_are_not_for_the_model() -> None:
-    talk = filled(message("1", "user", "Hi"))
+    talk = fill(message("1", "user", "Hi"))
     talk.add(message("2", "assistant", "Let me think."), filler=True)
     assert chat_messages("", talk.items()) == [{"role": "user", "content": "Hi"}]
 
 
 def test_the_oldest_are_forgotten_beyond_the_bound_with_all_that_belongs_to_them() -> None:
-    talk = filled(call("old"), output("old", "x" * (MAX_BYTES // 2)), message("2", "user", "y" * (MAX_BYTES // 2)))
+    talk = fill(call("old"), output("old", "x" * (MAX_BYTES // 2)), message("2", "user", "y" * (MAX_BYTES // 2)))
     talk.add(message("3", "user", "new"))
     assert "item_old" not in talk
     roles = [each["role"] for each in chat_messages("", talk.items())]
@@ -71,7 +71,7 @@ def test_the_oldest_are_forgotten_beyond_the_bound_with_all_that_belongs_to_them
 
 
 def test_calls_of_one_answer_share_the_room_for_their_results() -> None:
-    talk = filled(message("1", "user", "Add"), call("a"), output("a", "5"), *(call(f"b{each}") for each in range(32)))
+    talk = fill(message("1", "user", "Add"), call("a"), output("a", "5"), *(call(f"b{each}") for each in range(32)))
     assert (talk.result_room("a"), talk.result_room("b7"), talk.result_room("c")) == (MAX_RESULT_BYTES, 16 << 10, 0)
     for each in range(32):
         talk.add(output(f"b{each}", "x" * talk.result_room(f"b{each}")))
@@ -79,7 +79,7 @@ def test_calls_of_one_answer_share_the_room_for_their_results() -> None:
 
 
 def test_an_item_may_be_put_behind_another() -> None:
-    talk = filled(message("1", "user", "one"), message("3", "user", "three"))
+    talk = fill(message("1", "user", "one"), message("3", "user", "three"))
     _, before = talk.add(message("2", "user", "two"), after="1")
     assert (before, [each.id for each in talk.items()], talk.last) == ("1", ["1", "2", "3"], "3")
 

@@ -11,7 +11,7 @@ from fairlead_offers.documents import decode
 from fairlead_web.bodies import read_pieces
 
 
-def posted(*pieces: bytes) -> Request:
+def post(*pieces: bytes) -> Request:
     left = [*pieces]
 
     async def receive() -> dict[str, Any]:
@@ -23,5 +23,5 @@ def posted(*pieces: bytes) -> Request:
 
 @pytest.mark.parametrize("pieces", [(b'\xef\xbb\xbf{"a":1}',), (b'\xef\xbb\xbf{"a"', b":1}"), (b'{"a":1}',)])
 async def test_a_byte_order_mark_in_front_of_a_body_is_left_out(pieces: tuple[bytes, ...]) -> None:
-    body = b"".join(await read_pieces(posted(*pieces), 100))
+    body = b"".join(await read_pieces(post(*pieces), 100))
     assert decode(body, dict[str, int]) == {"a": 1}

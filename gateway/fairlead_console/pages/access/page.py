@@ -13,7 +13,7 @@ from fairlead_offers.problems import ProblemDocument
 from fairlead_rest.resources.access import AccessDocument
 
 PATH: Final = "/console/access"
-ENTRY: Final = NavigationEntry("Who may what", PATH, 50)
+ENTRY: Final = NavigationEntry("Access", PATH, 50)
 MAX_FIELD: Final = 8000
 """Maximum length of a field in characters."""
 
@@ -55,8 +55,8 @@ def router(console: ConsoleContext) -> APIRouter:
         if question.tool.strip():
             try:
                 decision = await visit.api.get("/v1/access", AccessDocument, question.parameters)
-            except RestProblem as refused:
-                problem = refused.document
+            except RestProblem as error:
+                problem = error.document
         return await visit.page("access/ask.html", question=question, decision=decision, problem=problem)
 
     return routes

@@ -88,8 +88,8 @@ def router(console: ConsoleContext) -> APIRouter:
         form = BudgetForm(**{name: fields.get(name, "") for name in BudgetForm.__struct_fields__})
         try:
             plan = await visit.api.post("/v1/plan", form.body(), PlanOutcome)
-        except RestProblem as refused:
-            return await page(request, form, None, _sentence(refused.document), 200)
+        except RestProblem as error:
+            return await page(request, form, None, _sentence(error.document), 200)
         except ValueError as error:
             return await page(request, form, None, str(error), 400)
         return await page(request, form, plan, "", 200)

@@ -32,7 +32,7 @@ MAX_OFFERED_LENGTH: Final = 64
 """Maximum length of a name that a filter offers, in characters."""
 _MAX_SLOW_MS: Final = 1e9
 _FILTERS: Final = ("agent", "server", "tool", "outcome", "slow")
-_WORDS: Final[Mapping[str, str]] = {
+_PHASE_LABELS: Final[Mapping[str, str]] = {
     "checks": "checks of the gateway",
     "cache": "cached result",
     "queue": "queue",
@@ -58,10 +58,10 @@ class CallFilters(msgspec.Struct, frozen=True):
     @property
     def query(self) -> dict[str, str]:
         """Query parameters for the REST API; an invalid duration is left out."""
-        given = {name: getattr(self, name) for name in _FILTERS}
+        values = {name: getattr(self, name) for name in _FILTERS}
         if not _is_duration(self.slow):
-            del given["slow"]
-        return {name: value for name, value in given.items() if value}
+            del values["slow"]
+        return {name: value for name, value in values.items() if value}
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -97,7 +97,11 @@ def router(console: ConsoleContext) -> APIRouter:
         call = await visit.api.get(f"/v1/calls/{id}", CallDetails)
         phases = [
             TimelinePhase(
-                phase.phase, _words(phase.phase, phase.error), phase.start_ms, phase.duration_ms, bool(phase.error)
+                phase.phase,
+                _phase_label(phase.phase, phase.error),
+                phase.start_ms,
+                phase.duration_ms,
+                bool(phase.error),
             )
             for phase in call.phases
         ]
@@ -118,9 +122,9 @@ def _choices(values: Sequence[str]) -> list[str]:
     return [value for value in values if len(value) <= MAX_OFFERED_LENGTH][:MAX_OFFERED]
 
 
-def _words(phase: str, error: str) -> str:
-    words = _WORDS.get(phase, phase)
-    return f"{words}: {error_words(error)}" if error else words
+def _phase_label(phase: str, error: str) -> str:
+    label = _PHASE_LABELS.get(phase, phase)
+    return f"{label}: {error_words(error)}" if error else label
 
 
 def _is_duration(text: str) -> bool:

@@ -50,7 +50,7 @@ class OfferedEndpoint(msgspec.Struct, frozen=True):
     """MCP endpoint of the gateway, with a description."""
 
     path: str
-    words: str
+    description: str
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -58,13 +58,13 @@ def router(console: ConsoleContext) -> APIRouter:
     routes = APIRouter()
 
     async def connect_page(
-        visit: Visit, request: Request, made: MadeKey | None = None, why: str = "", status: int = 200
+        visit: Visit, request: Request, made_key: MadeKey | None = None, why: str = "", status: int = 200
     ) -> Response:
-        """Make the page, with the key that was just `made`, or the reason `why` it was refused."""
+        """Make the page, with a key that was just made, or the reason `why` it was refused."""
         tiers, servers = await visit.api.get("/v1/tiers", TierList), await visit.api.get("/v1/servers", ServerList)
         endpoints = endpoints_of(tiers, servers)
-        wanted = request.query_params.get("endpoint", _MERGED)
-        chosen = wanted if wanted in {endpoint.path for endpoint in endpoints} else _MERGED
+        path = request.query_params.get("endpoint", _MERGED)
+        chosen = path if path in {endpoint.path for endpoint in endpoints} else _MERGED
         base = str(request.base_url).rstrip("/")
         keyed = not console.rest.guard.identities.open
         keys = await visit.api.get("/v1/keys", KeyList) if console.rest.makes_keys(visit.identity) else None
@@ -72,7 +72,7 @@ def router(console: ConsoleContext) -> APIRouter:
             "connect/connect.html",
             status,
             keys=keys,
-            made=made,
+            made_key=made_key,
             why=why,
             default_days=DEFAULT_DAYS,
             revoked=request.query_params.get("revoked") == "1",
@@ -95,15 +95,15 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         fields = await visit.form()
         days = fields.get("days", "")
-        wanted = KeyRequest(fields.get("name", ""), int(days) if days.isdecimal() and len(days) < 6 else 0)
+        key_request = KeyRequest(fields.get("name", ""), int(days) if days.isdecimal() and len(days) < 6 else 0)
         try:
-            made = await visit.api.post("/v1/keys", wanted, MadeKey)
+            made_key = await visit.api.post("/v1/keys", key_request, MadeKey)
         except RestProblem as problem:
             if problem.document.code != REFUSED:
                 raise
             return await connect_page(visit, request, None, problem.document.detail, problem.document.status)
         # no redirect, as the key would have to be stored until the next request
-        return await connect_page(visit, request, made)
+        return await connect_page(visit, request, made_key)
 
     @routes.post(PATH + "/keys/revoke")
     async def revoke_key(request: Request) -> Response:
@@ -134,11 +134,11 @@ def _snippet(name: str, client: KnownClient, url: str, program: Sequence[str], *
     variable = KEY_VARIABLE if keyed and client.reads_variables else None
     file = KEY_FILE if keyed and not client.reads_variables else None
     option = f" --key-env {variable}" if variable else f" --key-file {file}" if file else ""
-    places = (("project", client.project), ("user", f"~/{client.user}"))
+    files = (("project", client.project), ("user", f"~/{client.user}"))
     return ClientSnippet(
         name,
         client.title,
-        tuple((scope, path) for scope, path in places if path is not None),
+        tuple((scope, path) for scope, path in files if path is not None),
         with_entry("", client.member, NAME, client.entry_for(url, variable, file, program), client.form),
         f"fairlead client setup {name} --url {url}{option}",
         client.restart,

@@ -64,8 +64,8 @@ def router(console: ConsoleContext) -> APIRouter:
         return await visit.page(
             "servers/list.html",
             part=part,
-            explained=[row for row in part.items if row.needs_words],
-            others=[row for row in part.items if not row.needs_words],
+            explained=[row for row in part.items if row.needs_explanation],
+            others=[row for row in part.items if not row.needs_explanation],
             troubled=sum(row.state not in (READY, STOPPED) for row in rows),
             stopped=sum(row.state == STOPPED for row in rows),
             total=total,
@@ -83,9 +83,9 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.post(PATH + "/{server:path}/approve")
     async def approve(request: Request, server: str) -> Response:
         visit = console.visit(request)
-        wanted = ApproveRequest((await visit.form()).get("hash", ""))
+        approval = ApproveRequest((await visit.form()).get("hash", ""))
         try:
-            accepted = await visit.api.post(f"/v1/servers/{server}/approve", wanted, ApprovalAsked)
+            accepted = await visit.api.post(f"/v1/servers/{server}/approve", approval, ApprovalAsked)
         except RestProblem as problem:
             if problem.document.code != NOT_HELD:
                 raise
@@ -122,12 +122,12 @@ def router(console: ConsoleContext) -> APIRouter:
     async def sign_in(request: Request, server: str) -> Response:
         visit = console.visit(request)
         await visit.form()
-        opened = await visit.api.post(f"/v1/servers/{server}/sign-in", None, SignInDocument)
-        if opened.sign_in_url is None:
-            return redirect(f"{PATH}/{opened.server}")
+        document = await visit.api.post(f"/v1/servers/{server}/sign-in", None, SignInDocument)
+        if document.sign_in_url is None:
+            return redirect(f"{PATH}/{document.server}")
         # through a page: browsers follow the redirect of a form only within this origin
         return onward_page(
-            f"Sign in at {opened.server}", "The next page says where you are sent.", opened.sign_in_url, "Continue"
+            f"Sign in at {document.server}", "The next page says where you are sent.", document.sign_in_url, "Continue"
         )
 
     return routes
@@ -151,8 +151,8 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
     pages = max(1, -(-document.total // HELD_PER_PAGE))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
     values["whole"] = pages == 1 and all(definition.whole for definition in shown)
-    given = {name: request.query_params.get(name, "") for name in ("done", "asked")}
-    return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **given)
+    notices = {name: request.query_params.get(name, "") for name in ("done", "asked")}
+    return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **notices)
 
 
 async def _approval_applied(visit: Visit, accepted: ApprovalAsked) -> bool:

@@ -18,7 +18,7 @@ from fairlead_rest.resources.servers import ServerDocument
 
 _ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, SIGN_IN: 1, STOPPED: 3, READY: 4}
 """Sort key by state: servers that need attention first, then stopped servers, then ready servers."""
-_ON_THE_WAY: Final = 2
+_IN_PROGRESS: Final = 2
 
 
 class ConsoleServer(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     sums: CallSums
 
     @property
-    def needs_words(self) -> bool:
+    def needs_explanation(self) -> bool:
         """Whether the row explains the server's state: the server is neither ready nor stopped, and the reason is
         known.
         """
@@ -67,7 +67,7 @@ class ServerAdvice(msgspec.Struct, frozen=True):
 def server_rows(servers: Iterable[ServerDocument], statistics: VisibleCalls) -> list[ConsoleServer]:
     """Make the rows: servers that need attention first, then by name."""
     rows = [server_row(server, statistics) for server in servers]
-    return sorted(rows, key=lambda row: (_ORDER.get(row.state, _ON_THE_WAY), row.name))
+    return sorted(rows, key=lambda row: (_ORDER.get(row.state, _IN_PROGRESS), row.name))
 
 
 def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServer:
@@ -102,12 +102,12 @@ def advice(server: ServerDocument) -> ServerAdvice | None:
         return None
     cause, message = server.cause or "", server.message or ""
     explanation = EXPLANATIONS.get(Cause(cause)) if cause in {each.value for each in Cause} else None
-    word = cause or server.reason or server.state
+    shown_cause = cause or server.reason or server.state
     if explanation is None:
-        return ServerAdvice(word, "", "", message)
+        return ServerAdvice(shown_cause, "", "", message)
     namespace, _, name = server.server.partition("/")
     names = {"SERVER": server.server, "NAMESPACE": namespace, "NAME": name}
-    return ServerAdvice(word, explanation.meaning, remedy(Cause(cause), "cluster", names=names), message)
+    return ServerAdvice(shown_cause, explanation.meaning, remedy(Cause(cause), "cluster", names=names), message)
 
 
 def _unless_quoted(last_words: str, message: str) -> str | None:

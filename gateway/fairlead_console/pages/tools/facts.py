@@ -61,14 +61,16 @@ class ToolFacts(msgspec.Struct, frozen=True):
     forms: tuple[ProviderForm, ...]
 
 
-async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
+async def tool_facts(
+    services: ToolServices, catalog: SubjectCatalog, name: str, *, count_tokens: bool = True
+) -> ToolFacts:
     """Collect the facts about a visible or hidden tool; tokens only with `counted`. Raises Problem.
 
     Must be awaited in `stepwise`.
     """
-    tools = services.catalogs.visible(seen, None)
+    tools = services.catalogs.visible(catalog, None)
     entry = tools.find(name) or tools.find_hidden(name) or tools.tool(name)
-    size = (await candidates(services.work, [entry]))[0].tokens if counted else None
+    size = (await candidates(services.work, [entry]))[0].tokens if count_tokens else None
     forms = []
     for format_name, title, family in _FORMATS:
         offer = await convert_tools(services.work, tools, [entry], find_format(format_name), Options())

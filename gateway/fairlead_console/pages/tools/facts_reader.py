@@ -22,17 +22,17 @@ class FactsReader:
         self._services = services
         self._counting: set[asyncio.Task[ToolFacts]] = set()
 
-    async def read(self, seen: SubjectCatalog, name: str) -> ToolFacts:
+    async def read(self, catalog: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool, without tokens if counting takes over PATIENCE_SECONDS. Raises Problem."""
-        task = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, seen, name)))
+        task = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, catalog, name)))
         self._counting.add(task)
         task.add_done_callback(self._after_count)
         done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
-        return task.result() if done else await self.facts_without_tokens(seen, name)
+        return task.result() if done else await self.facts_without_tokens(catalog, name)
 
-    async def facts_without_tokens(self, seen: SubjectCatalog, name: str) -> ToolFacts:
+    async def facts_without_tokens(self, catalog: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool without tokens. Raises Problem."""
-        return await self._services.work.stepwise(lambda: tool_facts(self._services, seen, name, counted=False))
+        return await self._services.work.stepwise(lambda: tool_facts(self._services, catalog, name, count_tokens=False))
 
     def _after_count(self, task: asyncio.Task[ToolFacts]) -> None:
         self._counting.discard(task)

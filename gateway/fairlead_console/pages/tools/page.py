@@ -55,7 +55,7 @@ def router(console: ConsoleContext) -> APIRouter:
     """Make the routes of the pages."""
     routes = APIRouter()
     indexes = ViewCache(ConsoleToolList, MAX_INDEXES)
-    console.first_views.add(lambda seen: indexes.get(seen, None))
+    console.first_views.add(lambda catalog: indexes.get(catalog, None))
     facts = FactsReader(console.rest.services)
 
     @routes.get(PATH)
@@ -64,8 +64,8 @@ def router(console: ConsoleContext) -> APIRouter:
         filters = ToolFilter(
             query.get("q", "")[:MAX_WORDS], query.get("server", ""), query.get("tag", ""), query.get("tier", "")
         )
-        seen = console.rest.catalog(request)
-        matches = await console.rest.services.work.do(lambda: _matching_tools(indexes, seen, filters))
+        catalog = console.rest.catalog(request)
+        matches = await console.rest.services.work.do(lambda: _matching_tools(indexes, catalog, filters))
         part = part_of(matches.tools, request, PER_PAGE)
         hidden = matches.index.view.hidden
         return await visit.page(
@@ -81,7 +81,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
     @routes.get(PATH + "/{name:path}")
     async def show_tool(request: Request, name: str) -> Response:
-        shown = await console.rest.when_ready(request, lambda seen: facts.read(seen, name))
+        shown = await console.rest.when_ready(request, lambda catalog: facts.read(catalog, name))
         return await _page(console, request, shown, {}, None)
 
     @routes.post(PATH + "/{name:path}")
@@ -95,11 +95,11 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _matching_tools(indexes: ViewCache[ConsoleToolList], seen: SubjectCatalog, filters: ToolFilter) -> FoundTools:
+def _matching_tools(indexes: ViewCache[ConsoleToolList], catalog: SubjectCatalog, filters: ToolFilter) -> FoundTools:
     """Filter the tools that a principal sees. Raises Problem for an unknown tier."""
-    index = indexes.get(seen, None)
-    shown = [*seen.view(filters.tier).routes] if filters.tier else None
-    return FoundTools(index, filter_tools(index, filters, shown), seen.tiers)
+    index = indexes.get(catalog, None)
+    shown = [*catalog.view(filters.tier).routes] if filters.tier else None
+    return FoundTools(index, filter_tools(index, filters, shown), catalog.tiers)
 
 
 async def _page(

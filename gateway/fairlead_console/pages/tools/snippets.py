@@ -49,7 +49,7 @@ class CallSnippet(msgspec.Struct, frozen=True):
 
 def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: bool) -> tuple[CallSnippet, ...]:
     """Make the snippets for a tool of the gateway at `base_url`. `keyed` adds the API key in `FAIRLEAD_TOKEN`."""
-    given = json.dumps(arguments, ensure_ascii=False)
+    encoded = json.dumps(arguments, ensure_ascii=False)
     body = json.dumps(
         {
             "format": "mcp",
@@ -61,7 +61,7 @@ def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: b
     )
     bearer = ' \\\n  -H "Authorization: Bearer $FAIRLEAD_TOKEN"' if keyed else ""
     python = (_KEYED if keyed else _OPEN).format(url=f"{base_url}/mcp", tool=tool, arguments=dict(arguments))
-    cli = f"fairlead call {shlex.quote(tool)} --arguments {shlex.quote(given)} --url {shlex.quote(base_url + '/mcp')}"
+    cli = f"fairlead call {shlex.quote(tool)} --arguments {shlex.quote(encoded)} --url {shlex.quote(base_url + '/mcp')}"
     return (
         CallSnippet(
             "curl",

@@ -23,16 +23,16 @@ def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck, index:
     kind = schema.get("type") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or kind != "object":
         why = "Field required" if kind is None else "Input should be 'object'"
-        yield MESSAGES_RULES.broken("messages-schema-type", index=index, why=why)
+        yield MESSAGES_RULES.broken_rule("messages-schema-type", index=index, why=why)
         return
     wrong = check_schema(schema)
     if wrong is not None:
-        yield MESSAGES_RULES.broken("messages-schema-valid", index=index, why=wrong)
+        yield MESSAGES_RULES.broken_rule("messages-schema-valid", index=index, why=wrong)
         return
     for keyword in _COMBINATORS:
         if keyword in schema:
-            yield MESSAGES_RULES.broken("messages-schema-root", index=index, keyword=keyword)
+            yield MESSAGES_RULES.broken_rule("messages-schema-root", index=index, keyword=keyword)
     for _, part in subschemas(schema):
         for name in part.get("properties") or ():
             if not _PROPERTY_NAME.fullmatch(name):
-                yield MESSAGES_RULES.broken("messages-property-name", index=index)
+                yield MESSAGES_RULES.broken_rule("messages-property-name", index=index)

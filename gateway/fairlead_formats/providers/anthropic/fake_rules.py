@@ -74,13 +74,13 @@ class MessageThreads:
         """Rules about threads that the request breaks."""
         thread = request.get("thread") or {}
         if thread and _THREADS_BETA not in headers.get("anthropic-beta", ""):
-            yield MESSAGES_RULES.broken("messages-thread-beta")
+            yield MESSAGES_RULES.broken_rule("messages-thread-beta")
         if thread.get("type") == "continue":
             if thread["previous_message_id"] not in self._requests:
-                yield MESSAGES_RULES.broken("messages-thread", id=thread["previous_message_id"])
+                yield MESSAGES_RULES.broken_rule("messages-thread", id=thread["previous_message_id"])
             for name in _FIRST_REQUEST:
                 if name in request:
-                    yield MESSAGES_RULES.broken("messages-thread-fields", name=name)
+                    yield MESSAGES_RULES.broken_rule("messages-thread-fields", name=name)
 
 
 def fault(
@@ -94,11 +94,11 @@ def _faults(
     request: Mapping[str, Any], headers: Mapping[str, str], check_schema: SchemaCheck, counts: bool
 ) -> Iterator[BrokenRule]:
     if "anthropic-version" not in headers:
-        yield MESSAGES_RULES.broken("messages-version")
+        yield MESSAGES_RULES.broken_rule("messages-version")
     if "fairlead" in request:
-        yield MESSAGES_RULES.broken("messages-member", name="fairlead")
+        yield MESSAGES_RULES.broken_rule("messages-member", name="fairlead")
     if request.get("max_tokens") is None and not counts:
-        yield MESSAGES_RULES.broken("messages-max-tokens")
+        yield MESSAGES_RULES.broken_rule("messages-max-tokens")
     messages: Sequence[Mapping[str, Any]] = request.get("messages", [])
     contents = [_content(message) for message in messages]
     yield from _role_faults(messages)
@@ -115,7 +115,7 @@ def _faults(
     if messages and messages[-1].get("role") == "assistant":
         last = contents[-1][-1] if contents[-1] else {}
         if last.get("type") == "text" and str(last.get("text")) != str(last.get("text")).rstrip():
-            yield MESSAGES_RULES.broken("messages-trailing-space")
+            yield MESSAGES_RULES.broken_rule("messages-trailing-space")
     yield from _thinking_faults(request, messages, contents)
 
 
@@ -127,13 +127,13 @@ def _content(message: Mapping[str, Any]) -> list[Block]:
 def _role_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
     """Consecutive messages of one role are taken as one, so roles need not alternate."""
     if not messages:
-        yield MESSAGES_RULES.broken("messages-empty")
+        yield MESSAGES_RULES.broken_rule("messages-empty")
         return
     for message in messages:
         if message.get("role") not in ("user", "assistant", "system"):
-            yield MESSAGES_RULES.broken("messages-role", role=message.get("role"))
+            yield MESSAGES_RULES.broken_rule("messages-role", role=message.get("role"))
     if messages[0].get("role") != "user":
-        yield MESSAGES_RULES.broken("messages-first-role")
+        yield MESSAGES_RULES.broken_rule("messages-first-role")
 
 
 def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
@@ -142,15 +142,15 @@ def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Itera
     for index, tool in enumerate(tools):
         if tool.get("type") in (None, "custom"):
             if not _TOOL_NAME.fullmatch(str(tool.get("name"))):
-                yield MESSAGES_RULES.broken("messages-tool-name", index=index)
+                yield MESSAGES_RULES.broken_rule("messages-tool-name", index=index)
             yield from definition_faults(tool, check_schema, index)
     if names and max(names.values()) > 1:
-        yield MESSAGES_RULES.broken("messages-tool-names-unique")
+        yield MESSAGES_RULES.broken_rule("messages-tool-names-unique")
     choice = request.get("tool_choice") or {}
     if choice and not tools:
-        yield MESSAGES_RULES.broken("messages-choice-without-tools")
+        yield MESSAGES_RULES.broken_rule("messages-choice-without-tools")
     elif choice.get("type") == "tool" and choice.get("name") not in names:
-        yield MESSAGES_RULES.broken("messages-tool-choice", name=choice.get("name"))
+        yield MESSAGES_RULES.broken_rule("messages-tool-choice", name=choice.get("name"))
 
 
 def _cache_faults(request: Mapping[str, Any], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
@@ -162,11 +162,11 @@ def _cache_faults(request: Mapping[str, Any], contents: Sequence[Sequence[Block]
             blocks += [block, *(inner if isinstance(inner, list) else ())]
     count = sum(block.get("cache_control") is not None for block in blocks)
     if count > MAX_BREAKPOINTS:
-        yield MESSAGES_RULES.broken("messages-cache-control", count=count)
+        yield MESSAGES_RULES.broken_rule("messages-cache-control", count=count)
     for number, content in enumerate(contents):
         for position, block in enumerate(content):
             if block.get("type") in _THINKING and block.get("cache_control") is not None:
-                yield MESSAGES_RULES.broken("messages-thinking-cached", at=f"messages.{number}.content.{position}")
+                yield MESSAGES_RULES.broken_rule("messages-thinking-cached", at=f"messages.{number}.content.{position}")
 
 
 def _id_faults(contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
@@ -178,50 +178,50 @@ def _id_faults(contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
             if block.get("type") == "tool_use":
                 ident = str(block.get("id"))
                 if not _CALL_ID.fullmatch(ident):
-                    yield MESSAGES_RULES.broken("messages-call-id", at=at)
+                    yield MESSAGES_RULES.broken_rule("messages-call-id", at=at)
                 if ident in calls:
-                    yield MESSAGES_RULES.broken("messages-call-ids-unique", at=at)
+                    yield MESSAGES_RULES.broken_rule("messages-call-ids-unique", at=at)
                 if not isinstance(block.get("input"), dict):
-                    yield MESSAGES_RULES.broken("messages-call-input", at=at)
+                    yield MESSAGES_RULES.broken_rule("messages-call-input", at=at)
                 calls.add(ident)
             elif block.get("type") == "tool_result":
                 ident = str(block.get("tool_use_id"))
                 if not _CALL_ID.fullmatch(ident):
-                    yield MESSAGES_RULES.broken("messages-result-id", at=at)
+                    yield MESSAGES_RULES.broken_rule("messages-result-id", at=at)
                 if ident in results:
-                    yield MESSAGES_RULES.broken("messages-single-result", at=at, id=ident)
+                    yield MESSAGES_RULES.broken_rule("messages-single-result", at=at, id=ident)
                 results.add(ident)
 
 
 def _block_faults(at: str, content: Sequence[Block], mcp: bool) -> Iterator[BrokenRule]:
     if not content:
-        yield MESSAGES_RULES.broken("messages-content", at=at)
+        yield MESSAGES_RULES.broken_rule("messages-content", at=at)
     for number, block in enumerate(content):
         kind = str(block.get("type"))
         if kind == "text" and not str(block.get("text")).strip():
-            yield MESSAGES_RULES.broken("messages-text", at=f"{at}.content.{number}")
+            yield MESSAGES_RULES.broken_rule("messages-text", at=f"{at}.content.{number}")
         if kind in _MCP and not mcp:
-            yield MESSAGES_RULES.broken("messages-mcp-block", at=f"{at}.content.{number}", kind=kind)
+            yield MESSAGES_RULES.broken_rule("messages-mcp-block", at=f"{at}.content.{number}", kind=kind)
         if kind not in _BLOCKS and not kind.endswith("_tool_result"):
-            yield MESSAGES_RULES.broken("messages-block", at=f"{at}.content.{number}", kind=kind)
+            yield MESSAGES_RULES.broken_rule("messages-block", at=f"{at}.content.{number}", kind=kind)
 
 
-def _call_faults(at: str, content: Sequence[Block], behind: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
+def _call_faults(at: str, content: Sequence[Block], next_contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
     called = {str(block["id"]) for block in content if block.get("type") == "tool_use"}
     first: set[str] = set()
-    for block in behind[0] if behind else ():
+    for block in next_contents[0] if next_contents else ():
         if block.get("type") != "tool_result":
             break
         first.add(str(block.get("tool_use_id")))
-    if behind and called - first:
-        yield MESSAGES_RULES.broken("messages-missing-result", at=at, ids=", ".join(sorted(called - first)))
+    if next_contents and called - first:
+        yield MESSAGES_RULES.broken_rule("messages-missing-result", at=at, ids=", ".join(sorted(called - first)))
 
 
 def _result_faults(at: str, content: Sequence[Block], before: Sequence[Block]) -> Iterator[BrokenRule]:
     called = [block.get("id") for block in before if block.get("type") == "tool_use"]
     for block in content:
         if block.get("type") == "tool_result" and block.get("tool_use_id") not in called:
-            yield MESSAGES_RULES.broken("messages-result-without-call", at=at, id=block.get("tool_use_id"))
+            yield MESSAGES_RULES.broken_rule("messages-result-without-call", at=at, id=block.get("tool_use_id"))
 
 
 def _signature_faults(at: str, content: Sequence[Block]) -> Iterator[BrokenRule]:
@@ -234,10 +234,10 @@ def _signature_faults(at: str, content: Sequence[Block]) -> Iterator[BrokenRule]
         except ValueError:
             number = -1
         if block.get("signature") != signature(number, str(block.get("thinking"))):
-            yield MESSAGES_RULES.broken("messages-thinking-signature", at=at)
+            yield MESSAGES_RULES.broken_rule("messages-thinking-signature", at=at)
         answers.add(number)
     if len(answers) > 1:
-        yield MESSAGES_RULES.broken("messages-thinking-modified", at=at)
+        yield MESSAGES_RULES.broken_rule("messages-thinking-modified", at=at)
 
 
 def _thinking_faults(
@@ -247,30 +247,30 @@ def _thinking_faults(
     if thinking.get("type") not in ("enabled", "adaptive"):
         return
     if request.get("temperature") not in (None, 1):
-        yield MESSAGES_RULES.broken("messages-thinking-temperature")
+        yield MESSAGES_RULES.broken_rule("messages-thinking-temperature")
     if thinking["type"] != "enabled":
         return
     if thinking.get("budget_tokens", 0) < MIN_BUDGET:
-        yield MESSAGES_RULES.broken("messages-thinking-budget")
+        yield MESSAGES_RULES.broken_rule("messages-thinking-budget")
     if request.get("max_tokens") is not None and request["max_tokens"] <= thinking.get("budget_tokens", 0):
-        yield MESSAGES_RULES.broken("messages-thinking-max-tokens")
+        yield MESSAGES_RULES.broken_rule("messages-thinking-max-tokens")
     yield from _order_faults(messages, contents)
     if (request.get("tool_choice") or {}).get("type") in ("any", "tool"):
-        yield MESSAGES_RULES.broken("messages-thinking-forced")
+        yield MESSAGES_RULES.broken_rule("messages-thinking-forced")
 
 
 def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
     """Fault of the last turn if its first message calls a tool but does not begin with thinking. Earlier turns may lack
     their thinking.
     """
-    begun: int | None = None
+    turn_start: int | None = None
     for index, (message, content) in enumerate(zip(messages, contents, strict=True)):
         if message.get("role") != "assistant":
-            begun = begun if all(block.get("type") == "tool_result" for block in content) else None
-        elif begun is None:
-            begun = index
-    if begun is None or not any(block.get("type") == "tool_use" for block in contents[begun]):
+            turn_start = turn_start if all(block.get("type") == "tool_result" for block in content) else None
+        elif turn_start is None:
+            turn_start = index
+    if turn_start is None or not any(block.get("type") == "tool_use" for block in contents[turn_start]):
         return
-    kind = contents[begun][0].get("type")
+    kind = contents[turn_start][0].get("type")
     if kind not in _THINKING:
-        yield MESSAGES_RULES.broken("messages-thinking-first", at=f"messages.{begun}", kind=kind)
+        yield MESSAGES_RULES.broken_rule("messages-thinking-first", at=f"messages.{turn_start}", kind=kind)

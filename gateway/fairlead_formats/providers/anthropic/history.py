@@ -37,17 +37,17 @@ def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
     The results of a stored turn are put in front of the client's results, in the message after the turn.
     """
     outgoing: list[bytes | Raw] = []
-    waiting: list[Block] = []
+    pending_results: list[Block] = []
     for index, raw in enumerate(messages):
         turn = turns.get(index)
         if turn is not None:
-            outgoing += _results_message(waiting)
+            outgoing += _results_message(pending_results)
             outgoing += turn.before
-            waiting = [block for each in turn.results for block in _content(each) or ()]
+            pending_results = [block for each in turn.results for block in _content(each) or ()]
             continue
-        outgoing += _prepend_results(raw, waiting)
-        waiting = []
-    return outgoing + _results_message(waiting)
+        outgoing += _prepend_results(raw, pending_results)
+        pending_results = []
+    return outgoing + _results_message(pending_results)
 
 
 def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
@@ -57,17 +57,17 @@ def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes 
     in which the API refuses messages with calls.
     """
     written: list[bytes | Raw] = []
-    waiting: list[Block] = []
+    pending_results: list[Block] = []
     for raw in messages:
         blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
         if blocks is not None:
-            written += _results_message(waiting)
-            rounds, waiting = _rounds(blocks, calls=calls)
+            written += _results_message(pending_results)
+            rounds, pending_results = _rounds(blocks, calls=calls)
             written += rounds
             continue
-        written += _prepend_results(raw, waiting)
-        waiting = []
-    return written + _results_message(waiting)
+        written += _prepend_results(raw, pending_results)
+        pending_results = []
+    return written + _results_message(pending_results)
 
 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:

@@ -46,7 +46,7 @@ from fairlead_formats.messages.content import (
     LossReport,
     Media,
     Text,
-    accepting,
+    accept_types,
     json_text,
     report_structured,
 )
@@ -116,7 +116,9 @@ class AnthropicMessages(MessageFormat):
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
+        accept = accept_types(
+            WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE
+        )
         blocks = []
         for call, body, report in answers.bodies(accept):
             block: JsonObject = {"type": "tool_result", "tool_use_id": self.write_id(call.id)}

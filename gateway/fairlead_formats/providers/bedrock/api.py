@@ -16,12 +16,12 @@ _MODELS: Final = "/foundation-models"
 
 
 def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
-    named = read_path(path)
-    if named is None:
+    target = read_path(path)
+    if target is None:
         return None
-    if named.method == COUNT:
-        return ApiOperation("converse", counts=True, model=named.model)
-    return ApiOperation("converse", model=named.model, stream=named.method == STREAM)
+    if target.method == COUNT:
+        return ApiOperation("converse", counts=True, model=target.model)
+    return ApiOperation("converse", model=target.model, stream=target.method == STREAM)
 
 
 def _summary(model: ListedModel) -> dict[str, Any]:

@@ -29,10 +29,10 @@ class BedrockCounting:
     def read(self, body: bytes, model: str | None) -> WireRequest:
         with reading_body():
             outer = _members(body)
-            counted = _members(outer.get("input", b"{}"))
-            if "converse" not in counted:
+            request_input = _members(outer.get("input", b"{}"))
+            if "converse" not in request_input:
                 raise BadRequest("input: the gateway counts only requests of Converse; send `input.converse`", "input")
-            inner = _members(counted["converse"])
+            inner = _members(request_input["converse"])
         if GATEWAY_MEMBER in outer:
             inner[GATEWAY_MEMBER] = outer[GATEWAY_MEMBER]
         return BEDROCK.read(_encode(inner), model, False)

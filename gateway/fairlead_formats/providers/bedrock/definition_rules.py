@@ -21,9 +21,9 @@ def specification_faults(spec: Mapping[str, Any], check_schema: SchemaCheck, ind
     """Rules that a `toolSpec` breaks, except rules about its name. `index`: of the tool in the request's tools."""
     at = f"toolConfig.tools.{index}"
     if spec.get("description") == "":
-        yield CONVERSE_RULES.broken("converse-tool-description", at=f"{at}.member.toolSpec.description")
+        yield CONVERSE_RULES.broken_rule("converse-tool-description", at=f"{at}.member.toolSpec.description")
     schema = (spec.get("inputSchema") or {}).get("json")
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        yield CONVERSE_RULES.broken("converse-schema-type", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-schema-type", at=at)
     elif (why := check_schema(schema)) is not None:
-        yield CONVERSE_RULES.broken("converse-schema-valid", at=at, why=why)
+        yield CONVERSE_RULES.broken_rule("converse-schema-valid", at=at, why=why)

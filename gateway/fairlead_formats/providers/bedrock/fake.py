@@ -37,10 +37,10 @@ class BedrockApi:
         return path.endswith(f"/{STREAM}")
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        named = read_path(path)
-        counted = (request.get("input") or {}).get("converse")
-        checked = request if counted is None else counted
-        broken_rule = fault(checked, named.model if named else "", self._check_schema)
+        target = read_path(path)
+        request_to_count = (request.get("input") or {}).get("converse")
+        converse_request = request if request_to_count is None else request_to_count
+        broken_rule = fault(converse_request, target.model if target else "", self._check_schema)
         if broken_rule is None:
             return None
         return broken_rule.rule.status, json.dumps({"message": broken_rule.message}).encode()

@@ -57,22 +57,22 @@ def fault(request: Mapping[str, Any], model: str, check_schema: SchemaCheck) -> 
 
 def _faults(request: Mapping[str, Any], model: str, check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield CONVERSE_RULES.broken("converse-member", name="fairlead")
+        yield CONVERSE_RULES.broken_rule("converse-member", name="fairlead")
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or []
     if not messages or messages[0].get("role") != "user":
-        yield CONVERSE_RULES.broken("converse-first-role")
+        yield CONVERSE_RULES.broken_rule("converse-first-role")
     for before, message in itertools.pairwise(messages):
         if before.get("role") == message.get("role"):
-            yield CONVERSE_RULES.broken("converse-alternation")
+            yield CONVERSE_RULES.broken_rule("converse-alternation")
     for index, block in enumerate(request.get("system") or ()):
         if block.get("text") == "":
-            yield CONVERSE_RULES.broken("converse-system", index=index)
+            yield CONVERSE_RULES.broken_rule("converse-system", index=index)
     yield from _tool_faults(request.get("toolConfig"), check_schema)
     yield from _message_faults(messages, model, has_tools=bool(request.get("toolConfig")))
     yield from _document_faults(messages)
     for name in ("temperature", "topP"):
         if not 0 <= (request.get("inferenceConfig") or {}).get(name, 0) <= 1:
-            yield CONVERSE_RULES.broken("converse-temperature", name=name)
+            yield CONVERSE_RULES.broken_rule("converse-temperature", name=name)
     yield from _field_faults(request, model)
 
 
@@ -81,19 +81,19 @@ def _tool_faults(config: Mapping[str, Any] | None, check_schema: SchemaCheck) ->
         return
     specs = [(index, tool["toolSpec"]) for index, tool in enumerate(config.get("tools") or ()) if "toolSpec" in tool]
     if not config.get("tools"):
-        yield CONVERSE_RULES.broken("converse-tools")
+        yield CONVERSE_RULES.broken_rule("converse-tools")
     for index, spec in specs:
         at = f"toolConfig.tools.{index}"
         if not _TOOL_NAME.fullmatch(str(spec.get("name"))):
-            yield CONVERSE_RULES.broken("converse-tool-name", at=f"{at}.member.toolSpec.name")
+            yield CONVERSE_RULES.broken_rule("converse-tool-name", at=f"{at}.member.toolSpec.name")
         yield from specification_faults(spec, check_schema, index)
     names = [spec.get("name") for _, spec in specs]
     choice = config.get("toolChoice")
     if choice is not None:
         (kind,) = choice if len(choice) == 1 else ("",)
-        named = (choice.get("tool") or {}).get("name")
-        if kind not in ("auto", "any", "tool") or (kind == "tool" and named not in names):
-            yield CONVERSE_RULES.broken("converse-tool-choice", choice=choice)
+        chosen_name = (choice.get("tool") or {}).get("name")
+        if kind not in ("auto", "any", "tool") or (kind == "tool" and chosen_name not in names):
+            yield CONVERSE_RULES.broken_rule("converse-tool-choice", choice=choice)
 
 
 def _message_faults(messages: Sequence[Mapping[str, Any]], model: str, *, has_tools: bool) -> Iterator[BrokenRule]:
@@ -102,73 +102,73 @@ def _message_faults(messages: Sequence[Mapping[str, Any]], model: str, *, has_to
         at = f"messages.{index}"
         content: Sequence[Block] = message.get("content") or []
         if not content:
-            yield CONVERSE_RULES.broken("converse-content", at=at)
+            yield CONVERSE_RULES.broken_rule("converse-content", at=at)
         for position, block in enumerate(content):
             yield from _block_faults(f"{at}.content.{position}", block, str(message.get("role")))
         uses = [block["toolUse"] for block in content if "toolUse" in block]
         results = [block["toolResult"] for block in content if "toolResult" in block]
         if (uses or results) and not has_tools:
-            yield CONVERSE_RULES.broken("converse-tool-config")
+            yield CONVERSE_RULES.broken_rule("converse-tool-config")
         yield from _result_faults(f"{at}.content", called, [str(result.get("toolUseId")) for result in results])
         if results and len(results) < len(content) and not _MIXES_RESULTS.search(model):
-            yield CONVERSE_RULES.broken("converse-results-alone", at=f"{at}.content")
+            yield CONVERSE_RULES.broken_rule("converse-results-alone", at=f"{at}.content")
         called = [str(use.get("toolUseId")) for use in uses]
         for ident, times in Counter(called).items():
             if times > 1:
-                yield CONVERSE_RULES.broken("converse-call-ids-unique", at=f"{at}.content", id=ident)
+                yield CONVERSE_RULES.broken_rule("converse-call-ids-unique", at=f"{at}.content", id=ident)
     if called:
-        yield CONVERSE_RULES.broken(
+        yield CONVERSE_RULES.broken_rule(
             "converse-missing-result", at=f"messages.{len(messages)}.content", ids=", ".join(called)
         )
 
 
 def _block_faults(at: str, block: Block, role: str) -> Iterator[BrokenRule]:
     if len(block) != 1 or not _BLOCKS.issuperset(block):
-        yield CONVERSE_RULES.broken("converse-block", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-block", at=at)
         return
     ((kind, value),) = block.items()
     if kind == "text" and not str(value).strip():
-        yield CONVERSE_RULES.broken("converse-text", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-text", at=at)
     if kind in ("image", "document") and role != "user":
-        yield CONVERSE_RULES.broken("converse-media-role", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-media-role", at=at)
     if kind == "image":
         yield from _image_faults(at, value)
     if kind == "toolUse":
         yield from _call_faults(at, value)
     if kind == "toolResult":
         if not _CALL_ID.fullmatch(str(value.get("toolUseId"))):
-            yield CONVERSE_RULES.broken("converse-call-id", at=f"{at}.toolResult.toolUseId")
+            yield CONVERSE_RULES.broken_rule("converse-call-id", at=f"{at}.toolResult.toolUseId")
         if value.get("status") == "error" and not value.get("content"):
-            yield CONVERSE_RULES.broken("converse-result-content", at=at)
+            yield CONVERSE_RULES.broken_rule("converse-result-content", at=at)
         for part in value.get("content") or ():
             if "image" in part:
                 yield from _image_faults(at, part["image"])
     thought = value.get("reasoningText") if kind == "reasoningContent" else None
     if thought is not None and not _is_signed(thought):
-        yield CONVERSE_RULES.broken("converse-thinking-signature", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-thinking-signature", at=at)
 
 
 def _image_faults(at: str, image: Mapping[str, Any]) -> Iterator[BrokenRule]:
     source = image.get("source") or {}
     if image.get("format") not in _IMAGES or not (source.get("bytes") or source.get("s3Location")):
-        yield CONVERSE_RULES.broken("converse-image", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-image", at=at)
 
 
 def _call_faults(at: str, use: Mapping[str, Any]) -> Iterator[BrokenRule]:
     if not _TOOL_NAME.fullmatch(str(use.get("name"))):
-        yield CONVERSE_RULES.broken("converse-tool-name", at=f"{at}.member.toolUse.name")
+        yield CONVERSE_RULES.broken_rule("converse-tool-name", at=f"{at}.member.toolUse.name")
     if not _CALL_ID.fullmatch(str(use.get("toolUseId"))):
-        yield CONVERSE_RULES.broken("converse-call-id", at=f"{at}.toolUse.toolUseId")
+        yield CONVERSE_RULES.broken_rule("converse-call-id", at=f"{at}.toolUse.toolUseId")
     if not isinstance(use.get("input"), dict):
-        yield CONVERSE_RULES.broken("converse-call-input", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-call-input", at=at)
 
 
 def _result_faults(at: str, called: Sequence[str], results: Sequence[str]) -> Iterator[BrokenRule]:
     missing = [ident for ident in called if ident not in results]
     if missing:
-        yield CONVERSE_RULES.broken("converse-missing-result", at=at, ids=", ".join(missing))
+        yield CONVERSE_RULES.broken_rule("converse-missing-result", at=at, ids=", ".join(missing))
     if set(results) - set(called) or len(results) > len(set(results)):
-        yield CONVERSE_RULES.broken("converse-result-without-call", at=at)
+        yield CONVERSE_RULES.broken_rule("converse-result-without-call", at=at)
 
 
 def _document_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
@@ -177,14 +177,14 @@ def _document_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRu
         content: Sequence[Block] = message.get("content") or []
         documents = [block["document"] for block in content if "document" in block]
         if documents and not any("text" in block for block in content):
-            yield CONVERSE_RULES.broken("converse-document-text", at=f"messages.{index}")
+            yield CONVERSE_RULES.broken_rule("converse-document-text", at=f"messages.{index}")
         inner = [part for block in content for part in (block.get("toolResult") or {}).get("content") or ()]
         for document in (*documents, *(part["document"] for part in inner if "document" in part)):
             name = str(document.get("name"))
             if not _DOCUMENT_NAME.fullmatch(name):
-                yield CONVERSE_RULES.broken("converse-document-name", at=f"messages.{index}")
+                yield CONVERSE_RULES.broken_rule("converse-document-name", at=f"messages.{index}")
             if name in names:
-                yield CONVERSE_RULES.broken("converse-document-names-unique")
+                yield CONVERSE_RULES.broken_rule("converse-document-names-unique")
             names.add(name)
 
 
@@ -192,7 +192,7 @@ def _field_faults(request: Mapping[str, Any], model: str) -> Iterator[BrokenRule
     fields = request.get("additionalModelRequestFields") or {}
     if not _CLAUDE.search(model):
         for name in sorted({"thinking", "top_k"} & fields.keys()):
-            yield CONVERSE_RULES.broken("converse-foreign-field", name=name)
+            yield CONVERSE_RULES.broken_rule("converse-foreign-field", name=name)
         return
     thinking = fields.get("thinking") or {}
     if thinking.get("type") != "enabled":
@@ -200,10 +200,10 @@ def _field_faults(request: Mapping[str, Any], model: str) -> Iterator[BrokenRule
     config = request.get("inferenceConfig") or {}
     budget = thinking.get("budget_tokens", 0)
     if budget < MIN_BUDGET or budget >= config.get("maxTokens", budget + 1):
-        yield CONVERSE_RULES.broken("converse-thinking-budget")
+        yield CONVERSE_RULES.broken_rule("converse-thinking-budget")
     choice = (request.get("toolConfig") or {}).get("toolChoice") or {}
     if {"any", "tool"} & choice.keys() or config.get("temperature", 1) != 1:
-        yield CONVERSE_RULES.broken("converse-thinking-forced")
+        yield CONVERSE_RULES.broken_rule("converse-thinking-forced")
 
 
 def _is_signed(thought: Mapping[str, Any]) -> bool:

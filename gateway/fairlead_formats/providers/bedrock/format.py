@@ -73,22 +73,24 @@ class BedrockFormat(FamilyFormat):
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         outgoing: list[bytes | Raw] = []
-        waiting: list[Block] = []
+        pending_results: list[Block] = []
         for index, raw in enumerate(messages):
             turn = turns.get(index)
-            message = decode_object(raw) if waiting else {}
+            message = decode_object(raw) if pending_results else {}
             if turn is not None:
-                outgoing += [*as_request("user", waiting), *turn.before]
-                waiting = [block for each in turn.results for block in blocks_of(decode_object(each).get("content"))]
+                outgoing += [*as_request("user", pending_results), *turn.before]
+                pending_results = [
+                    block for each in turn.results for block in blocks_of(decode_object(each).get("content"))
+                ]
                 continue
-            if not waiting:
+            if not pending_results:
                 outgoing.append(raw)
             elif message.get("role") == "user":
-                outgoing.append(_with_results(message, waiting))
+                outgoing.append(_with_results(message, pending_results))
             else:
-                outgoing += [*as_request("user", waiting), raw]
-            waiting = []
-        return [*outgoing, *as_request("user", waiting)]
+                outgoing += [*as_request("user", pending_results), raw]
+            pending_results = []
+        return [*outgoing, *as_request("user", pending_results)]
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)

@@ -45,7 +45,7 @@ from fairlead_formats.messages.content import (
     Body,
     LossReport,
     Media,
-    accepting,
+    accept_types,
     mark_error,
     report_repeated,
 )
@@ -140,7 +140,9 @@ class BedrockMessages(MessageFormat):
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
+        accept = accept_types(
+            WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE
+        )
         blocks = []
         for call, body, report in answers.bodies(accept):
             written: JsonObject = {"toolUseId": self.write_id(call.id), "content": _content(body, report, carry)}

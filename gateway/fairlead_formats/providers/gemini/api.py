@@ -44,16 +44,16 @@ def _owns(head: RequestHead) -> bool:
 
 
 def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
-    named = read_path(path)
-    if named is None:
+    target = read_path(path)
+    if target is None:
         return None
-    if named.method == COUNT:
-        return ApiOperation("gemini", counts=True, model=named.model)
-    if named.method == GENERATE:
-        return ApiOperation("gemini", model=named.model, stream=False)
-    if named.method == STREAM:
+    if target.method == COUNT:
+        return ApiOperation("gemini", counts=True, model=target.model)
+    if target.method == GENERATE:
+        return ApiOperation("gemini", model=target.model, stream=False)
+    if target.method == STREAM:
         wire = "gemini" if query.get("alt") == "sse" else "gemini-array"
-        return ApiOperation(wire, model=named.model, stream=True)
+        return ApiOperation(wire, model=target.model, stream=True)
     return None
 
 

@@ -127,8 +127,8 @@ class _ReturnedContents:
     def _response(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
         response = _members(part[name])
         client_id = text_of(_any(response.get("id", b"null")))
-        waiting = self._by_name.get(text_of(_any(response.get("name", b"null"))))
-        ident = self._renamed.get(client_id, "") if client_id else waiting.popleft() if waiting else ""
+        open_ids = self._by_name.get(text_of(_any(response.get("name", b"null"))))
+        ident = self._renamed.get(client_id, "") if client_id else open_ids.popleft() if open_ids else ""
         return _encode({**part, name: {**response, "id": ident}}) if ident else raw
 
 

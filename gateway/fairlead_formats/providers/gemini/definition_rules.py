@@ -59,31 +59,31 @@ def definition_faults(
     """
     at: dict[str, object] = {"tool": tool, "index": index}
     for name in sorted(function.keys() - _DECLARATION):
-        yield GEMINI_RULES.broken("gemini-function-member", name=name, **at)
+        yield GEMINI_RULES.broken_rule("gemini-function-member", name=name, **at)
     parameters, json_schema = function.get("parameters"), function.get("parametersJsonSchema")
     if parameters is not None and json_schema is not None:
-        yield GEMINI_RULES.broken("gemini-two-schemas", **at)
+        yield GEMINI_RULES.broken_rule("gemini-two-schemas", **at)
     if json_schema is not None:
         kind = json_schema.get("type") if isinstance(json_schema, dict) else None
         why = check_schema(json_schema) or ("the root has to be an object" if kind != "object" else None)
         if why is not None:
-            yield GEMINI_RULES.broken("gemini-json-schema", why=why, **at)
+            yield GEMINI_RULES.broken_rule("gemini-json-schema", why=why, **at)
     if parameters is not None:
         if isinstance(parameters, dict) and not parameters.get("properties"):
-            yield GEMINI_RULES.broken("gemini-schema-properties", **at)
+            yield GEMINI_RULES.broken_rule("gemini-schema-properties", **at)
         yield from _schema_faults(at, "", parameters)
 
 
 def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator[BrokenRule]:
     here: dict[str, object] = {**at, "path": path}
     if not isinstance(schema, dict):
-        yield GEMINI_RULES.broken("gemini-schema-value", **here)
+        yield GEMINI_RULES.broken_rule("gemini-schema-value", **here)
         return
     schema = {camel(member): value for member, value in schema.items()}
     for name in sorted(schema.keys() - _SCHEMA):
-        yield GEMINI_RULES.broken("gemini-schema-member", name=name, **here)
+        yield GEMINI_RULES.broken_rule("gemini-schema-member", name=name, **here)
     if "anyOf" in schema and schema.keys() != {"anyOf"}:
-        yield GEMINI_RULES.broken("gemini-schema-any-of", **here)
+        yield GEMINI_RULES.broken_rule("gemini-schema-any-of", **here)
     if "anyOf" not in schema:
         yield from _typed_faults(here, schema)
     for name, part in (schema.get("properties") or {}).items():
@@ -97,14 +97,14 @@ def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator
 def _typed_faults(at: dict[str, object], schema: Mapping[str, Any]) -> Iterator[BrokenRule]:
     kind = str(schema.get("type")).upper()
     if kind not in _TYPES:
-        yield GEMINI_RULES.broken("gemini-schema-type", **at)
+        yield GEMINI_RULES.broken_rule("gemini-schema-type", **at)
     if kind == "ARRAY" and "items" not in schema:
-        yield GEMINI_RULES.broken("gemini-schema-items", **at)
+        yield GEMINI_RULES.broken_rule("gemini-schema-items", **at)
     values = schema.get("enum")
     if values is not None and (kind != "STRING" or not all(isinstance(value, str) and value for value in values)):
-        yield GEMINI_RULES.broken("gemini-schema-enum", **at)
+        yield GEMINI_RULES.broken_rule("gemini-schema-enum", **at)
     if kind == "STRING" and schema.get("format") not in _FORMATS:
-        yield GEMINI_RULES.broken("gemini-schema-format", **at)
+        yield GEMINI_RULES.broken_rule("gemini-schema-format", **at)
     for number, name in enumerate(schema.get("required") or ()):
         if name not in (schema.get("properties") or ()):
-            yield GEMINI_RULES.broken("gemini-schema-required", number=number, **at)
+            yield GEMINI_RULES.broken_rule("gemini-schema-required", number=number, **at)

@@ -51,17 +51,17 @@ def fault(request: Mapping[str, Any], check_schema: SchemaCheck, path: str = "")
     try:
         return next(_faults(request, check_schema, path), None)
     except (AttributeError, KeyError, TypeError) as error:
-        return GEMINI_RULES.broken("gemini-value", why=error)
+        return GEMINI_RULES.broken_rule("gemini-value", why=error)
 
 
 def _faults(request: Mapping[str, Any], check_schema: SchemaCheck, path: str) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield GEMINI_RULES.broken("gemini-member", name="fairlead")
+        yield GEMINI_RULES.broken_rule("gemini-member", name="fairlead")
     functions = list(_functions(request))
     yield from _tool_faults(request, [function.get("name") for *_, function in functions])
     for tool, index, function in functions:
         if not _NAME.fullmatch(str(function.get("name", ""))):
-            yield GEMINI_RULES.broken("gemini-function-name", tool=tool, index=index)
+            yield GEMINI_RULES.broken_rule("gemini-function-name", tool=tool, index=index)
         yield from definition_faults(function, check_schema, tool, index)
     yield from _thinking_faults(request.get("generationConfig") or {}, path)
     yield from _content_faults(request.get("contents", []), signatures=_BEFORE_SIGNATURES.search(path) is None)
@@ -73,9 +73,9 @@ def _thinking_faults(config: Mapping[str, Any], path: str) -> Iterator[BrokenRul
     if level is None:
         return
     if thinking.get("thinkingBudget") is not None:
-        yield GEMINI_RULES.broken("gemini-thinking-both")
+        yield GEMINI_RULES.broken_rule("gemini-thinking-both")
     if str(level).upper() not in (levels_of(path) if "gemini-" in path else LEVELS):
-        yield GEMINI_RULES.broken("gemini-thinking-level", level=level)
+        yield GEMINI_RULES.broken_rule("gemini-thinking-level", level=level)
 
 
 def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
@@ -93,37 +93,37 @@ def _tool_faults(request: Mapping[str, Any], names: Sequence[object]) -> Iterato
     config = request.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {}
     if len(with_functions) > 1:
-        yield GEMINI_RULES.broken("gemini-functions-once")
+        yield GEMINI_RULES.broken_rule("gemini-functions-once")
     if with_functions and others and not config.get("includeServerSideToolInvocations"):
-        yield GEMINI_RULES.broken("gemini-functions-combined")
+        yield GEMINI_RULES.broken_rule("gemini-functions-combined")
     if calling.get("allowedFunctionNames") and calling.get("mode") not in ("ANY", "VALIDATED"):
-        yield GEMINI_RULES.broken("gemini-allowed-mode")
+        yield GEMINI_RULES.broken_rule("gemini-allowed-mode")
     for name in calling.get("allowedFunctionNames") or ():
         if name not in names:
-            yield GEMINI_RULES.broken("gemini-allowed-names", name=name)
+            yield GEMINI_RULES.broken_rule("gemini-allowed-names", name=name)
     if request.get("cachedContent") and (tools or config):
-        yield GEMINI_RULES.broken("gemini-cached")
+        yield GEMINI_RULES.broken_rule("gemini-cached")
     if len(names) > _MAX_FUNCTIONS:
-        yield GEMINI_RULES.broken("gemini-function-count", count=len(names))
+        yield GEMINI_RULES.broken_rule("gemini-function-count", count=len(names))
     for name, times in Counter(names).items():
         if times > 1:
-            yield GEMINI_RULES.broken("gemini-function-names-unique", name=name)
+            yield GEMINI_RULES.broken_rule("gemini-function-names-unique", name=name)
 
 
 def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterator[BrokenRule]:
     if not contents:
-        yield GEMINI_RULES.broken("gemini-contents")
+        yield GEMINI_RULES.broken_rule("gemini-contents")
         return
     for number, content in enumerate(contents):
         if content.get("role", "user") not in ("user", "model"):
-            yield GEMINI_RULES.broken("gemini-role")
+            yield GEMINI_RULES.broken_rule("gemini-role")
         if not content.get("parts"):
-            yield GEMINI_RULES.broken("gemini-parts", content=number)
+            yield GEMINI_RULES.broken_rule("gemini-parts", content=number)
         for index, part in enumerate(_parts(content)):
             if not any(camel(member) in _DATA for member in part):
-                yield GEMINI_RULES.broken("gemini-part-data", content=number, index=index)
+                yield GEMINI_RULES.broken_rule("gemini-part-data", content=number, index=index)
     if contents[-1].get("role") == "model":
-        yield GEMINI_RULES.broken("gemini-last-role")
+        yield GEMINI_RULES.broken_rule("gemini-last-role")
     yield from _turn_faults(contents)
     yield from _signature_faults(contents, required=signatures)
 
@@ -137,16 +137,16 @@ def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
         if run[0].get("role") == "model":
             calls = [part["functionCall"] for part in parts if "functionCall" in part]
             if calls and number == 0:
-                yield GEMINI_RULES.broken("gemini-call-order")
+                yield GEMINI_RULES.broken_rule("gemini-call-order")
             continue
         responses = [part["functionResponse"] for part in _parts(run[0]) if "functionResponse" in part]
         if responses and not calls:
-            yield GEMINI_RULES.broken("gemini-response-order")
+            yield GEMINI_RULES.broken_rule("gemini-response-order")
         elif len(calls) != len(responses):
-            yield GEMINI_RULES.broken("gemini-response-count", number=number)
+            yield GEMINI_RULES.broken_rule("gemini-response-count", number=number)
         for call, response in zip(calls, responses, strict=False):
             if response.get("id", call.get("id")) != call.get("id") or call.get("name") != response.get("name"):
-                yield GEMINI_RULES.broken("gemini-response-of-call", name=response.get("name"), number=number)
+                yield GEMINI_RULES.broken_rule("gemini-response-of-call", name=response.get("name"), number=number)
         calls = []
 
 
@@ -156,9 +156,9 @@ def _signature_faults(contents: Sequence[Content], *, required: bool) -> Iterato
         calls = [part for part in _parts(content) if "functionCall" in part]
         signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
         if required and index > begin and calls and "thoughtSignature" not in calls[0]:
-            yield GEMINI_RULES.broken("gemini-missing-signature", content=index)
+            yield GEMINI_RULES.broken_rule("gemini-missing-signature", content=index)
         if not all(map(_is_valid_signature, signed)):
-            yield GEMINI_RULES.broken("gemini-signature", content=index)
+            yield GEMINI_RULES.broken_rule("gemini-signature", content=index)
 
 
 def _is_user_message(content: Content) -> bool:

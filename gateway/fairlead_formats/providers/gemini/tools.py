@@ -34,7 +34,7 @@ from fairlead_formats.messages.content import (
     Body,
     LossReport,
     Text,
-    accepting,
+    accept_types,
     json_text,
     media,
     report_repeated,
@@ -158,7 +158,7 @@ class GeminiMessages(MessageFormat):
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         images = _IMAGES if carry.images else ()
-        accept = accepting(images, [*_AUDIO, *((PDF,) if carry.documents else ())], max_bytes=20 * MEGABYTE)
+        accept = accept_types(images, [*_AUDIO, *((PDF,) if carry.documents else ())], max_bytes=20 * MEGABYTE)
         parts: list[JsonObject] = []
         file_parts: list[JsonObject] = []
         for call, body, report in answers.bodies(accept):
@@ -206,7 +206,7 @@ class GeminiLiveMessages(MessageFormat):
         return [*turns, *([{"toolCall": {"functionCalls": written}}] if written else [])]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        responses = [_response(call, body, report) for call, body, report in answers.bodies(accepting())]
+        responses = [_response(call, body, report) for call, body, report in answers.bodies(accept_types())]
         return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:

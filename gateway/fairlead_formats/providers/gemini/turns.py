@@ -120,6 +120,6 @@ def _read_parts(raw: bytes | Raw) -> list[_FollowingPart]:
     parts = []
     for part in _raws(_members(raw)["parts"]):
         response = member(decode_object(part), *RESPONSE)
-        named = text_of(member(response, "id")), text_of(member(response, "name"))
-        parts.append(_FollowingPart(part, response is not None, *named))
+        id_and_name = text_of(member(response, "id")), text_of(member(response, "name"))
+        parts.append(_FollowingPart(part, response is not None, *id_and_name))
     return parts

@@ -27,7 +27,7 @@ class ChatAssembler:
         self._current: dict[int, int] = {}
         """Maps an index in the stream to the key in `_partials` of the call that the index refers to at the moment."""
         self._last_index = 0
-        self._named: list[PartialCall] = []
+        self._named_in_event: list[PartialCall] = []
         """Calls that were named in the current event: a second name in one event begins another call."""
 
     def feed(self, event: object) -> list[ModelCall]:
@@ -45,13 +45,13 @@ class ChatAssembler:
         return self._flush(cut_off=True)
 
     def _take(self, delta: object) -> None:
-        self._named = []
+        self._named_in_event = []
         for entry in items(member(delta, "tool_calls")):
             custom = member(entry, CUSTOM)
             function = member(entry, "function") if custom is None else custom
             partial = self._partial(member(entry, "index"), text_of(member(entry, "id")), function)
             if partial is not None and member(function, "name"):
-                self._named.append(partial)
+                self._named_in_event.append(partial)
             if partial is not None and custom is not None:
                 partial.kind = CUSTOM
                 partial.name = partial.name or member(custom, "name")
@@ -98,7 +98,7 @@ class ChatAssembler:
         arguments = member(function, "arguments", "input")
         if partial.whole is not None:
             return bool(arguments)
-        return partial in self._named or begins_new_call(partial, arguments)
+        return partial in self._named_in_event or begins_new_call(partial, arguments)
 
     def _flush(self, *, cut_off: bool) -> list[ModelCall]:
         partials = [self._partials[key] for key in sorted(self._partials)]

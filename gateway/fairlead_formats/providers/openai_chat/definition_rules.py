@@ -63,7 +63,7 @@ def function_faults(
     """
     if function.get("parameters") is not None:
         for rule, values in _schema_faults(function, check_schema):
-            yield api.broken(f"{api.prefix}-{rule}", index=index, **values)
+            yield api.broken_rule(f"{api.prefix}-{rule}", index=index, **values)
 
 
 def _schema_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[tuple[str, dict[str, object]]]:

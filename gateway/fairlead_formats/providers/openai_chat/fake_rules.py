@@ -28,26 +28,26 @@ def fault(request: Mapping[str, Any], check_schema: SchemaCheck) -> BrokenRule |
 
 def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield CHAT_RULES.broken("chat-member", name="fairlead")
+        yield CHAT_RULES.broken_rule("chat-member", name="fairlead")
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     if not messages:
-        yield CHAT_RULES.broken("chat-messages")
+        yield CHAT_RULES.broken_rule("chat-messages")
     tools = request.get("tools")
     if tools is not None and not tools:
-        yield CHAT_RULES.broken("chat-tools-empty")
+        yield CHAT_RULES.broken_rule("chat-tools-empty")
     for member in _WITH_TOOLS:
         if request.get(member) is not None and not tools:
-            yield CHAT_RULES.broken("chat-choice-without-tools", name=member)
+            yield CHAT_RULES.broken_rule("chat-choice-without-tools", name=member)
     if request.get("functions") is not None and not request["functions"]:
-        yield CHAT_RULES.broken("chat-functions-empty")
+        yield CHAT_RULES.broken_rule("chat-functions-empty")
     if request.get("function_call") is not None and not request.get("functions"):
-        yield CHAT_RULES.broken("chat-choice-without-functions")
+        yield CHAT_RULES.broken_rule("chat-choice-without-functions")
     functions = [(index, tool.get("function") or {}) for index, tool in enumerate(tools or ()) if _is_function(tool)]
     yield from tool_faults(CHAT_RULES, functions, len(tools or ()), check_schema)
     offered = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}
     for name in _chosen_names(request.get("tool_choice")):
         if tools and name not in offered:
-            yield CHAT_RULES.broken("chat-tool-choice", name=name)
+            yield CHAT_RULES.broken_rule("chat-tool-choice", name=name)
     yield from message_faults(messages)
 
 
@@ -74,17 +74,17 @@ def tool_faults(
     `count`: number of tools of all types; `api`: rules of the API.
     """
     if count > MAX_TOOLS:
-        yield api.broken(f"{api.prefix}-tool-count", length=count)
+        yield api.broken_rule(f"{api.prefix}-tool-count", length=count)
     for index, function in functions:
         name = str(function.get("name", ""))
         if not _TOOL_NAME.fullmatch(name):
-            yield api.broken(f"{api.prefix}-tool-name", index=index, name=name)
+            yield api.broken_rule(f"{api.prefix}-tool-name", index=index, name=name)
         if len(name) > MAX_TOOL_NAME:
-            yield api.broken(f"{api.prefix}-tool-name-length", index=index, length=len(name))
+            yield api.broken_rule(f"{api.prefix}-tool-name-length", index=index, length=len(name))
         yield from function_faults(api, function, check_schema, index)
     for name, times in Counter(str(function.get("name")) for _, function in functions).items():
         if times > 1:
-            yield api.broken(f"{api.prefix}-tool-names-unique", name=name)
+            yield api.broken_rule(f"{api.prefix}-tool-names-unique", name=name)
 
 
 def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
@@ -95,9 +95,9 @@ def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule
         if message.get("role") == "tool":
             ident = str(message.get("tool_call_id"))
             if ident not in called:
-                yield CHAT_RULES.broken("chat-tool-message", index=index)
+                yield CHAT_RULES.broken_rule("chat-tool-message", index=index)
             if ident in answers:
-                yield CHAT_RULES.broken("chat-call-ids-unique", id=ident, first=answers[ident], index=index)
+                yield CHAT_RULES.broken_rule("chat-call-ids-unique", id=ident, first=answers[ident], index=index)
             answers[ident] = index
             continue
         yield from _missing_outputs(called, answers, index)
@@ -106,14 +106,14 @@ def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule
             continue
         for call in message.get("tool_calls") or ():
             if call["id"] in called:
-                yield CHAT_RULES.broken("chat-call-ids-unique", id=call["id"], first=index, index=index)
+                yield CHAT_RULES.broken_rule("chat-call-ids-unique", id=call["id"], first=index, index=index)
             called[call["id"]] = index
         if not any(message.get(member) for member in (*_CALLS, "refusal", "audio")) and message.get("content") is None:
-            yield CHAT_RULES.broken("chat-content", index=index)
+            yield CHAT_RULES.broken_rule("chat-content", index=index)
     yield from _missing_outputs(called, answers, len(messages))
 
 
 def _missing_outputs(called: Mapping[str, int], answers: Mapping[str, int], index: int) -> Iterator[BrokenRule]:
     missing = called.keys() - answers.keys()
     if missing:
-        yield CHAT_RULES.broken("chat-missing-output", index=index, ids=", ".join(sorted(missing)))
+        yield CHAT_RULES.broken_rule("chat-missing-output", index=index, ids=", ".join(sorted(missing)))

@@ -122,9 +122,9 @@ class StreamedCall:
 
     def as_message_call(self) -> dict[str, Any]:
         """The call in the form that it has in `tool_calls` of a message."""
-        text = "input" if self.kind == "custom" else "arguments"
+        text_member = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
-        function = {"name": self.name, text: arguments}
+        function = {"name": self.name, text_member: arguments}
         return {"id": self.id, "type": self.kind, self.kind: function, **self.added_members}
 
 
@@ -154,7 +154,7 @@ class ChatStream:
         """Lists of this round, by member of the deltas, such as details of reasoning."""
         self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
-        self._named: list[StreamedCall] = []
+        self._named_in_chunk: list[StreamedCall] = []
         """Calls that were named in the current chunk: a second name in one chunk begins another call."""
         self._size = 0
         self.done = False
@@ -204,7 +204,7 @@ class ChatStream:
             if calls
             else []
         )
-        self._named = []
+        self._named_in_chunk = []
         self._remember(delta)
         if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
             return _event(data)
@@ -260,7 +260,7 @@ class ChatStream:
             )
         if function is not None:
             if function.name:
-                self._named.append(call)
+                self._named_in_chunk.append(call)
             if function.name and function.name != call.name:
                 call.name += function.name
                 if len(call.name) > MAX_NAME:
@@ -301,25 +301,25 @@ class ChatStream:
         arguments = function.input if delta.custom is not None else function.arguments
         if delta.id and function.name == call.name and arguments == call.text:
             return False  # the server repeats the call
-        return call in self._named or begins_new_call(call, arguments)
+        return call in self._named_in_chunk or begins_new_call(call, arguments)
 
     def _show(self, call: StreamedCall, *, complete: bool = False) -> bytes:
         """The part of a call that the client has not received; empty for a call that the gateway runs."""
         if self._client_tools is not None and call.name not in self._client_tools:
             return b""
-        text = "input" if call.kind == "custom" else "arguments"
-        new = "".join(call.pieces[call.sent :])
+        text_member = "input" if call.kind == "custom" else "arguments"
+        unsent = "".join(call.pieces[call.sent :])
         if complete and not call.pieces and call.kind == "function" and not truncates(self.finish_reason):
-            new = "{}"
+            unsent = "{}"
         call.sent = len(call.pieces)
         if call.client_index is None:
             call.id = call.id or new_id()
             call.client_index, self._shown_count = self._shown_count, self._shown_count + 1
-            function = {"name": call.name, text: new}
+            function = {"name": call.name, text_member: unsent}
             head = {"index": call.client_index, "id": call.id, "type": call.kind}
             entry = {**head, call.kind: function, **call.added_members}
-        elif new:
-            entry = {"index": call.client_index, call.kind: {text: new}}
+        elif unsent:
+            entry = {"index": call.client_index, call.kind: {text_member: unsent}}
         else:
             return b""
         return self._chunk({TOOL_CALLS: [entry]})

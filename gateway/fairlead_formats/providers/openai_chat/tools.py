@@ -39,7 +39,7 @@ from fairlead_formats.messages.call import (
     name_for,
     text_of,
 )
-from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, join_texts, json_text, media
+from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accept_types, join_texts, json_text, media
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
@@ -319,7 +319,7 @@ def _function(call: ModelCall, names: Names | None) -> JsonObject:
 
 def _accept(carry: Carry) -> Accept:
     others = [*(_AUDIO if carry.audio else ()), *((PDF,) if carry.documents else ())]
-    return accepting(WEB_IMAGES if carry.images else (), others)
+    return accept_types(WEB_IMAGES if carry.images else (), others)
 
 
 def _user_part(item: Media) -> JsonObject:

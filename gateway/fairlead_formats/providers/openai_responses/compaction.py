@@ -30,7 +30,7 @@ class _NamedModel(msgspec.Struct):
     model: str | None = None
 
 
-_named: Final = msgspec.json.Decoder(_NamedModel).decode
+_decode_model: Final = msgspec.json.Decoder(_NamedModel).decode
 
 
 def require_model(body: bytes, path: str) -> None:
@@ -38,7 +38,7 @@ def require_model(body: bytes, path: str) -> None:
     chooses the provider by it.
     """
     with reading_body():
-        read = _named(body)
+        read = _decode_model(body)
     if not read.model:
         raise BadRequest(f"model: {path} needs a model, because the gateway chooses the provider by it", "model")
 
@@ -56,8 +56,8 @@ class CompactionRequest(ResponsesRequest):
         self.is_kept = False
         self._refuse_approvals()
 
-    def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
-        super().resume(previous, waiting)
+    def resume(self, previous: str | None, pending_approvals: Sequence[bytes]) -> None:
+        super().resume(previous, pending_approvals)
         self._refuse_approvals()
 
     def _refuse_approvals(self) -> None:

@@ -35,10 +35,10 @@ def realtime_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> I
 def realtime_function_faults(function: Mapping[str, Any], index: int = 0) -> Iterator[BrokenRule]:
     """Realtime's own rules that a function breaks, except rules about its name. `index`: of the function in `tools`."""
     for member in sorted(function.keys() - _REALTIME):
-        yield REALTIME_RULES.broken("realtime-tool-member", index=index, name=member)
+        yield REALTIME_RULES.broken_rule("realtime-tool-member", index=index, name=member)
     description, schema = function.get("description") or "", function.get("parameters") or {}
     if len(description) > _MAX_DESCRIPTION:
-        yield REALTIME_RULES.broken("realtime-tool-description", index=index, length=len(description))
+        yield REALTIME_RULES.broken_rule("realtime-tool-description", index=index, length=len(description))
     if "parameters" in function and schema.get("type") != "object":
         name, kind = str(function.get("name")), schema.get("type")
-        yield REALTIME_RULES.broken("realtime-schema-root", index=index, name=name, type=kind)
+        yield REALTIME_RULES.broken_rule("realtime-schema-root", index=index, name=name, type=kind)

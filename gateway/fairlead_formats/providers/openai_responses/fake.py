@@ -56,12 +56,12 @@ class ResponsesApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(_COUNTING):
             return None
-        counted = {name: request[name] for name in ("input", "instructions", "tools") if name in request}
-        tokens = len(json.dumps(counted)) // _BYTES_PER_TOKEN
+        counted_members = {name: request[name] for name in ("input", "instructions", "tools") if name in request}
+        tokens = len(json.dumps(counted_members)) // _BYTES_PER_TOKEN
         return json.dumps({"object": "response.input_tokens", "input_tokens": tokens}).encode()
 
     @property
-    def stored(self) -> StoredItems:
+    def stored_items(self) -> StoredItems:
         """The stored responses."""
         return self._stored
 
@@ -72,7 +72,7 @@ class ResponsesApi:
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         unknown = next((name for name in request if name not in COUNTED), None) if path.endswith(_COUNTING) else None
         if unknown is not None:
-            return openai_error(RESPONSES_RULES.broken("responses-member", name=unknown))
+            return openai_error(RESPONSES_RULES.broken_rule("responses-member", name=unknown))
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
@@ -175,10 +175,10 @@ class ResponsesApi:
     def answer_stored(self, method: str, path: str) -> tuple[int, bytes]:
         """Status and body of the answer to a request about a stored response."""
         ident, _, what = path.partition("/responses/")[2].partition("/")
-        stored = self._stored.responses.get(ident)
-        if stored is None:
+        stored_items = self._stored.responses.get(ident)
+        if stored_items is None:
             return 404, _error(f"Response with id '{ident}' not found.")
-        response, input_items = stored
+        response, input_items = stored_items
         answer: dict[str, Any] = response
         if method == "DELETE":
             del self._stored.responses[ident]

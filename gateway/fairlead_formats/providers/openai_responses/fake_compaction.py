@@ -60,7 +60,7 @@ class CompactionApi:
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         unknown = next((name for name in request if name not in MEMBERS), None)
         if unknown is not None:
-            return openai_error(RESPONSES_RULES.broken("responses-member", name=unknown))
+            return openai_error(RESPONSES_RULES.broken_rule("responses-member", name=unknown))
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 

@@ -52,12 +52,12 @@ def fault(request: Mapping[str, Any], stored: StoredItems, check_schema: SchemaC
 
 def _faults(request: Mapping[str, Any], stored: StoredItems, check_schema: SchemaCheck) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield RESPONSES_RULES.broken("responses-member", name="fairlead")
+        yield RESPONSES_RULES.broken_rule("responses-member", name="fairlead")
     before = request.get("previous_response_id")
     if before is not None and request.get("conversation") is not None:
-        yield RESPONSES_RULES.broken("responses-conversation")
+        yield RESPONSES_RULES.broken_rule("responses-conversation")
     if before is not None and before not in stored.responses:
-        yield RESPONSES_RULES.broken("responses-previous", id=before)
+        yield RESPONSES_RULES.broken_rule("responses-previous", id=before)
         return
     yield from _tool_faults(request, check_schema)
     client_input = request.get("input")
@@ -71,7 +71,7 @@ def _faults(request: Mapping[str, Any], stored: StoredItems, check_schema: Schem
         elif (referenced := stored.item(item["id"])) is not None:
             resolved.append(referenced)
         elif "conversation" not in request:
-            yield RESPONSES_RULES.broken("responses-item-reference", id=item["id"])
+            yield RESPONSES_RULES.broken_rule("responses-item-reference", id=item["id"])
     yield from _call_faults([*earlier, *resolved], conversation="conversation" in request)
     yield from _reasoning_faults(resolved, stored)
 
@@ -84,7 +84,7 @@ def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Itera
     offered = {tool.get("name") for tool in (*tools, *nested)}
     for name in _chosen_names(request.get("tool_choice")):
         if name not in offered:
-            yield RESPONSES_RULES.broken("responses-tool-choice", name=name)
+            yield RESPONSES_RULES.broken_rule("responses-tool-choice", name=name)
 
 
 def _chosen_names(choice: object) -> Iterator[object]:
@@ -102,35 +102,35 @@ def _id_faults(items: Sequence[Item], earlier: Sequence[Item]) -> Iterator[Broke
     for index, item in enumerate(items):
         prefix = _PREFIXES.get(item.get("type", "message"), "")
         if item.get("id") is not None and not str(item["id"]).startswith(prefix):
-            yield RESPONSES_RULES.broken("responses-item-id", index=index, id=item["id"], prefix=prefix)
+            yield RESPONSES_RULES.broken_rule("responses-item-id", index=index, id=item["id"], prefix=prefix)
         if len(str(item.get("call_id", ""))) > _MAX_CALL_ID:
-            yield RESPONSES_RULES.broken("responses-call-id-length", index=index, length=len(item["call_id"]))
+            yield RESPONSES_RULES.broken_rule("responses-call-id-length", index=index, length=len(item["call_id"]))
     for ident, times in Counter(item["id"] for item in (*earlier, *items) if item.get("id") is not None).items():
         if times > 1:
-            yield RESPONSES_RULES.broken("responses-item-ids-unique", id=ident)
+            yield RESPONSES_RULES.broken_rule("responses-item-ids-unique", id=ident)
 
 
 def _call_faults(items: Sequence[Item], *, conversation: bool) -> Iterator[BrokenRule]:
     """Faults of calls and their outputs. An id may be used again after its call has an output, because some providers
     number the calls of each answer from the beginning.
     """
-    waiting: set[str] = set()
-    answered: set[str] = set()
+    open_ids: set[str] = set()
+    ids_with_output: set[str] = set()
     for item in items:
         ident = str(item.get("call_id"))
         if item.get("type") == "function_call":
-            if ident in waiting:
-                yield RESPONSES_RULES.broken("responses-call-ids-unique", id=ident)
-            waiting.add(ident)
+            if ident in open_ids:
+                yield RESPONSES_RULES.broken_rule("responses-call-ids-unique", id=ident)
+            open_ids.add(ident)
         elif item.get("type") == "function_call_output":
-            if ident not in waiting and ident in answered:
-                yield RESPONSES_RULES.broken("responses-call-ids-unique", id=ident)
-            elif ident not in waiting and not conversation:
-                yield RESPONSES_RULES.broken("responses-output-without-call", id=ident)
-            waiting.discard(ident)
-            answered.add(ident)
-    for ident in sorted(waiting):
-        yield RESPONSES_RULES.broken("responses-missing-output", id=ident)
+            if ident not in open_ids and ident in ids_with_output:
+                yield RESPONSES_RULES.broken_rule("responses-call-ids-unique", id=ident)
+            elif ident not in open_ids and not conversation:
+                yield RESPONSES_RULES.broken_rule("responses-output-without-call", id=ident)
+            open_ids.discard(ident)
+            ids_with_output.add(ident)
+    for ident in sorted(open_ids):
+        yield RESPONSES_RULES.broken_rule("responses-missing-output", id=ident)
 
 
 def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[BrokenRule]:
@@ -138,13 +138,13 @@ def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[Br
     for item, following in zip(items, [*items, {}][1:], strict=True):
         ident, following_type = item.get("id"), str(following.get("type", "message"))
         if item.get("type") == "compaction" and not str(item.get("encrypted_content")).startswith(_SEALED):
-            yield RESPONSES_RULES.broken("responses-encrypted-content", id=ident)
+            yield RESPONSES_RULES.broken_rule("responses-encrypted-content", id=ident)
         if item.get("type") == "reasoning":
             content = item.get("encrypted_content")
             if content is not None and not str(content).startswith(_SEALED):
-                yield RESPONSES_RULES.broken("responses-encrypted-content", id=ident)
+                yield RESPONSES_RULES.broken_rule("responses-encrypted-content", id=ident)
             users = following.get("role") in ("user", "system", "developer")
             if not following or users or following_type == "reasoning" or _OUTPUT.fullmatch(following_type):
-                yield RESPONSES_RULES.broken("responses-reasoning-followed", id=ident)
+                yield RESPONSES_RULES.broken_rule("responses-reasoning-followed", id=ident)
         if stored.reasoning.get(str(ident), ident) not in ids:
-            yield RESPONSES_RULES.broken("responses-call-reasoning", id=ident)
+            yield RESPONSES_RULES.broken_rule("responses-call-reasoning", id=ident)

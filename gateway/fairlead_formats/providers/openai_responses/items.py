@@ -35,7 +35,7 @@ CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "mcp": APPROVAL_REQUEST,
 }
 """Maps types of tools that the client runs to the types of items with their calls."""
-_WAITING: Final = frozenset(CLIENT_TOOLS.values())
+_CLIENT_CALL_TYPES: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")
 FOREIGN_REASONING: Final = "rs_fairlead_"
 """Prefix of ids of reasoning items from another family's model. Clients see these items; providers do not."""
@@ -45,8 +45,8 @@ _NONCE: Final = r"[0-9a-f]{48}"
 _MARK: Final = ".fairlead-"
 _MARKED: Final = re.compile(rf"\.fairlead-({_NONCE})-[0-9]+\Z")
 _MADE_HERE: Final = re.compile(rf"[a-z]+(?:_fairlead)?_({_NONCE})(?:_.*)?", re.DOTALL)
-_NAMED: Final = ("function", "custom")
-MOST_NESTED: Final = 256
+_FUNCTION_TYPES: Final = ("function", "custom")
+MAX_NESTED: Final = 256
 """Maximum number of nested tools whose names are read."""
 encode: Final = msgspec.json.Encoder().encode
 members_of: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -156,12 +156,12 @@ def waiting_calls(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
     item.
     """
     heads = [head_of(raw) for raw in items]
-    answered = {head.call_id for head in heads if head.kind.endswith("_output")}
+    ids_with_output = {head.call_id for head in heads if head.kind.endswith("_output")}
     calls = []
     for head, raw in zip(heads, items, strict=True):
         if head.kind in (CALL, CUSTOM_CALL):
             calls.append(decode_object(raw))
-        elif head.kind in _WAITING and head.call_id not in answered and not _is_hosted(head, raw):
+        elif head.kind in _CLIENT_CALL_TYPES and head.call_id not in ids_with_output and not _is_hosted(head, raw):
             calls.append({"type": CUSTOM_CALL, "call_id": head.call_id or head.id, "name": head.kind, "input": ""})
     return calls
 
@@ -174,9 +174,11 @@ def names_within(tool: Mapping[str, Any]) -> list[str]:
     """Names of the functions in a namespace tool, or in an item that loads tools."""
     nested = tool.get("tools")
     tools = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
-    names = [str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
+    names = [
+        str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _FUNCTION_TYPES
+    ]
     deeper = [name for each in tools if each.get("type") == "namespace" for name in names_within(each)]
-    return [*names, *deeper][:MOST_NESTED]
+    return [*names, *deeper][:MAX_NESTED]
 
 
 def message_text(item: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ from fairlead_formats.wire.raw_json import array, decode_object
 _FOREIGN_REASONING: Final = FOREIGN_REASONING.encode()
 _REFERENCE: Final = REFERENCE.encode()
 _NONE: Final = Raw(b'"none"')
-_LOADS: Final = ("tool_search_output", "additional_tools")
+_TOOL_LOADING_TYPES: Final = ("tool_search_output", "additional_tools")
 """Types of items that add tools to the request, in addition to the member `tools`."""
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
@@ -139,15 +139,20 @@ class ResponsesRequest(FamilyRequest):
         self._tools = client_tools
         self._names = frozenset(names)
 
-    def _read_items(self, waiting: Sequence[bytes]) -> None:
+    def _read_items(self, pending_approvals: Sequence[bytes]) -> None:
         client_items = self._client_items()
         items = [
             item
             for item in client_items
             if _FOREIGN_REASONING not in bytes(item) or not head_of(item).is_foreign_reasoning
         ]
-        approvals = Approvals(items, waiting)
-        loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
+        approvals = Approvals(items, pending_approvals)
+        loaded = [
+            name
+            for item in items
+            if head_of(item).kind in _TOOL_LOADING_TYPES
+            for name in names_within(decode_object(item))
+        ]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of the gateway's tools that this request approves."""
@@ -164,11 +169,13 @@ class ResponsesRequest(FamilyRequest):
         self._round += 1
         return f"{nonce_of(self.response_id)}-{self._round}"
 
-    def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
-        """Continue the response that the client knows as `previous`. `waiting`: approval requests of that response."""
+    def resume(self, previous: str | None, pending_approvals: Sequence[bytes]) -> None:
+        """Continue the response that the client knows as `previous`. `pending_approvals`: approval requests of that
+        response.
+        """
         self.previous = previous
-        if waiting:
-            self._read_items(waiting)
+        if pending_approvals:
+            self._read_items(pending_approvals)
 
     def fill(self, results: Sequence[bytes]) -> None:
         """Insert the results of approved calls, in the order of `approved`."""

@@ -319,5 +319,5 @@ def _error(data: bytes, event: _ResponseEvent) -> bytes:
 
 
 def _sse_event(kind: str | None, data: bytes) -> bytes:
-    named = b"event: " + kind.encode() + b"\n" if kind and kind.isascii() and kind.isprintable() else b""
-    return named + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
+    event_line = b"event: " + kind.encode() + b"\n" if kind and kind.isascii() and kind.isprintable() else b""
+    return event_line + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"

@@ -20,7 +20,7 @@ from fairlead_formats.messages.content import (
     LossReport,
     Media,
     Text,
-    accepting,
+    accept_types,
     join_texts,
     json_text,
     mark_error,
@@ -90,7 +90,7 @@ class ResponsesMessages(MessageFormat):
         return [*_text_message(text), *(call_item(call, names) for call in calls if call.valid)]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
+        accept = accept_types(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
         written = []
         for call, body, report in answers.bodies(accept):
             output = _parts(body, report) if media(body.blocks) else join_texts(body, report)
@@ -139,7 +139,7 @@ class RealtimeMessages(MessageFormat):
         return [{"type": _ITEM_CREATE, "item": item} for item in written_items]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        accept = accepting(("image/png", "image/jpeg") if carry.images else ())
+        accept = accept_types(("image/png", "image/jpeg") if carry.images else ())
         events: list[JsonObject] = []
         image_parts: list[JsonObject] = []
         for call, body, report in answers.bodies(accept):

@@ -77,8 +77,8 @@ def _events(raw: Raw, item: _Item) -> Events:
         text = item.arguments if item.type == CALL else item.input
         start_item[member] = ""
         between.append((f"response.{name}.delta", {**at, "delta": text}))
-        named = {"name": item.name} if item.type == CALL else {}
-        between.append((f"response.{name}.done", {**at, **named, member: text}))
+        name_member = {"name": item.name} if item.type == CALL else {}
+        between.append((f"response.{name}.done", {**at, **name_member, member: text}))
     if "status" in start_item:
         start_item["status"] = "in_progress"
     yield "response.output_item.added", {"item": start_item}

@@ -39,7 +39,7 @@ async def begin_failure(world: ConsentWorld, flow: ConsentFlow | None = None, **
     return failed.value
 
 
-async def signed_in(world: ConsentWorld, flow: ConsentFlow) -> tuple[Authorization, dict[str, str]]:
+async def sign_in(world: ConsentWorld, flow: ConsentFlow) -> tuple[Authorization, dict[str, str]]:
     """Complete an authorization without a challenge. Returns its outcome."""
     authorization = await flow.begin(CALLBACK)
     return authorization, world.issuer.browse(authorization.url)
@@ -99,7 +99,7 @@ async def test_server_without_metadata_has_its_issuer_at_its_own_origin() -> Non
         origin = world.server_url.removesuffix("/mcp")
         error = await begin_failure(world)
         world.server_url = world.issuer.url + "/mcp"
-        own, _ = await world.make_flow().finish(*await signed_in(world, world.make_flow()))
+        own, _ = await world.make_flow().finish(*await sign_in(world, world.make_flow()))
     assert own.issuer == world.issuer.url
     assert error.cause == DISCOVERY
     assert f"the issuer {origin} publishes no metadata" in str(error)

@@ -54,7 +54,7 @@ def refuse_with(error: str, status: int = 400) -> Callable[[Request, Reply], boo
     return answer
 
 
-async def looked_again(world: ConsentWorld) -> None:
+async def wait_for_reads(world: ConsentWorld) -> None:
     """Wait until a replica that waits for another has read the grant several times."""
     async with asyncio.timeout(30):
         for _ in range(3):
@@ -134,22 +134,22 @@ async def test_grant_counts_as_used_by_calls_alone_and_is_written_for_that_once_
         world.issuer.rotates = False
         await world.sign_in("alice")
 
-        async def used(*, for_call: bool) -> tuple[float, str]:
+        async def use_grant(*, for_call: bool) -> tuple[float, str]:
             await world.make_source().obtain(world.person("alice"), for_call=for_call)
             stored = await world.store.read(world.key("alice"))
             assert stored is not None
             return stored.grant.used_at, stored.version
 
-        assert (await used(for_call=True))[0] == 0, "the consent is use enough"
+        assert (await use_grant(for_call=True))[0] == 0, "the consent is use enough"
         world.later(USED_SECONDS)
-        assert (await used(for_call=False))[0] == 0
+        assert (await use_grant(for_call=False))[0] == 0
         began = world.clock.now
-        assert (first := await used(for_call=True))[0] == began
+        assert (first := await use_grant(for_call=True))[0] == began
         world.later(USED_SECONDS / 2)
-        assert await used(for_call=True) == first
+        assert await use_grant(for_call=True) == first
         world.later(USED_SECONDS)
-        assert (await used(for_call=False))[0] == began
-        assert (await used(for_call=True))[0] == world.clock.now
+        assert (await use_grant(for_call=False))[0] == began
+        assert (await use_grant(for_call=True))[0] == world.clock.now
 
 
 async def test_token_of_a_consent_that_was_just_finished_is_used_at_once() -> None:
@@ -200,7 +200,7 @@ async def test_replica_that_was_killed_while_it_renewed_is_waited_for_and_then_r
         claim = msgspec.structs.replace(grant, renewing_until=world.clock.now + CLAIM_SECONDS)
         await world.store.write(world.key("alice"), claim)
         waiting = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await looked_again(world)
+        await wait_for_reads(world)
         assert world.issuer.requests_of("refresh_token") == []
         world.later(CLAIM_SECONDS)
         if forgives:
@@ -219,7 +219,7 @@ async def test_claim_of_a_replica_whose_clock_differs_is_waited_for(ahead: float
         claim = msgspec.structs.replace(grant, renewing_until=world.clock.now + ahead + CLAIM_SECONDS)
         await world.store.write(world.key("alice"), claim)
         waiting = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await looked_again(world)
+        await wait_for_reads(world)
         assert world.issuer.requests_of("refresh_token") == []
         world.later(CLAIM_SECONDS)
         assert (await waiting).value
@@ -235,7 +235,7 @@ async def test_replicas_whose_clocks_differ_send_no_refresh_token_twice(ahead: f
         sources.append(world.make_source())
         first = await world.begin_renewal("alice", sources[1])
         second = asyncio.ensure_future(sources[0].obtain(world.person("alice")))
-        await looked_again(world)
+        await wait_for_reads(world)
         world.answer_renewal()
         tokens = [await first, await second]
     assert len({token.value for token in tokens}) == 2

@@ -154,7 +154,7 @@ async def test_challenge_is_compared_with_the_issuer_though_a_discovery_without_
             token, error = await asyncio.gather(source.obtain(alice), failure(source, bob, challenge=challenge))
         assert provider.verify(token.value)["sub"] == "alice"
         assert error.cause == ISSUER_MISMATCH
-        assert provider.granted == {"alice": 1}
+        assert provider.tokens_by_person == {"alice": 1}
 
 
 async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> None:
@@ -189,7 +189,7 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
                 provider.metadata = {"token_endpoint": other.token_url}
                 clock.now += DISCOVERY_SECONDS
                 token = await source.obtain(GATEWAY, refused=token)
-                assert other.granted == {"": 1}
+                assert other.tokens_by_person == {"": 1}
             assert "closed" in repr(first.http._pool)
 
 
@@ -395,7 +395,7 @@ async def event_stream(reply: Reply) -> None:
     reply.end_stream()
 
 
-async def compressed(reply: Reply) -> None:
+async def reply_compressed(reply: Reply) -> None:
     reply.send(200, b"\x1f\x8b", content_encoding="gzip")
 
 
@@ -420,7 +420,7 @@ async def odd_endpoint(answer: Answering, **access: Any) -> AsyncIterator[TokenS
 
 
 @pytest.mark.parametrize(
-    "answer", [huge_body, endless_body, endless_head, event_stream, compressed, another_protocol, page]
+    "answer", [huge_body, endless_body, endless_head, event_stream, reply_compressed, another_protocol, page]
 )
 async def test_answer_that_is_not_small_json_is_refused(answer: Answering) -> None:
     async with odd_endpoint(answer) as source:
@@ -535,12 +535,12 @@ async def test_connection_that_is_closed_by_a_request_is_replaced_once(closing: 
 
 
 async def test_challenges_in_several_lines_reach_their_reader() -> None:
-    async def refusing(request: Request, reply: Reply) -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
         lines = ("Basic realm=x", 'Bearer error="insufficient_scope", scope="a b"', "NTLM")
         fields = "".join(f"WWW-Authenticate: {line}\r\n" for line in lines)
         reply.raw(f"HTTP/1.1 403 Forbidden\r\n{fields}content-length: 0\r\n\r\n".encode())
 
-    async with raw_server(refusing) as server:
+    async with raw_server(refuse) as server:
         pool = Pool("127.0.0.1", server.port)
         request = with_body(Target.from_url(server.url).head(), b"{}")
         error = refusal(await pool.exchange(request, deadline=soon()))

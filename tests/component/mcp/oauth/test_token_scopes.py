@@ -21,16 +21,16 @@ async def test_scopes_that_a_401_names_are_requested_from_then_on_if_the_setting
         named = Challenge("invalid_token", ("read", "write"))
         tokens = await asyncio.gather(*(tools.source.obtain(alice, refused=plain, challenge=named) for _ in range(9)))
         assert (plain.scopes, {token.scopes for token in tokens}) == (frozenset(), {frozenset({"read", "write"})})
-        assert tools.requested == 2
+        assert tools.request_count == 2
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read", "write"}
-        assert tools.requested == 3
+        assert tools.request_count == 3
 
 
 async def test_scopes_that_the_first_401_names_are_in_the_first_grant() -> None:
     async with world(CLIENT_CREDENTIALS) as tools:
         assert (await tools.source.obtain(GATEWAY, challenge=Challenge("", ("read",)))).scopes == {"read"}
-        assert tools.requested == 1
+        assert tools.request_count == 1
 
 
 async def test_scopes_of_the_settings_stay_whatever_a_401_names() -> None:
@@ -47,7 +47,7 @@ async def test_scopes_that_a_401_names_and_nobody_grants_are_given_up_and_never_
         token = await tools.source.obtain(alice)
         unheard = Challenge("invalid_token", ("root",))
         assert (await tools.source.obtain(alice, refused=token, challenge=unheard)).scopes == frozenset()
-        assert tools.requested == 3
+        assert tools.request_count == 3
         for first in range(0, 300, 60):
             tools.later(6)
             many = Challenge("invalid_token", tuple(f"s{number}" for number in range(first, first + 60)))

@@ -102,7 +102,7 @@ async def test_caller_without_a_token_or_with_an_expired_one_asks_nobody() -> No
     async with world() as tools:
         assert (await tools.failure(TokenSubject(b"key"))).cause == NO_SUBJECT_TOKEN
         assert (await tools.failure(tools.person("alice", -1))).cause == SUBJECT_TOKEN_EXPIRED
-        assert tools.requested == 0
+        assert tools.request_count == 0
 
 
 async def test_subject_token_for_another_audience_gets_no_token() -> None:
@@ -117,7 +117,7 @@ async def test_client_credentials_are_one_token_for_all_persons() -> None:
         token = await tools.source.obtain(tools.person("alice"))
         assert tools.source.cached(tools.person("bob")) is token
         assert tools.source.cached(GATEWAY) is token
-        assert (tools.requested, tools.provider.granted[""]) == (1, 1)
+        assert (tools.request_count, tools.provider.tokens_by_person[""]) == (1, 1)
 
 
 # Lifetimes
@@ -164,7 +164,7 @@ async def test_two_minutes_between_the_clocks_cost_an_assertion_one_more_request
         tools.provider.offset = offset
         for name in ("alice", "bob"):
             await tools.source.obtain(tools.person(name))
-        assert tools.requested == 3
+        assert tools.request_count == 3
         tools.provider.offset = 3_600
         assert (await tools.failure(tools.person("carol", 9_000))).cause == INVALID_CLIENT
 
@@ -179,7 +179,7 @@ async def test_200_calls_of_a_person_after_expiry_are_one_grant() -> None:
         assert tools.source.cached(tools.person("alice", 5_000)) is None
         tokens = await asyncio.gather(*(tools.source.obtain(tools.person("alice", 5_000 + n)) for n in range(200)))
         assert len({token.value for token in tokens}) == 1
-        assert tools.provider.granted["alice"] == 2
+        assert tools.provider.tokens_by_person["alice"] == 2
 
 
 async def test_person_whose_grant_is_slow_delays_nobody_else() -> None:
@@ -213,7 +213,7 @@ async def test_cancelled_caller_leaves_the_grant_to_others_and_the_last_one_ends
             await tools.provider.server.broken_off.wait()
         tools.provider.hold.clear()
         await tools.source.obtain(tools.person("alice"))
-        assert (tools.requested, tools.provider.granted["alice"]) == (2, 1)
+        assert (tools.request_count, tools.provider.tokens_by_person["alice"]) == (2, 1)
 
 
 async def test_caller_with_a_good_token_does_not_share_the_failure_of_an_older_one() -> None:
@@ -224,7 +224,7 @@ async def test_caller_with_a_good_token_does_not_share_the_failure_of_an_older_o
         )
         assert isinstance(results[0], GrantFailed)
         assert not isinstance(results[1], BaseException)
-        assert tools.requested == 2
+        assert tools.request_count == 2
 
 
 # Failures
@@ -236,10 +236,10 @@ async def test_failed_grant_is_not_repeated_by_a_burst_but_by_a_newer_token_or_a
         alice = tools.person("alice")
         for _ in range(20):
             assert (await tools.failure(alice)).cause == ACCESS_DENIED
-        assert tools.requested == 1
+        assert tools.request_count == 1
         await tools.source.obtain(tools.person("bob"))
         await tools.failure(tools.person("alice", 601))
-        assert tools.requested == 3
+        assert tools.request_count == 3
         tools.provider.strangers.clear()
         tools.later(1.1)
         await tools.source.obtain(alice)
@@ -251,7 +251,7 @@ async def test_wrong_secret_pauses_the_grants_of_all_persons_until_the_credentia
             error = await tools.failure(tools.person(name))
             assert error.cause == INVALID_CLIENT
             assert "secretRef" in str(error)
-        assert tools.requested == 1
+        assert tools.request_count == 1
         renewed = TokenSource(tools.provider.settings(TOKEN_EXCHANGE), tools.provider.credential(), token_access())
         await renewed.obtain(tools.person("alice"))
         await renewed.aclose()
@@ -295,7 +295,7 @@ async def test_refused_token_is_replaced_once_for_all_its_calls() -> None:
         late = await tools.source.obtain(alice, refused=old, challenge=UNAUTHORIZED)
         assert {token.value for token in new} == {late.value}
         assert late.value != old.value
-        assert tools.requested == 2
+        assert tools.request_count == 2
 
 
 async def test_server_that_refuses_each_token_does_not_cause_a_grant_per_call() -> None:
@@ -307,10 +307,10 @@ async def test_server_that_refuses_each_token_does_not_cause_a_grant_per_call() 
         assert error.cause == TOKEN_REFUSED
         assert "trusts this issuer" in str(error)
         assert (await tools.failure(alice)).cause == TOKEN_REFUSED
-        assert tools.requested == 2
+        assert tools.request_count == 2
         tools.later(1.1)
         await tools.source.obtain(alice)
-        assert tools.requested == 3
+        assert tools.request_count == 3
 
 
 async def test_demand_for_more_scopes_gets_their_union_which_is_remembered_for_the_person() -> None:
@@ -321,7 +321,7 @@ async def test_demand_for_more_scopes_gets_their_union_which_is_remembered_for_t
         wide = await asyncio.gather(*(tools.source.obtain(alice, refused=narrow, challenge=demand) for _ in range(9)))
         assert wide[0].scopes == {"read", "write"}
         assert tools.source.cached(alice) is wide[0]
-        assert tools.requested == 2
+        assert tools.request_count == 2
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read", "write"}
         assert (await tools.source.obtain(tools.person("bob"))).scopes == {"read"}
@@ -334,7 +334,7 @@ async def test_demand_that_a_new_token_would_not_satisfy_is_an_error_and_no_gran
         for scopes in ((), ("read",)):
             error = await tools.failure(alice, refused=token, challenge=Challenge("insufficient_scope", scopes))
             assert error.cause == INSUFFICIENT_SCOPE
-        assert tools.requested == 1
+        assert tools.request_count == 1
 
 
 async def test_demanded_scopes_that_the_person_does_not_get_leave_the_token_as_it_was() -> None:
@@ -397,7 +397,7 @@ async def test_settings_without_their_secret_are_an_error_of_each_call_and_not_o
         for _ in range(2):
             error = await tools.failure(tools.person("alice"))
             assert (error.cause, "secretRef" in str(error)) == (CONFIGURATION, True)
-        assert tools.requested == 0
+        assert tools.request_count == 0
 
 
 # Discovery
@@ -441,15 +441,15 @@ async def test_endpoint_that_moved_is_discovered_within_a_minute(status: str) ->
         tools.later(RETRY_SECONDS)
         tools.provider.metadata = {"token_endpoint": other.token_url}
 
-        def gone(answer: TokenAnswer) -> None:
+        def answer_gone(answer: TokenAnswer) -> None:
             answer.raw = f"HTTP/1.1 {status}\r\ncontent-length: 4\r\n\r\ngone".encode()
 
-        tools.provider.answer = gone
+        tools.provider.answer = answer_gone
         with pytest.raises(GrantFailed) as failed:
             await source.obtain(tools.person("bob"))
         assert failed.value.cause == BAD_ANSWER
         await source.obtain(tools.person("carol"))
-        assert (other.granted, tools.provider.granted) == ({"carol": 1}, {"alice": 1, "bob": 1})
+        assert (other.tokens_by_person, tools.provider.tokens_by_person) == ({"carol": 1}, {"alice": 1, "bob": 1})
         await source.aclose()
 
 
@@ -508,7 +508,7 @@ async def test_connections_to_the_token_endpoint_are_kept_and_limited() -> None:
         await asyncio.gather(*(tools.source.obtain(person) for person in everybody))
         assert tools.provider.server is not None
         assert tools.provider.server.opened <= 16
-        assert sum(tools.provider.granted.values()) == 100
+        assert sum(tools.provider.tokens_by_person.values()) == 100
 
 
 async def test_no_message_or_text_has_a_secret_or_token() -> None:

@@ -29,7 +29,7 @@ async def test_refresh_token_of_the_provider_is_kept_although_its_keys_are_away(
     store = MemoryGrants()
     async with SessionWorld(lambda: store) as world:
         provider = world.provider = KeylessProvider()
-        issued = await world.replica().signed_in()
+        issued = await world.replica().sign_in()
         for _ in range(2):
             with pytest.raises(ProviderAway):
                 await world.replica().refresh(issued.refresh_token)

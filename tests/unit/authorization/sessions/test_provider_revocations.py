@@ -60,7 +60,7 @@ async def revocations(replica: Replica, provider: Provider) -> AsyncIterator[Pro
 async def test_a_sign_in_that_is_ended_is_revoked_with_its_current_refresh_token(
     replica: Replica, provider: Provider
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     await replica.refresh(issued.refresh_token)
     await replica.sign_ins.end(key_of(), issued.session.id)
     await eventually(lambda: provider.revoked)
@@ -69,13 +69,13 @@ async def test_a_sign_in_that_is_ended_is_revoked_with_its_current_refresh_token
 
 @pytest.mark.usefixtures("revocations")
 async def test_a_replay_and_the_sweep_revoke_too(world: SessionWorld, replica: Replica, provider: Provider) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     await replica.refresh(issued.refresh_token)
     world.later(TIMES.grace)
     with pytest.raises(SessionRefused):
         await replica.refresh(issued.refresh_token)
     await eventually(lambda: provider.revoked == ["g0.1"])
-    ben = await replica.begun("ben")
+    ben = await replica.begin_session("ben")
     world.later(ben.session.ends_at)
     await ExpiredSessions(replica.store, replica.ends, world.clock).look()
     await eventually(lambda: provider.revoked == ["g0.1", "g1.0"])
@@ -85,7 +85,7 @@ async def test_a_replay_and_the_sweep_revoke_too(world: SessionWorld, replica: R
 async def test_a_provider_that_has_ended_the_access_is_not_asked_again(
     world: SessionWorld, replica: Replica, provider: Provider
 ) -> None:
-    issued, ben = await replica.signed_in(), await replica.signed_in("ben")
+    issued, ben = await replica.sign_in(), await replica.sign_in("ben")
     world.provider.end("g0.0")
     with pytest.raises(SessionRefused):
         await replica.refresh(issued.refresh_token)
@@ -98,7 +98,7 @@ async def test_a_provider_that_has_ended_the_access_is_not_asked_again(
 async def test_another_person_in_the_answer_is_revoked_with_the_token_of_the_answer(
     world: SessionWorld, replica: Replica, provider: Provider
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.answers = lambda _: person("mallory")
     with pytest.raises(SessionRefused):
         await replica.refresh(issued.refresh_token)
@@ -109,7 +109,7 @@ async def test_another_person_in_the_answer_is_revoked_with_the_token_of_the_ans
 async def test_a_person_with_another_session_by_the_provider_keeps_the_grant(
     revocations: ProviderRevocations, replica: Replica, provider: Provider
 ) -> None:
-    first, second = await replica.signed_in(), await replica.signed_in()
+    first, second = await replica.sign_in(), await replica.sign_in()
     await replica.sign_ins.end(key_of(), first.session.id)
     await revocations.aclose()
     await replica.sign_ins.end(key_of(), second.session.id)
@@ -119,8 +119,8 @@ async def test_a_person_with_another_session_by_the_provider_keeps_the_grant(
 
 @pytest.mark.usefixtures("revocations")
 async def test_a_session_without_a_refresh_token_has_nothing_to_revoke(replica: Replica, provider: Provider) -> None:
-    issued = await replica.signed_in(renewable=False)
-    ben = await replica.signed_in("ben")
+    issued = await replica.sign_in(renewable=False)
+    ben = await replica.sign_in("ben")
     await replica.sign_ins.end(key_of(), issued.session.id)
     await replica.sign_ins.end(key_of("ben"), ben.session.id)
     await eventually(lambda: provider.revoked)
@@ -133,7 +133,7 @@ async def test_a_sign_out_does_not_wait_for_the_provider(
 ) -> None:
     provider.free.clear()
     provider.takes = False
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     assert await replica.sign_ins.end(key_of(), issued.session.id) is not None
     assert provider.revoked == []
     provider.free.set()
@@ -143,7 +143,7 @@ async def test_a_sign_out_does_not_wait_for_the_provider(
 async def test_revocations_that_wait_are_bounded_and_made_at_the_end(
     revocations: ProviderRevocations, replica: Replica, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     stored = await replica.stored_record(issued.session)
     assert stored is not None
     await replica.sign_ins.end(key_of(), issued.session.id)

@@ -44,14 +44,14 @@ def replica(world: SessionWorld) -> Replica:
     return world.replica()
 
 
-async def refused(replica: Replica, token: str) -> str:
+async def refusal_of(replica: Replica, token: str) -> str:
     with pytest.raises(SessionRefused) as error:
         await replica.refresh(token)
     return str(error.value)
 
 
 async def test_groups_are_those_of_the_provider_at_the_last_refresh(world: SessionWorld, replica: Replica) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.groups = ["ops"]
     world.later(600)
     refreshed = await replica.refresh(issued.refresh_token)
@@ -64,7 +64,7 @@ async def test_groups_are_those_of_the_provider_at_the_last_refresh(world: Sessi
 async def test_a_predecessor_gives_the_very_same_successor_within_the_grace_window(
     world: SessionWorld, replica: Replica
 ) -> None:
-    first = await replica.signed_in()
+    first = await replica.sign_in()
     second = await replica.refresh(first.refresh_token)
     world.later(TIMES.grace - 1)
     assert await world.replica().refresh(first.refresh_token) == second
@@ -74,22 +74,22 @@ async def test_a_predecessor_gives_the_very_same_successor_within_the_grace_wind
 async def test_an_older_token_within_the_grace_window_gives_the_current_one(
     world: SessionWorld, replica: Replica
 ) -> None:
-    first = await replica.signed_in()
+    first = await replica.sign_in()
     second = await replica.refresh(first.refresh_token)
     third = await replica.refresh(second.refresh_token)
     assert (await replica.refresh(first.refresh_token)).refresh_token == third.refresh_token
 
 
 async def test_a_replay_after_the_grace_window_ends_the_family(world: SessionWorld, replica: Replica) -> None:
-    first = await replica.signed_in()
+    first = await replica.sign_in()
     second = await replica.refresh(first.refresh_token)
     world.later(TIMES.grace)
-    assert "used before" in await refused(replica, first.refresh_token)
-    assert "has ended" in await refused(replica, second.refresh_token)
+    assert "used before" in await refusal_of(replica, first.refresh_token)
+    assert "has ended" in await refusal_of(replica, second.refresh_token)
 
 
 async def test_two_requests_at_once_get_the_same_successor(world: SessionWorld, replica: Replica) -> None:
-    first = await replica.signed_in()
+    first = await replica.sign_in()
     requests = [each.refresh(first.refresh_token) for each in (replica, replica, world.replica())]
     successors = {issued.refresh_token for issued in await asyncio.gather(*requests)}
     assert len(successors) == 1
@@ -97,7 +97,7 @@ async def test_two_requests_at_once_get_the_same_successor(world: SessionWorld, 
 
 
 async def test_two_replicas_do_not_ask_the_provider_at_once(world: SessionWorld, replica: Replica) -> None:
-    first = await replica.signed_in()
+    first = await replica.sign_in()
     world.provider.held = asyncio.Event()
     first_task = asyncio.create_task(replica.refresh(first.refresh_token))
     await eventually(lambda: world.provider.requests)
@@ -112,13 +112,13 @@ async def test_two_replicas_do_not_ask_the_provider_at_once(world: SessionWorld,
 async def test_without_a_grace_window_a_predecessor_is_a_replay_at_once(store: Store) -> None:
     async with SessionWorld(lambda: store, SessionTimes(grace=0)) as world:
         replica = world.replica()
-        first = await replica.signed_in()
+        first = await replica.sign_in()
         await replica.refresh(first.refresh_token)
-        assert "used before" in await refused(replica, first.refresh_token)
+        assert "used before" in await refusal_of(replica, first.refresh_token)
 
 
 async def test_another_client_cannot_refresh(replica: Replica) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     with pytest.raises(SessionRefused, match="another client"):
         await replica.refresh(issued.refresh_token, "https://evil.example/client.json")
     assert await replica.refresh(issued.refresh_token)
@@ -126,7 +126,7 @@ async def test_another_client_cannot_refresh(replica: Replica) -> None:
 
 async def test_a_day_of_two_racing_clients_logs_nobody_out(world: SessionWorld, replica: Replica) -> None:
     other = world.replica()
-    mine = theirs = (await replica.signed_in()).refresh_token
+    mine = theirs = (await replica.sign_in()).refresh_token
     for _ in range(24 * 6):
         world.later(600)
         ours = await asyncio.gather(replica.refresh(mine), other.refresh(theirs))
@@ -136,7 +136,7 @@ async def test_a_day_of_two_racing_clients_logs_nobody_out(world: SessionWorld, 
 
 
 async def test_a_client_whose_answer_was_lost_asks_again(world: SessionWorld, replica: Replica) -> None:
-    first = await replica.signed_in()
+    first = await replica.sign_in()
     world.provider.held = asyncio.Event()
     lost = asyncio.create_task(replica.refresh(first.refresh_token))
     await eventually(lambda: world.provider.requests)
@@ -149,28 +149,28 @@ async def test_a_client_whose_answer_was_lost_asks_again(world: SessionWorld, re
 
 
 async def test_a_person_whom_the_provider_refuses_is_out(world: SessionWorld, replica: Replica) -> None:
-    issued, other = await replica.signed_in(), await replica.signed_in()
+    issued, other = await replica.sign_in(), await replica.sign_in()
     grant = await replica.stored_record(issued.session)
     assert grant is not None
     world.provider.end(grant.refresh_token)
-    assert "the provider has ended" in await refused(replica, issued.refresh_token)
+    assert "the provider has ended" in await refusal_of(replica, issued.refresh_token)
     assert [session.id for session in await replica.sign_ins.of(key_of())] == [other.session.id]
 
 
 async def test_all_sessions_by_one_grant_of_the_provider_end_with_it(world: SessionWorld, replica: Replica) -> None:
-    issued, other = await replica.signed_in(), await replica.signed_in()
+    issued, other = await replica.sign_in(), await replica.sign_in()
     grant, other_grant = [await replica.stored_record(each.session) for each in (issued, other)]
     assert grant is not None
     assert other_grant is not None
     shared = GrantKey(key_of(), f"session:{other.session.id}")
     await replica.store.write(shared, msgspec.structs.replace(other_grant, refresh_token=grant.refresh_token))
     world.provider.end(grant.refresh_token)
-    await refused(replica, issued.refresh_token)
+    await refusal_of(replica, issued.refresh_token)
     assert await replica.sign_ins.of(key_of()) == []
 
 
 async def test_sessions_are_not_lost_while_the_provider_is_away(world: SessionWorld, replica: Replica) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.away = True
     for _ in range(3):
         with pytest.raises(ProviderAway):
@@ -184,40 +184,40 @@ async def test_sessions_are_not_lost_while_the_provider_is_away(world: SessionWo
 async def test_another_person_in_the_answer_of_the_provider_ends_the_session(
     world: SessionWorld, replica: Replica
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.answers = lambda _: person("ben")
-    assert "another person" in await refused(replica, issued.refresh_token)
+    assert "another person" in await refusal_of(replica, issued.refresh_token)
     assert await replica.sign_ins.of(key_of()) == []
 
 
 async def test_a_person_who_has_too_many_groups_by_now_is_told_so(world: SessionWorld, replica: Replica) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.groups = [f"group-{number:06}" for number in range(300)]
-    assert "leave groups" in await refused(replica, issued.refresh_token)
+    assert "leave groups" in await refusal_of(replica, issued.refresh_token)
 
 
 async def test_a_session_without_a_refresh_token_of_the_provider_ends_after_some_hours(
     world: SessionWorld, replica: Replica
 ) -> None:
-    issued = await replica.signed_in(renewable=False)
+    issued = await replica.sign_in(renewable=False)
     world.later(TIMES.unrenewed - 1)
     issued = await replica.refresh(issued.refresh_token)
     assert world.provider.requests == 0
     world.later(1)
-    assert "has ended" in await refused(replica, issued.refresh_token)
+    assert "has ended" in await refusal_of(replica, issued.refresh_token)
 
 
 async def test_a_session_ends_when_the_settings_say_so(world: SessionWorld, replica: Replica) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.later(TIMES.renewed)
-    assert "has ended" in await refused(replica, issued.refresh_token)
+    assert "has ended" in await refusal_of(replica, issued.refresh_token)
     assert world.provider.requests == 0
 
 
 async def test_a_replica_that_was_killed_while_it_asked_the_provider_is_waited_for(
     world: SessionWorld, replica: Replica
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.held = asyncio.Event()
     key = _key(issued.session.id)
     stored = await replica.store.read(key)
@@ -239,7 +239,7 @@ def _key(session: str) -> GrantKey:
 async def test_tokens_of_the_provider_that_the_store_did_not_take_are_kept(
     world: SessionWorld, replica: Replica, store: Store
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.held = asyncio.Event()
     asking = asyncio.create_task(replica.refresh(issued.refresh_token))
     await eventually(lambda: world.provider.requests)
@@ -255,7 +255,7 @@ async def test_tokens_of_the_provider_that_the_store_did_not_take_are_kept(
 async def test_a_session_that_is_ended_while_the_provider_answers_stays_ended(
     world: SessionWorld, replica: Replica
 ) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.provider.held = asyncio.Event()
     asking = asyncio.create_task(replica.refresh(issued.refresh_token))
     await eventually(lambda: world.provider.requests)
@@ -268,7 +268,7 @@ async def test_a_session_that_is_ended_while_the_provider_answers_stays_ended(
 
 async def test_a_token_that_the_store_has_forgotten_is_good(world: SessionWorld, replica: Replica) -> None:
     """Redis can lose its last second of writes in a crash."""
-    issued = await replica.signed_in(renewable=False)
+    issued = await replica.sign_in(renewable=False)
     before = await replica.stored_record(issued.session)
     assert before is not None
     second = await replica.refresh(issued.refresh_token)

@@ -28,11 +28,11 @@ def replica(world: SessionWorld) -> Replica:
 
 
 async def has_consent(replica: Replica, client: RegisteredClient = CLIENT) -> bool:
-    return (await replica.begun(client=client)).has_consent
+    return (await replica.begin_session(client=client)).has_consent
 
 
 async def test_a_sign_in_says_whose_client_it_is_and_what_it_may(world: SessionWorld, replica: Replica) -> None:
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     world.later(60)
     await replica.refresh(issued.refresh_token)
     (sign_in,) = await replica.sign_ins.of(key_of())
@@ -55,11 +55,11 @@ async def test_a_client_without_a_document_has_no_host(replica: Replica) -> None
 async def test_sign_ins_are_sorted_by_person_and_use_and_those_in_progress_are_none(
     world: SessionWorld, replica: Replica
 ) -> None:
-    ben = await replica.signed_in("ben")
-    first = await replica.signed_in()
+    ben = await replica.sign_in("ben")
+    first = await replica.sign_in()
     world.later(10)
-    second = await replica.signed_in()
-    await replica.begun()
+    second = await replica.sign_in()
+    await replica.begin_session()
     await replica.code()
     assert [each.id for each in await replica.sign_ins.of(key_of())] == [second.session.id, first.session.id]
     listed = [each.id for each in await replica.sign_ins.everybodys()]
@@ -69,7 +69,7 @@ async def test_sign_ins_are_sorted_by_person_and_use_and_those_in_progress_are_n
 
 
 async def test_an_ended_sign_in_takes_its_tokens_and_consent_with_it(replica: Replica) -> None:
-    issued, other = await replica.signed_in(), await replica.signed_in("ben")
+    issued, other = await replica.sign_in(), await replica.sign_in("ben")
     await replica.sessions.consent(issued.session, CLIENT)
     assert await has_consent(replica)
     assert await replica.sign_ins.end(key_of("ben"), issued.session.id) is None
@@ -84,16 +84,16 @@ async def test_an_ended_sign_in_takes_its_tokens_and_consent_with_it(replica: Re
 
 
 async def test_the_consent_to_another_client_stays(replica: Replica) -> None:
-    issued, local = await replica.signed_in(), await replica.begun(client=LOCAL)
+    issued, local = await replica.sign_in(), await replica.begin_session(client=LOCAL)
     await replica.sessions.consent(local.session, LOCAL)
     assert await replica.sign_ins.end(key_of(), issued.session.id) is not None
     assert await has_consent(replica, LOCAL)
 
 
 async def test_all_sign_ins_of_a_person_end_with_those_in_progress(replica: Replica) -> None:
-    issued, code, begun = await replica.signed_in(), await replica.code(), await replica.begun()
+    issued, code, begun = await replica.sign_in(), await replica.code(), await replica.begin_session()
     await replica.sessions.consent(begun.session, CLIENT)
-    ben = await replica.signed_in("ben")
+    ben = await replica.sign_in("ben")
     ended = [each.id async for each in replica.sign_ins.end_all(key_of())]
     assert ended == [issued.session.id]
     with pytest.raises(SessionRefused):
@@ -108,7 +108,7 @@ async def test_a_consent_to_a_program_at_one_loopback_address_is_for_all(replica
     uris = ("http://127.0.0.1/back", "http://localhost/back")
     both = msgspec.structs.replace(LOCAL, redirect_uris=uris)
     accesses = [msgspec.structs.replace(ACCESS, redirect_uri=uri) for uri in uris]
-    here = await replica.begun(client=both, access=accesses[0])
+    here = await replica.begin_session(client=both, access=accesses[0])
     await replica.sessions.consent(here.session, both)
-    there = await replica.begun(client=both, access=accesses[1])
+    there = await replica.begin_session(client=both, access=accesses[1])
     assert there.has_consent

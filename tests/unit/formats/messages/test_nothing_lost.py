@@ -149,7 +149,7 @@ def at(value: Any, pointer: str) -> Any:
     return value
 
 
-def told(value: Any) -> str:
+def readable_text(value: Any) -> str:
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).replace("\\", "")
 
 
@@ -161,7 +161,7 @@ def turns(draw: st.DrawFn) -> tuple[str, str, Any, list[str]]:
     make, wrap = MAKING[source]
     kinds = draw(st.lists(st.integers(0, len(make("")) - 1), min_size=1, max_size=6))
     message = wrap([make(f"mark{index}z")[kind] for index, kind in enumerate(kinds)])
-    marks = [f"mark{index}z" for index in range(len(kinds)) if f"mark{index}z" in told(message)]
+    marks = [f"mark{index}z" for index in range(len(kinds)) if f"mark{index}z" in readable_text(message)]
     return source, target, message, marks
 
 
@@ -172,9 +172,9 @@ def test_every_part_of_a_models_message_is_in_the_outcome_or_in_the_report(
 ) -> None:
     source, target, message, marks = turn
     written = translate_message(message, source, target)
-    lost = "".join(told(at({"message": message}, loss.path)) for loss in written.report)
+    lost = "".join(readable_text(at({"message": message}, loss.path)) for loss in written.report)
     for mark in marks:
-        assert mark in told(written.messages) or mark in lost, (mark, written)
+        assert mark in readable_text(written.messages) or mark in lost, (mark, written)
 
 
 @pytest.mark.parametrize("source", FORMATS)
@@ -184,8 +184,8 @@ def test_every_kind_of_part_alone_is_in_the_outcome_or_in_the_report(source: str
     for part in make("markz"):
         message = wrap([part])
         written = translate_message(message, source, target)
-        lost = "".join(told(at({"message": message}, loss.path)) for loss in written.report if loss.lossy)
-        assert "markz" in told(written.messages) or "markz" in lost, part
+        lost = "".join(readable_text(at({"message": message}, loss.path)) for loss in written.report if loss.lossy)
+        assert "markz" in readable_text(written.messages) or "markz" in lost, part
 
 
 ANSWERS: dict[str, tuple[Any, list[Any]]] = {
@@ -240,24 +240,24 @@ ANSWERS: dict[str, tuple[Any, list[Any]]] = {
 def test_every_part_of_the_answers_is_in_the_outcome_or_in_the_report(source: str, target: str) -> None:
     message, answers = ANSWERS[source]
     written = translate_results(message_format(source).parse_calls(message), answers, source, target)
-    lost = "".join(told(at({"results": answers}, loss.path)) for loss in written.report)
+    lost = "".join(readable_text(at({"results": answers}, loss.path)) for loss in written.report)
     for mark in "ABCD":
-        if f'"{mark}"' in told(answers):
-            assert f'"{mark}' in told(written.messages) or f'"{mark}"' in lost, (mark, written)
+        if f'"{mark}"' in readable_text(answers):
+            assert f'"{mark}' in readable_text(written.messages) or f'"{mark}"' in lost, (mark, written)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_message_that_goes_out_in_its_own_format_is_untouched(name: str) -> None:
     make, wrap = MAKING[name]
     every = [make(f"x{index}")[index] for index in range(len(make("")))]
-    parts = [part for part in every if "in_progress" not in told(part)]
+    parts = [part for part in every if "in_progress" not in readable_text(part)]
     calls = [part for part in parts if len(message_format(name).parse_calls(wrap([part]))) == 1][:1]
     beside = [part for part in parts if not message_format(name).parse_calls(wrap([part]))]
     written = translate_message(wrap([*beside, *calls]), name, name)
     assert written.report == ()
     sent = [wrap([*beside, *calls])] if make is chat or name == "openai-functions" else [*beside, *calls]
     for part in sent:
-        assert told(part) in told(written.messages)
+        assert readable_text(part) in readable_text(written.messages)
 
 
 def test_thousands_of_parts_make_a_bounded_report() -> None:

@@ -42,7 +42,7 @@ def count_of_bytes(text: str) -> int:
     return plain.count(DATA[-40:].rstrip("="))
 
 
-def nested(value: Any) -> dict[str, Any]:
+def nest(value: Any) -> dict[str, Any]:
     return {"page": {"figures": [{"caption": "a map", "body": value}]}}
 
 
@@ -62,7 +62,7 @@ VARIANTS = {
 def test_media_of_the_content_are_not_told_again_in_structured_content(
     name: str, block: dict[str, Any], variant: str
 ) -> None:
-    result = {"content": [block], "structuredContent": nested(VARIANTS[variant])}
+    result = {"content": [block], "structuredContent": nest(VARIANTS[variant])}
     text = messages_json(name, result)
     assert count_of_bytes(text) == count_of_bytes(messages_json(name, {"content": [block]})) <= 1
     assert "a map" in text
@@ -73,7 +73,7 @@ def test_media_of_the_content_are_not_told_again_in_structured_content(
 
 @pytest.mark.parametrize("name", CONVERTING)
 def test_a_text_with_the_json_of_structured_content_loses_the_media_too(name: str) -> None:
-    structured = nested(IMAGE)
+    structured = nest(IMAGE)
     repeated = {"type": "text", "text": json.dumps(structured, indent=2)}
     text = messages_json(name, {"content": [IMAGE, repeated], "structuredContent": structured})
     assert count_of_bytes(text) == count_of_bytes(messages_json(name, {"content": [IMAGE]})) <= 1
@@ -140,7 +140,7 @@ def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> 
 
 
 def test_the_report_says_that_a_part_is_told_once() -> None:
-    result = {"content": [IMAGE], "structuredContent": nested(DATA)}
+    result = {"content": [IMAGE], "structuredContent": nest(DATA)}
     report = message_format("anthropic").write_results([CALL], [result]).report
     assert any("were replaced by marks" in loss.why and not loss.lossy for loss in report)
 
@@ -173,15 +173,15 @@ values = st.recursive(
 @settings(max_examples=examples(200), deadline=None)
 @given(value=values)
 def test_structured_values_are_taken_out_only_where_a_block_holds_them(value: Any) -> None:
-    def expected(item: Any) -> Any:
+    def expectation(item: Any) -> Any:
         if isinstance(item, dict):
-            return {key: expected(inner) for key, inner in item.items()}
+            return {key: expectation(inner) for key, inner in item.items()}
         if isinstance(item, list):
-            return [expected(inner) for inner in item]
+            return [expectation(inner) for inner in item]
         marks = {DATA: "[block 1 of this result: image/png, 3000 bytes]", LONG: "[block 2 of this result]"}
         return marks.get(item, item) if isinstance(item, str) else item
 
-    assert RepeatedContent([IMAGE, {"type": "text", "text": LONG}]).replace_repeats(value) == expected(value)
+    assert RepeatedContent([IMAGE, {"type": "text", "text": LONG}]).replace_repeats(value) == expectation(value)
 
 
 def test_a_value_beyond_the_bounds_comes_back_unread() -> None:

@@ -216,7 +216,7 @@ def item(ident: str, name: str, arguments: str, status: str = "completed") -> Ev
     }
 
 
-def added(index: int, ident: str, name: str) -> Event:
+def added_event(index: int, ident: str, name: str) -> Event:
     return {"type": "response.output_item.added", "output_index": index, "item": item(ident, name, "", "in_progress")}
 
 
@@ -225,7 +225,7 @@ def delta(index: int, ident: str, text: str) -> Event:
     return {"type": kind, "item_id": f"fc_{ident}", "output_index": index, "delta": text}
 
 
-def done(index: int, ident: str, text: str) -> Event:
+def done_event(index: int, ident: str, text: str) -> Event:
     kind = "response.function_call_arguments.done"
     return {"type": kind, "item_id": f"fc_{ident}", "output_index": index, "arguments": text}
 
@@ -238,10 +238,10 @@ COMPLETED = {"type": "response.completed", "response": {"output": [item("a", "no
 RESPONSES: dict[str, tuple[list[Any], list[Any]]] = {
     "one call": (
         [
-            added(0, "a", "now"),
+            added_event(0, "a", "now"),
             delta(0, "a", '{"city":'),
             delta(0, "a", '"Köln"}'),
-            done(0, "a", '{"city":"Köln"}'),
+            done_event(0, "a", '{"city":"Köln"}'),
             item_done(0, "a", "now", '{"city":"Köln"}'),
             COMPLETED,
         ],
@@ -249,8 +249,8 @@ RESPONSES: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "interleaved items": (
         [
-            added(0, "a", "now"),
-            added(1, "b", "later"),
+            added_event(0, "a", "now"),
+            added_event(1, "b", "later"),
             delta(1, "b", '{"da'),
             delta(0, "a", '{"city":'),
             delta(1, "b", 'ys":2}'),
@@ -263,17 +263,25 @@ RESPONSES: dict[str, tuple[list[Any], list[Any]]] = {
     "only the end": ([COMPLETED], [A]),
     "an end that says nothing new": ([item_done(0, "a", "now", '{"city":"Köln"}'), COMPLETED, COMPLETED], [A]),
     "an item whose end is missing": (
-        [added(0, "a", "now"), done(0, "a", '{"city":"Köln"}'), {"type": "response.completed", "response": {}}],
+        [
+            added_event(0, "a", "now"),
+            done_event(0, "a", '{"city":"Köln"}'),
+            {"type": "response.completed", "response": {}},
+        ],
         [A],
     ),
-    "a stream that broke off": ([added(0, "a", "now"), delta(0, "a", '{"city":')], [("a", "now", CUT_OFF)]),
-    "a stream that broke off at once": ([added(0, "a", "now")], [("a", "now", CUT_OFF)]),
+    "a stream that broke off": ([added_event(0, "a", "now"), delta(0, "a", '{"city":')], [("a", "now", CUT_OFF)]),
+    "a stream that broke off at once": ([added_event(0, "a", "now")], [("a", "now", CUT_OFF)]),
     "a response that ran into its limit": (
-        [added(0, "a", "now"), delta(0, "a", '{"ci'), {"type": "response.incomplete", "response": {"output": []}}],
+        [
+            added_event(0, "a", "now"),
+            delta(0, "a", '{"ci'),
+            {"type": "response.incomplete", "response": {"output": []}},
+        ],
         [("a", "now", CUT_OFF)],
     ),
-    "pieces alone": ([added(0, "a", "now"), delta(0, "a", '{"city":"Köln"}'), item_done(0, "a", "now", "")], [A]),
-    "no arguments": ([added(0, "a", "now"), item_done(0, "a", "now", "")], [("a", "now", {})]),
+    "pieces alone": ([added_event(0, "a", "now"), delta(0, "a", '{"city":"Köln"}'), item_done(0, "a", "now", "")], [A]),
+    "no arguments": ([added_event(0, "a", "now"), item_done(0, "a", "now", "")], [("a", "now", {})]),
     "text and noise": ([{"type": "response.output_text.delta", "delta": "x"}, "data", None, COMPLETED], [A]),
 }
 
@@ -369,16 +377,16 @@ def test_calls_of_an_anthropic_stream(what: str) -> None:
     assert run(message_format("claude").assembler(), events) == expected
 
 
-def opened(index: int, ident: str, name: str) -> Event:
+def start_event(index: int, ident: str, name: str) -> Event:
     use = {"toolUseId": ident, "name": name}
     return {"contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": use}}}
 
 
-def grown(index: int, text: str) -> Event:
+def delta_event(index: int, text: str) -> Event:
     return {"contentBlockDelta": {"contentBlockIndex": index, "delta": {"toolUse": {"input": text}}}}
 
 
-def closed(index: int) -> Event:
+def stop_event(index: int) -> Event:
     return {"contentBlockStop": {"contentBlockIndex": index}}
 
 
@@ -387,21 +395,21 @@ def test_calls_of_a_bedrock_stream() -> None:
     whole = [
         {"messageStart": {"role": "assistant"}},
         text,
-        closed(0),
-        opened(1, "a", "now"),
-        grown(1, '{"city":'),
-        opened(2, "b", "later"),
-        grown(2, '{"days":2}'),
-        grown(1, '"Köln"}'),
-        closed(2),
-        closed(1),
+        stop_event(0),
+        start_event(1, "a", "now"),
+        delta_event(1, '{"city":'),
+        start_event(2, "b", "later"),
+        delta_event(2, '{"days":2}'),
+        delta_event(1, '"Köln"}'),
+        stop_event(2),
+        stop_event(1),
         {"messageStop": {"stopReason": "tool_use"}},
     ]
     assert run(message_format("bedrock").assembler(), whole) == [B, A]
-    assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), closed(0), whole[-1]]) == [
+    assert run(message_format("bedrock").assembler(), [start_event(0, "a", "now"), stop_event(0), whole[-1]]) == [
         ("a", "now", {})
     ]
-    assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), grown(0, '{"ci')]) == [
+    assert run(message_format("bedrock").assembler(), [start_event(0, "a", "now"), delta_event(0, '{"ci')]) == [
         ("a", "now", CUT_OFF)
     ]
 
@@ -445,7 +453,7 @@ def test_however_a_message_is_cut_into_pieces_its_calls_are_the_same(sent: list[
     of_anthropic = [*started, *(grow(index, text) for index, text in mixed), *stops]
     assert run(message_format("anthropic").assembler(), of_anthropic) == expected
 
-    begun = [added(index, f"c{index}", "t") for index in range(len(sent))]
+    begun = [added_event(index, f"c{index}", "t") for index in range(len(sent))]
     ended = [item_done(index, f"c{index}", "t", "") for index in range(len(sent))]
     of_responses = [*begun, *(delta(index, f"c{index}", text) for index, text in mixed), *ended]
     assert run(message_format("responses").assembler(), of_responses) == expected

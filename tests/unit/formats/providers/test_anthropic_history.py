@@ -17,16 +17,16 @@ CALL = {"type": "tool_use", "id": "t1", "name": "theirs", "input": {}}
 RANDOM = "0123456789abcdef" * 2
 
 
-def thought(number: int, random: str = f"{RANDOM}.") -> dict[str, Any]:
+def thinking_block(number: int, random: str = f"{RANDOM}.") -> dict[str, Any]:
     mark = f"fairlead.{number}.{random}" if number > 1 else ""
     return {"type": "thinking", "thinking": f"Round {number}.", "signature": f"{mark}sig{number}"}
 
 
 def plain(number: int) -> dict[str, Any]:
-    return {**thought(number), "signature": f"sig{number}"}
+    return {**thinking_block(number), "signature": f"sig{number}"}
 
 
-def sent(*content: dict[str, Any], calls: bool = True) -> list[Any]:
+def split_content(*content: dict[str, Any], calls: bool = True) -> list[Any]:
     raw = json.dumps({"role": "assistant", "content": content}).encode()
     return [json.loads(bytes(each)) for each in split_rounds([raw], calls=calls)]
 
@@ -52,26 +52,26 @@ def test_content_that_cannot_be_read_goes_out_as_it_came() -> None:
 
 
 def test_thoughts_of_the_first_round_alone_stay_where_they_are() -> None:
-    content = [thought(1), {"type": "text", "text": "fairlead.2."}, CALL]
-    assert sent(*content) == [{"role": "assistant", "content": content}]
+    content = [thinking_block(1), {"type": "text", "text": "fairlead.2."}, CALL]
+    assert split_content(*content) == [{"role": "assistant", "content": content}]
 
 
 def test_thoughts_of_the_last_round_alone_stand_in_front_of_a_call() -> None:
-    content = [thought(1), TEXT, thought(2), thought(3), TEXT, CALL]
-    assert sent(*content) == [{"role": "assistant", "content": [plain(3), TEXT, TEXT, CALL]}]
+    content = [thinking_block(1), TEXT, thinking_block(2), thinking_block(3), TEXT, CALL]
+    assert split_content(*content) == [{"role": "assistant", "content": [plain(3), TEXT, TEXT, CALL]}]
 
 
 def test_a_turn_that_is_over_loses_its_thoughts() -> None:
-    assert sent(thought(1), thought(2), TEXT) == [{"role": "assistant", "content": [TEXT]}]
+    assert split_content(thinking_block(1), thinking_block(2), TEXT) == [{"role": "assistant", "content": [TEXT]}]
 
 
 def test_a_message_of_nothing_but_such_thoughts_is_left_out() -> None:
-    assert sent(thought(1), thought(2)) == []
+    assert split_content(thinking_block(1), thinking_block(2)) == []
 
 
 def test_redacted_thoughts_are_marked_alike() -> None:
     redacted = {"type": "redacted_thinking", "data": "fairlead.2.D"}
-    assert sent(thought(1), redacted, CALL) == [
+    assert split_content(thinking_block(1), redacted, CALL) == [
         {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "D"}, CALL]}
     ]
 
@@ -100,10 +100,10 @@ def test_content_as_a_text_is_taken_like_a_list() -> None:
 
 
 def test_a_turn_is_found_by_its_calls_and_without_one_by_its_last_marked_thought() -> None:
-    called = json.dumps({"role": "assistant", "content": [thought(2), CALL]}).encode()
-    thought_only = json.dumps({"role": "assistant", "content": [thought(1), thought(2), TEXT]}).encode()
-    neither = json.dumps({"role": "assistant", "content": [thought(1), TEXT]}).encode()
-    guessed = json.dumps({"role": "assistant", "content": [thought(2, ""), TEXT]}).encode()
+    called = json.dumps({"role": "assistant", "content": [thinking_block(2), CALL]}).encode()
+    thought_only = json.dumps({"role": "assistant", "content": [thinking_block(1), thinking_block(2), TEXT]}).encode()
+    neither = json.dumps({"role": "assistant", "content": [thinking_block(1), TEXT]}).encode()
+    guessed = json.dumps({"role": "assistant", "content": [thinking_block(2, ""), TEXT]}).encode()
     turns = ANTHROPIC.answer_ranges([called, thought_only, neither, guessed, user(CALL)])
     assert [(turn.start, turn.calls[0].id) for turn in turns] == [(0, "t1"), (1, RANDOM)]
 

@@ -28,12 +28,12 @@ def body_of(turn: ScriptedTurn) -> bytes:
     return "".join(map(AnthropicApi().stream_event, turn.events or ())).encode()
 
 
-def shown(out: bytes) -> list[Any]:
+def events_of(out: bytes) -> list[Any]:
     return [json.loads(line[6:]) for line in out.decode().split("\n") if line.startswith("data: ")]
 
 
-def fed(stream: AnthropicStream, events: Iterable[Any]) -> list[Any]:
-    return shown(b"".join(stream.feed(json.dumps(event).encode()) for event in events))
+def feed(stream: AnthropicStream, events: Iterable[Any]) -> list[Any]:
+    return events_of(b"".join(stream.feed(json.dumps(event).encode()) for event in events))
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -72,7 +72,7 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
         if not quick:
             monkeypatch.setattr(AnthropicStream, "_pass_text", lambda self, data: False)
         stream = AnthropicStream({"theirs"})
-        outputs.append((fed(stream, told), stream.request_messages))
+        outputs.append((feed(stream, told), stream.request_messages))
     assert outputs[0] == outputs[1]
     (message,) = outputs[0][1]
     assert [block.get("text") for block in json.loads(message)["content"]] == [None, "One \U0001faa2", None, "two"]
@@ -90,7 +90,7 @@ def test_events_without_a_call_of_the_gateway_pass_byte_for_byte() -> None:
 
 def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
     stream = AnthropicStream({"theirs"})
-    out = fed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *call_events(2, "theirs", "{}")])
+    out = feed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *call_events(2, "theirs", "{}")])
     assert [each["index"] for each in out if each["type"] == "content_block_start"] == [0, 1]
     assert [block["name"] for block in stream.message["content"] if block["type"] == "tool_use"] == ["ours", "theirs"]
     assert not any("ours" in json.dumps(each) for each in out)
@@ -98,14 +98,14 @@ def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
 
 def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *end_events("tool_use")])
+    feed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *end_events("tool_use")])
     stream.end_round()
     stream.next_round()
-    out = fed(stream, [START, {"type": "ping"}, *THINKING, *text(1, "b"), *end_events("end_turn")])
+    out = feed(stream, [START, {"type": "ping"}, *THINKING, *text(1, "b"), *end_events("end_turn")])
     assert out[0]["type"] == "ping"
     assert [each["index"] for each in out if each["type"] == "content_block_stop"] == [1, 2]
     stream.end_round()
-    last = shown(stream.finish({"fairlead": {"rounds": 2}}))
+    last = events_of(stream.finish({"fairlead": {"rounds": 2}}))
     assert [each["type"] for each in last] == ["message_delta", "message_stop"]
     assert last[0]["delta"]["stop_reason"] == "end_turn"
     assert last[0]["fairlead"] == {"rounds": 2}
@@ -119,11 +119,11 @@ def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
 
 def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_provider() -> None:
     stream = AnthropicStream(set())
-    first = fed(stream, [START, *THINKING, *call_events(1, "ours", "{}"), *end_events("tool_use")])
+    first = feed(stream, [START, *THINKING, *call_events(1, "ours", "{}"), *end_events("tool_use")])
     assert first[3]["delta"]["signature"] == "Sig+/="
     stream.next_round()
     redacted = {"type": "content_block_start", "index": 1, "content_block": {"type": "redacted_thinking", "data": "D"}}
-    out = fed(stream, [START, *THINKING, redacted, *end_events("end_turn")])
+    out = feed(stream, [START, *THINKING, redacted, *end_events("end_turn")])
     assert out[2]["delta"]["signature"] == f"fairlead.2.{stream.mark}.Sig+/="
     assert out[4]["content_block"]["data"] == f"fairlead.2.{stream.mark}.D"
     assert stream.turn_key is not None
@@ -137,20 +137,20 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
 
 def test_input_that_is_not_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *call_events(0, "ours", '{"q": '), *end_events("tool_use")])
+    feed(stream, [START, *call_events(0, "ours", '{"q": '), *end_events("tool_use")])
     assert stream.message["content"][0]["input"] == '{"q": '
     assert json.loads(stream.request_messages[0])["content"][0]["input"] == {"INVALID_JSON": '{"q": '}
 
 
 def test_input_of_a_call_stays_as_the_model_wrote_it() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *call_events(0, "ours", '{"b": 1.0, ', '"a": 12345678901234567890}'), *end_events("tool_use")])
+    feed(stream, [START, *call_events(0, "ours", '{"b": 1.0, ', '"a": 12345678901234567890}'), *end_events("tool_use")])
     assert b'"input":{"b": 1.0, "a": 12345678901234567890}' in stream.request_messages[0]
 
 
 def test_a_call_without_an_id_gets_one_everywhere() -> None:
     stream = AnthropicStream({"theirs"})
-    out = fed(stream, [START, *call_events(0, "theirs", "{}", id=""), *end_events("tool_use")])
+    out = feed(stream, [START, *call_events(0, "theirs", "{}", id=""), *end_events("tool_use")])
     ident = out[1]["content_block"]["id"]
     assert ident.startswith("toolu_")
     assert json.loads(stream.request_messages[0])["content"][0]["id"] == ident
@@ -159,7 +159,7 @@ def test_a_call_without_an_id_gets_one_everywhere() -> None:
 def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
     stream = AnthropicStream({"theirs"})
     events = [*call_events(0, "theirs", "{}", id="toolu_a"), *call_events(1, "theirs", "{}", id="toolu_a")]
-    out = fed(stream, [START, *events, *end_events("tool_use")])
+    out = feed(stream, [START, *events, *end_events("tool_use")])
     shown_ids = [event["content_block"]["id"] for event in out if event["type"] == "content_block_start"]
     assert shown_ids[0] == "toolu_a" != shown_ids[1]
     assert [block["id"] for block in json.loads(stream.request_messages[0])["content"]] == shown_ids
@@ -167,13 +167,13 @@ def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
 
 def test_empty_texts_are_left_out_of_the_next_request() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *text(0), *call_events(1, "ours"), *end_events("tool_use")])
+    feed(stream, [START, *text(0), *call_events(1, "ours"), *end_events("tool_use")])
     assert [block["type"] for block in json.loads(stream.request_messages[0])["content"]] == ["tool_use"]
 
 
 def test_half_a_surrogate_pair_breaks_no_stream() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, text(0)[0]])
+    feed(stream, [START, text(0)[0]])
     for half in ("\\ud83e", "\\udea2", "\\ud83e\\udea2"):
         begin = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"'
         stream.feed(begin + half.encode() + b'"}}')
@@ -203,12 +203,12 @@ def test_data_that_is_not_an_event_is_a_bad_stream(data: bytes) -> None:
 def test_two_blocks_at_one_index_are_refused() -> None:
     stream = AnthropicStream(set())
     with pytest.raises(BadStream, match="index is missing or in use: 0"):
-        fed(stream, [START, *text(0, "a"), *text(0, "b")])
+        feed(stream, [START, *text(0, "a"), *text(0, "b")])
 
 
 def test_a_block_in_front_of_the_begin_is_refused() -> None:
     with pytest.raises(BadStream, match="before `message_start`"):
-        fed(AnthropicStream(set()), text(0, "a"))
+        feed(AnthropicStream(set()), text(0, "a"))
 
 
 def test_a_live_stream_is_told_by_an_event_that_clients_count() -> None:
@@ -225,14 +225,14 @@ def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
 
 def test_an_answer_without_a_reason_to_stop_has_not_ended() -> None:
     stream = AnthropicStream(set())
-    fed(stream, [START, *text(0, "a"), {"type": "message_stop"}])
+    feed(stream, [START, *text(0, "a"), {"type": "message_stop"}])
     assert not stream.ended
 
 
 def test_requests_without_injected_tools_pass_as_they_are() -> None:
     stream = AnthropicStream(None)
     events = [START, *call_events(0, "anything", "{}"), *end_events("tool_use")]
-    assert fed(stream, events) == events
+    assert feed(stream, events) == events
     assert stream.ended
     stream.end_round()
     assert stream.usage["output_tokens"] == 12

@@ -36,11 +36,11 @@ def test_a_call_that_is_approved_twice_runs_once() -> None:
 def test_items_are_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
 
-    def counted(raw: bytes | Raw) -> ItemHead:
+    def record_head(raw: bytes | Raw) -> ItemHead:
         read.append(raw)
         return head_of(raw)
 
-    monkeypatch.setattr("fairlead_formats.providers.openai_responses.approvals.head_of", counted)
+    monkeypatch.setattr("fairlead_formats.providers.openai_responses.approvals.head_of", record_head)
     Approvals(_items(_request(1), *[_yes(1)] * 200))
     assert len(read) < 1000
 

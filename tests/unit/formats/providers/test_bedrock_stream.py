@@ -45,31 +45,31 @@ def message(headers: bytes, payload: bytes) -> bytes:
     return head + struct.pack(">I", zlib.crc32(head))
 
 
-def streamed(*turns: ScriptedTurn) -> list[bytes]:
+def stream_turns(*turns: ScriptedTurn) -> list[bytes]:
     api = BedrockApi()
     return [b"".join(map(api.stream_event, api.events(turn, number, {}))) for number, turn in enumerate(turns, 1)]
 
 
-def parsed(body: bytes) -> list[bytes]:
+def parse_events(body: bytes) -> list[bytes]:
     return [event.data for event in EventStreamParser(MAX).feed(body)]
 
 
-def decoded(body: bytes) -> list[tuple[str, object]]:
-    return [pair for data in parsed(body) for pair in json.loads(data).items()]
+def decode_events(body: bytes) -> list[tuple[str, object]]:
+    return [pair for data in parse_events(body) for pair in json.loads(data).items()]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
 def test_events_are_parsed_from_pieces_of_any_length(size: int) -> None:
-    (body,) = streamed(TURN)
+    (body,) = stream_turns(TURN)
     parser = EventStreamParser(MAX)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
-    assert [event.data for piece in pieces for event in parser.feed(piece)] == parsed(body)
+    assert [event.data for piece in pieces for event in parser.feed(piece)] == parse_events(body)
 
 
 def test_headers_of_every_type_are_skipped_but_for_strings() -> None:
-    assert parsed(message(HEADERS + EVENT_TYPE, b'{"x":1}')) == [b'{"ping":{"x":1}}']
-    assert parsed(message(EVENT_TYPE, b"")) == [b'{"ping":{}}']
-    assert parsed(write_message("ping", b'{"x":1}')) == [b'{"ping":{"x":1}}']
+    assert parse_events(message(HEADERS + EVENT_TYPE, b'{"x":1}')) == [b'{"ping":{"x":1}}']
+    assert parse_events(message(EVENT_TYPE, b"")) == [b'{"ping":{}}']
+    assert parse_events(write_message("ping", b'{"x":1}')) == [b'{"ping":{"x":1}}']
 
 
 @pytest.mark.parametrize("position", [0, 5, 9, 20, -3])
@@ -77,13 +77,13 @@ def test_a_damaged_message_breaks_the_stream(position: int) -> None:
     body = bytearray(write_message("messageStart", b'{"role":"assistant"}'))
     body[position] ^= 1
     with pytest.raises(BadStream, match="damaged"):
-        parsed(bytes(body))
+        parse_events(bytes(body))
 
 
 @pytest.mark.parametrize("headers", [b"\5a", b"\1a\7\0\xff", b"\1a\x0b", b"\1\xff\7\0\0"])
 def test_headers_that_are_cut_or_unknown_break_the_stream(headers: bytes) -> None:
     with pytest.raises(BadStream, match="header"):
-        parsed(message(headers, b"{}"))
+        parse_events(message(headers, b"{}"))
 
 
 def test_a_message_above_the_limit_is_not_read() -> None:
@@ -97,7 +97,7 @@ def test_an_error_of_the_stream_states_its_code() -> None:
         bytes((len(name),)) + name.encode() + b"\7" + struct.pack(">H", len(value)) + value.encode()
         for name, value in names.items()
     )
-    (data,) = parsed(message(headers, b""))
+    (data,) = parse_events(message(headers, b""))
     with pytest.raises(BadStream) as raised:
         BedrockStream(None).feed(data)
     assert json.loads(raised.value.error or b"") == {"__type": "InternalFailure", "message": "it broke"}
@@ -107,33 +107,37 @@ def test_an_exception_in_a_stream_is_the_providers_error() -> None:
     body = write_message("throttlingException", b'{"message":"slow down"}', "exception")
     stream = BedrockStream(["theirs"])
     with pytest.raises(BadStream) as raised:
-        stream.feed(*parsed(body))
+        stream.feed(*parse_events(body))
     error = LlmError(502, str(raised.value), "bad_answer")
-    assert decoded(stream.write_error(error, raised.value.error)) == [
+    assert decode_events(stream.write_error(error, raised.value.error)) == [
         ("throttlingException", {"__type": "ThrottlingException", "message": "slow down"})
     ]
-    assert [name for name, _ in decoded(stream.write_error(error))] == ["serviceUnavailableException"]
+    assert [name for name, _ in decode_events(stream.write_error(error))] == ["serviceUnavailableException"]
 
 
 def test_a_stream_without_tools_of_the_gateway_passes_every_event() -> None:
-    (body,) = streamed(TURN)
+    (body,) = stream_turns(TURN)
     stream = BedrockStream(None)
-    assert b"".join(map(stream.feed, parsed(body))) + stream.finish({"fairlead": {}}) == b"".join(
-        write_message(name, json.dumps(payload).encode()) for name, payload in decoded(body)
+    assert b"".join(map(stream.feed, parse_events(body))) + stream.finish({"fairlead": {}}) == b"".join(
+        write_message(name, json.dumps(payload).encode()) for name, payload in decode_events(body)
     )
     assert (stream.done, stream.ended) == (True, True)
 
 
 def test_rounds_are_merged_into_one_message_without_calls_of_the_gateway() -> None:
-    first, second = streamed(
+    first, second = stream_turns(
         ScriptedTurn("First.", [ADD], thoughts=["Hm."]), ScriptedTurn("Then.", TURN.calls, thoughts=["So."])
     )
     stream = BedrockStream(["theirs"])
-    out = b"".join(map(stream.feed, parsed(first))) + stream.end_round()
+    out = b"".join(map(stream.feed, parse_events(first))) + stream.end_round()
     assert [block["toolUse"]["name"] for block in stream.message["content"] if "toolUse" in block] == ["demo__add"]
     stream.next_round()
-    out += b"".join(map(stream.feed, parsed(second))) + stream.end_round() + stream.finish({"fairlead": {"rounds": 2}})
-    received = decoded(out)
+    out += (
+        b"".join(map(stream.feed, parse_events(second)))
+        + stream.end_round()
+        + stream.finish({"fairlead": {"rounds": 2}})
+    )
+    received = decode_events(out)
     names = [name for name, _ in received]
     assert [names.count(name) for name in ("messageStart", "messageStop", "metadata")] == [1, 1, 1]
     assert names[-2:] == ["messageStop", "metadata"]
@@ -156,7 +160,7 @@ def test_rounds_are_merged_into_one_message_without_calls_of_the_gateway() -> No
 
 def stream_signature(body: bytes) -> str:
     """Signature in a stream, as JSON."""
-    deltas = [payload["delta"] for name, payload in decoded(body) if name == "contentBlockDelta"]  # type: ignore[index]
+    deltas = [payload["delta"] for name, payload in decode_events(body) if name == "contentBlockDelta"]  # type: ignore[index]
     return next(
         json.dumps(delta["reasoningContent"]["signature"])
         for delta in deltas
@@ -165,22 +169,22 @@ def stream_signature(body: bytes) -> str:
 
 
 def test_a_call_of_execute_tool_is_replaced_by_the_call_that_it_names() -> None:
-    (body,) = streamed(ScriptedTurn("", [ScriptedCall("execute_tool", {"name": "theirs"}, id="t1")]))
+    (body,) = stream_turns(ScriptedTurn("", [ScriptedCall("execute_tool", {"name": "theirs"}, id="t1")]))
     stream = BedrockStream(["theirs"])
-    out = b"".join(map(stream.feed, parsed(body))) + stream.end_round()
+    out = b"".join(map(stream.feed, parse_events(body))) + stream.end_round()
     out += stream.unwrap({"t1": InnerCall("theirs", b'{"q":1}')}) + stream.finish({})
     call = {"toolUse": {"toolUseId": "t1", "name": "theirs", "input": {"q": 1}}}
-    assert message_of(decoded(out))["content"] == stream.message["content"] == [call]
-    assert dict(decoded(out))["messageStop"] == {"stopReason": "tool_use", "p": "abcdefgh"}
+    assert message_of(decode_events(out))["content"] == stream.message["content"] == [call]
+    assert dict(decode_events(out))["messageStop"] == {"stopReason": "tool_use", "p": "abcdefgh"}
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "guardrail_intervened"])
 def test_calls_of_an_answer_that_was_cut_are_not_run(reason: str) -> None:
-    (body,) = streamed(ScriptedTurn("", [ADD], finish_reason=reason))
+    (body,) = stream_turns(ScriptedTurn("", [ADD], finish_reason=reason))
     stream = BedrockStream([])
-    _ = [stream.feed(data) for data in parsed(body)]
+    _ = [stream.feed(data) for data in parse_events(body)]
     assert stream.message["content"] == []
 
 
 def test_a_sign_of_life_is_an_event_of_its_own() -> None:
-    assert decoded(KEEP_ALIVE) == [("keepAlive", {})]
+    assert decode_events(KEEP_ALIVE) == [("keepAlive", {})]

@@ -184,7 +184,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
+def _translation_losses(source: str, target: str, members: dict[str, Any]) -> list[str]:
     losses = TranslationLosses()
     family = FAMILIES[source]
     request = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
@@ -204,7 +204,7 @@ def requests() -> list[str]:
     for label, source, members in ROWS:
         cells = []
         for target in FAMILIES:
-            lost = [] if target == source else _lost(source, target, members)
+            lost = [] if target == source else _translation_losses(source, target, members)
             cells.append("–" if target == source else ", ".join(f"`{code}`" for code in lost) or "kept")
         rows.append([TITLES[source], label, *cells])
     return _table(["client", "sends", *TITLES.values()], rows)

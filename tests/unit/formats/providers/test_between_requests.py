@@ -99,7 +99,7 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
     )
 
 
-def _written(request: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
+def _write(request: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
     tools = translate_tools(request.tools, source, target, losses)
     choice = translate_choice(request.choice, tools, losses)
     body = FAMILIES[target].requests.write_request(request, tools, choice, losses)
@@ -123,12 +123,12 @@ def _alike(left: NeutralRequest, other: NeutralRequest) -> None:
 @pytest.mark.parametrize(("via", "other"), PAIRS)
 def test_a_conversation_survives_another_family_and_comes_back(via: str, other: str, request: NeutralRequest) -> None:
     losses = TranslationLosses()
-    first = _written(request, "openai-chat", via, losses)
+    first = _write(request, "openai-chat", via, losses)
     read = _read(first, via, losses)
     _alike(read, request)
-    there = _read(_written(read, via, other, losses), other, losses)
+    there = _read(_write(read, via, other, losses), other, losses)
     _alike(there, request)
-    assert _written(there, other, via, losses) == first
+    assert _write(there, other, via, losses) == first
     assert not [*losses]
 
 
@@ -137,7 +137,7 @@ CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "
 
 def _from_chat(target: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     losses = TranslationLosses()
-    return _written(_read(CHAT | members, "openai-chat", losses), "openai-chat", target, losses), [*losses]
+    return _write(_read(CHAT | members, "openai-chat", losses), "openai-chat", target, losses), [*losses]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_an_effort_is_a_budget_where_the_family_counts_tokens(target: str, wante
     assert {name: body[name] for name in wanted} == wanted
     assert not losses
     read = _read(body, target, TranslationLosses())
-    assert _written(read, target, "openai-chat", TranslationLosses())["reasoning_effort"] == "medium"
+    assert _write(read, target, "openai-chat", TranslationLosses())["reasoning_effort"] == "medium"
 
 
 def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> None:
@@ -298,7 +298,7 @@ HISTORIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_opaque_parts_of_one_family_never_reach_another(source: str, target: str) -> None:
     losses = TranslationLosses()
-    body = json.dumps(_written(_read(HISTORIES[source], source, losses), source, target, losses))
+    body = json.dumps(_write(_read(HISTORIES[source], source, losses), source, target, losses))
     for word in (OPAQUE, "secret-thought", "cache_control", "web_search", "googleSearch", "safetySettings"):
         assert word not in body
     assert "Yes" in body
@@ -311,7 +311,7 @@ def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     losses = TranslationLosses()
     tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}
     request = _read({"model": "m", "input": "Hi", "tools": [tool]}, "openai-responses", losses)
-    assert "tools" not in _written(request, "openai-responses", "anthropic", losses)
+    assert "tools" not in _write(request, "openai-responses", "anthropic", losses)
     assert not [*losses]
 
 
@@ -404,7 +404,7 @@ def test_images_in_results_reach_the_model(target: str) -> None:
         ],
     }
     losses = TranslationLosses()
-    body = _written(_read(request, "anthropic", losses), "anthropic", target, losses)
+    body = _write(_read(request, "anthropic", losses), "anthropic", target, losses)
     text = json.dumps(body)
     assert PNG in text
     assert text.index("t1") < text.index(PNG) < text.index("What is it?")
@@ -421,7 +421,7 @@ def test_ids_of_calls_without_any_are_their_own_and_match_their_results() -> Non
         {"role": "user", "parts": [result]},
     ]
     losses = TranslationLosses()
-    body = _written(_read({"contents": contents}, "gemini", losses), "gemini", "openai-chat", losses)
+    body = _write(_read({"contents": contents}, "gemini", losses), "gemini", "openai-chat", losses)
     made = [call["id"] for message in body["messages"] for call in message.get("tool_calls", ())]
     answered = [message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"]
     assert len(set(made)) == 3
@@ -509,7 +509,7 @@ JSON = st.recursive(
 def test_requests_of_a_client_are_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
     losses = TranslationLosses()
     try:
-        body = _written(_read(HISTORIES[source] | {name: value}, source, losses), source, target, losses)
+        body = _write(_read(HISTORIES[source] | {name: value}, source, losses), source, target, losses)
     except BadRequest:
         return
     assert isinstance(body, dict)

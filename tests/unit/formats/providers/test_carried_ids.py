@@ -15,12 +15,12 @@ A = new_id()
 B = new_id()
 
 
-def called(name: str, ident: str, signature: str = "", given: str = "") -> dict[str, Any]:
+def call_part(name: str, ident: str, signature: str = "", given: str = "") -> dict[str, Any]:
     own = {"id": given} if given else {}
     return {"functionCall": {**own, "name": name}, "thoughtSignature": sign_with_id(ident, signature)}
 
 
-def responded(name: str, given: str = "") -> dict[str, Any]:
+def response_part(name: str, given: str = "") -> dict[str, Any]:
     return {"functionResponse": {**({"id": given} if given else {}), "name": name, "response": {}}}
 
 
@@ -43,27 +43,31 @@ def test_a_signature_carries_an_id_and_the_providers_own(signature: str) -> None
     assert read_carried_id(urlsafe) == read_carried_id(urlsafe.rstrip("=")) == (A, signature), (
         "as clients write it again"
     )
-    (parts,) = restored_parts(("model", [called("f", A, signature)]))
+    (parts,) = restored_parts(("model", [call_part("f", A, signature)]))
     own = {"thoughtSignature": signature} if signature else {}
     assert parts == [{"functionCall": {"id": A, "name": "f"}, **own}]
 
 
 def test_responses_get_the_ids_of_calls_of_their_name_in_their_order() -> None:
-    calls = [called("f", A), called("g", B)]
-    _, responses = restored_parts(("model", calls), ("user", [responded("g"), responded("f"), responded("f")]))
+    calls = [call_part("f", A), call_part("g", B)]
+    _, responses = restored_parts(
+        ("model", calls), ("user", [response_part("g"), response_part("f"), response_part("f")])
+    )
     assert response_ids(responses) == [B, A, None]
 
 
 def test_responses_under_ids_of_a_clients_own_get_the_ids_of_their_calls() -> None:
-    calls = [called("f", A, given="mine-1"), called("f", B, given="mine-2")]
-    _, responses = restored_parts(("model", calls), ("user", [responded("f", "mine-2"), responded("f", "mine-1")]))
+    calls = [call_part("f", A, given="mine-1"), call_part("f", B, given="mine-2")]
+    _, responses = restored_parts(
+        ("model", calls), ("user", [response_part("f", "mine-2"), response_part("f", "mine-1")])
+    )
     assert response_ids(responses) == [B, A]
 
 
 def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
-    earlier = ("model", [called("f", A)])
-    model = ("model", [called("f", B)])
-    *_, responses = restored_parts(earlier, ("user", [{"text": "No."}]), model, ("user", [responded("f")]))
+    earlier = ("model", [call_part("f", A)])
+    model = ("model", [call_part("f", B)])
+    *_, responses = restored_parts(earlier, ("user", [{"text": "No."}]), model, ("user", [response_part("f")]))
     assert response_ids(responses) == [B]
 
 

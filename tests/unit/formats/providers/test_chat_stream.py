@@ -29,12 +29,12 @@ def call(name: str | None, arguments: str | None, *, index: int | None = 0, iden
     return {"tool_calls": [entry]}
 
 
-def shown(out: bytes) -> list[Any]:
+def events_of(out: bytes) -> list[Any]:
     return [json.loads(line[6:]) for line in out.decode().split("\n") if line.startswith("data: {")]
 
 
 def calls_in(out: bytes) -> list[Any]:
-    return [entry for each in shown(out) for entry in each["choices"][0]["delta"].get("tool_calls", [])]
+    return [entry for each in events_of(out) for entry in each["choices"][0]["delta"].get("tool_calls", [])]
 
 
 def test_data_without_a_call_passes_byte_for_byte() -> None:
@@ -163,12 +163,12 @@ def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
     stream.end_round()
     stream.next_round()
     data = json.loads(chunk({"role": "assistant", "content": "Two."})) | {"id": "b"}
-    (event,) = shown(stream.feed(json.dumps(data).encode()))
+    (event,) = events_of(stream.feed(json.dumps(data).encode()))
     assert event["id"] == "a"
     assert event["choices"][0]["delta"] == {"content": "\n\nTwo."}
     stream.feed(chunk({}, "stop", usage={"total_tokens": 4}))
     stream.end_round()
-    last = shown(stream.finish({}))
+    last = events_of(stream.finish({}))
     assert last[0]["choices"][0]["finish_reason"] == "stop"
     assert last[1]["usage"] == {"total_tokens": 7}
 

@@ -27,7 +27,7 @@ def call(name: str = "theirs", ident: str = "c1", **more: Any) -> dict[str, Any]
     return {"functionCall": {"id": ident, "name": name, "args": {}}, **more}
 
 
-def shown(out: bytes) -> list[Any]:
+def events_of(out: bytes) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in out.decode().split("\n") if line]
 
 
@@ -66,7 +66,7 @@ def test_no_line_of_a_stream_ends_where_only_some_clients_see_an_end() -> None:
     )
     assert out.isascii()
     assert len(out.splitlines()) == 2
-    assert shown(out)[0]["candidates"][0]["content"]["parts"] == [{"text": "a\u2028b\u2029c\u0085d"}]
+    assert events_of(out)[0]["candidates"][0]["content"]["parts"] == [{"text": "a\u2028b\u2029c\u0085d"}]
 
 
 def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
@@ -83,7 +83,7 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
         for number, turn in enumerate(turns, 1)
     ]
     whole = stream_bytes(GeminiStream({"theirs"}), [[body] for body in bodies])
-    texts = [part for each in shown(whole) for part in each["candidates"][0]["content"]["parts"] if "text" in part]
+    texts = [part for each in events_of(whole) for part in each["candidates"][0]["content"]["parts"] if "text" in part]
     assert "".join(part["text"] for part in texts if not part.get("thought")) == "Grüße, 世\n\n界 🪢"
     for index, body in enumerate(bodies):
         for pieces in splits(body):
@@ -117,16 +117,16 @@ def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
         stream.feed(response({"text": "One."}, call("ours"), reason="STOP", usageMetadata={"totalTokenCount": 3}))
         == b""
     )
-    (flowed,) = shown(stream.end_round())
+    (flowed,) = events_of(stream.end_round())
     assert flowed["candidates"] == [{"content": {"parts": [{"text": "One."}], "role": "model"}, "index": 0}]
     stream.next_round()
-    (event,) = shown(stream.feed(response({"text": "Two."}, responseId="r2", usageMetadata={"totalTokenCount": 2})))
+    (event,) = events_of(stream.feed(response({"text": "Two."}, responseId="r2", usageMetadata={"totalTokenCount": 2})))
     assert event["responseId"] == "r1"
     assert event["usageMetadata"] == {"totalTokenCount": 5}
     assert [part["text"] for part in event["candidates"][0]["content"]["parts"]] == ["\n\n", "Two."]
     stream.feed(response(reason="STOP", responseId="r2", usageMetadata={"totalTokenCount": 4}))
     assert stream.end_round() == b""
-    (last,) = shown(stream.finish({"fairlead": {}}))
+    (last,) = events_of(stream.finish({"fairlead": {}}))
     assert last["candidates"][0]["finishReason"] == "STOP"
     assert (last["usageMetadata"], last["fairlead"], last["responseId"]) == ({"totalTokenCount": 7}, {}, "r1")
 
@@ -136,7 +136,7 @@ def test_data_behind_the_end_of_a_round_is_held_and_told() -> None:
     stream.feed(response({"text": "Hi"}, reason="STOP"))
     stream.feed(b'{"usageMetadata": {"totalTokenCount": 3}, "responseId": "r1"}')
     stream.end_round()
-    first, last = shown(stream.finish({"fairlead": {}}))
+    first, last = events_of(stream.finish({"fairlead": {}}))
     assert first["candidates"][0]["finishReason"] == "STOP"
     assert "fairlead" not in first
     assert last == {"usageMetadata": {"totalTokenCount": 3}, "responseId": "r1", "fairlead": {}}
@@ -178,7 +178,7 @@ def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
         GeminiStream(set()).feed(data)
     assert json.loads(raised.value.error or b"") == {"code": 503, "message": "m"}
     out = GeminiStream(set()).write_error(LlmError(502, "x", "bad_answer"), raised.value.error)
-    assert shown(out) == [{"error": {"code": 503, "message": "m"}}]
+    assert events_of(out) == [{"error": {"code": 503, "message": "m"}}]
 
 
 def test_an_error_that_is_not_an_object_is_told_as_the_gateways_own() -> None:

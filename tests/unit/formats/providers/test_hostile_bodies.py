@@ -25,7 +25,7 @@ DEEP = "[" * 5000 + "]" * 5000
 SPOKEN = [(front, front if front is provider else pair(front, provider)) for front in FORMATS for provider in FORMATS]
 
 
-def named(front: WireFormat, words: str, more: str = "") -> bytes:
+def body_with(front: WireFormat, words: str, more: str = "") -> bytes:
     return f'{{"model":"m",{SAID[front.name].replace("WORDS", words)}{more}}}'.encode()
 
 
@@ -34,7 +34,7 @@ def spellings(body: bytes, twice: bytes) -> bytes:
     return body[:-1] + b"," + twice[1:]
 
 
-def sent_or_refused(wire: WireFormat, body: bytes) -> bytes:
+def send_or_refuse(wire: WireFormat, body: bytes) -> bytes:
     """The request for the provider, or the message that refuses it. Any other outcome raises."""
     try:
         return wire.read(body, "m", False).body(ModelRound("claude-sonnet-4-6"))
@@ -46,7 +46,7 @@ def sent_or_refused(wire: WireFormat, body: bytes) -> bytes:
 def test_the_last_of_two_members_of_a_name_counts_and_goes_out_alone(front: WireFormat, wire: WireFormat) -> None:
     own = ',"fairlead":{"tools":"OWN"}'
     body = spellings(
-        named(front, "first", own.replace("OWN", "none")), named(front, "last", own.replace("OWN", "auto"))
+        body_with(front, "first", own.replace("OWN", "none")), body_with(front, "last", own.replace("OWN", "auto"))
     )
     read = wire.read(body, "m", False)
     out = read.body(ModelRound("theirs"))
@@ -72,7 +72,7 @@ def test_the_last_of_two_members_of_a_name_counts_and_goes_out_alone(front: Wire
 )
 @pytest.mark.parametrize(("front", "wire"), SPOKEN)
 def test_bodies_that_cannot_be_read_are_refused_or_pass(front: WireFormat, wire: WireFormat, more: str) -> None:
-    out = sent_or_refused(wire, named(front, "x", more))
+    out = send_or_refuse(wire, body_with(front, "x", more))
     assert b'"x"' in out or 0 < len(out) < 500
 
 
@@ -83,8 +83,8 @@ HUGE: dict[str, Any] = {"max_tokens": 10**300, "seed": 1e300, "n": 1e30, "top_p"
 def test_huge_numbers_do_not_break_a_request(front: WireFormat, wire: WireFormat) -> None:
     more = json.dumps(HUGE)[1:-1]
     settings = {"maxOutputTokens": 10**300, "topK": 1e300, "thinkingConfig": {"thinkingBudget": 10**40}}
-    body = named(front, "x", f',{more},"generationConfig":{json.dumps(settings)}')
-    out = sent_or_refused(wire, body)
+    body = body_with(front, "x", f',{more},"generationConfig":{json.dumps(settings)}')
+    out = send_or_refuse(wire, body)
     assert b'"x"' in out or 0 < len(out) < 500
 
 
@@ -92,5 +92,5 @@ def test_huge_numbers_do_not_break_a_request(front: WireFormat, wire: WireFormat
 def test_tools_in_tools_are_read_to_any_depth_or_refused(depth: int) -> None:
     nested = '{"type":"namespace","tools":[' * depth + "]}" * depth
     body = f'{{"model":"m","input":[{{"type":"additional_tools","tools":[{nested}]}}],"tools":[{nested}]}}'.encode()
-    out = sent_or_refused(RESPONSES, body)
+    out = send_or_refuse(RESPONSES, body)
     assert nested.encode() in out or out == b"the body is nested too deeply"

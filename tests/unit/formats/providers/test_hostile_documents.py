@@ -47,11 +47,11 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from _places(inner, (*path, key))
 
 
-def _replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+def _replace_at(value: Any, path: tuple[Any, ...], by: Any) -> Any:
     if not path:
         return by
     copied = dict(value) if isinstance(value, dict) else list(value)
-    copied[path[0]] = _replaced(value[path[0]], path[1:], by)
+    copied[path[0]] = _replace_at(value[path[0]], path[1:], by)
     return copied
 
 
@@ -72,7 +72,7 @@ def test_a_document_with_one_odd_member_is_streamed_or_refused(family: str) -> N
     document = json.loads(DOCUMENTS[family]())
     for path in _places(document):
         for odd in ODD:
-            body = json.dumps(_replaced(document, path, odd)).encode()
+            body = json.dumps(_replace_at(document, path, odd)).encode()
             assert _relay(wire, request, body), (path, odd)
 
 

@@ -53,7 +53,7 @@ ALLOWED = 1.5 * LARGE / SMALL
 """Maximum growth of linear work, with a margin for the work that does not depend on n. Quadratic work grows by 16."""
 
 
-def encoded(**members: Any) -> bytes:
+def encode(**members: Any) -> bytes:
     return json.dumps({"model": "m", "max_tokens": 5, **members}).encode()
 
 
@@ -65,7 +65,7 @@ def chat_turns(n: int) -> bytes:
         for i in reversed(range(n))
         for each in ({"role": "tool", "tool_call_id": f"c{i}", "content": "x"}, {"role": "user", "content": "y"})
     ]
-    return encoded(messages=[{"role": "assistant", "content": None, "tool_calls": calls}, *behind])
+    return encode(messages=[{"role": "assistant", "content": None, "tool_calls": calls}, *behind])
 
 
 def nameless_results(n: int) -> bytes:
@@ -73,7 +73,7 @@ def nameless_results(n: int) -> bytes:
     answers = [
         {"role": "user", "parts": [{"functionResponse": {"name": f"f{i % 7}", "response": {}}}]} for i in range(n)
     ]
-    return encoded(contents=[{"role": "model", "parts": parts}, *answers])
+    return encode(contents=[{"role": "model", "parts": parts}, *answers])
 
 
 def response_items(n: int) -> bytes:
@@ -86,7 +86,7 @@ def response_items(n: int) -> bytes:
             {"role": "system", "content": "y"},
         )
     ]
-    return encoded(input=[*calls, *behind])
+    return encode(input=[*calls, *behind])
 
 
 def blocks(n: int) -> bytes:
@@ -95,17 +95,17 @@ def blocks(n: int) -> bytes:
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"c{i}", "content": "x"}]}
         for i in reversed(range(n))
     ]
-    return encoded(messages=[{"role": "assistant", "content": calls}, *behind])
+    return encode(messages=[{"role": "assistant", "content": calls}, *behind])
 
 
 def chosen_tools(n: int) -> bytes:
     tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object"}}} for i in range(n)]
     named = [{"type": "function", "function": {"name": f"f{i}"}} for i in range(n)]
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": named}}
-    return encoded(messages=[{"role": "user", "content": "x"}], tools=tools, tool_choice=choice)
+    return encode(messages=[{"role": "user", "content": "x"}], tools=tools, tool_choice=choice)
 
 
-def reading(front: WireFormat, provider: WireFormat, body: bytes) -> Callable[[], object]:
+def make_reader(front: WireFormat, provider: WireFormat, body: bytes) -> Callable[[], object]:
     return lambda: pair(front, provider).read(body, "m", False)
 
 
@@ -125,8 +125,8 @@ def test_a_translation_is_linear_in_calls_and_results(
 ) -> None:
     if front is provider:
         return
-    reading(front, provider, body(2))()  # fills caches before the measurement
-    small, large = (operations(reading(front, provider, body(n))) for n in (SMALL, LARGE))
+    make_reader(front, provider, body(2))()  # fills caches before the measurement
+    small, large = (operations(make_reader(front, provider, body(n))) for n in (SMALL, LARGE))
     assert large < small * ALLOWED
 
 
@@ -147,7 +147,7 @@ def allowed_servers(n: int) -> Callable[[], object]:
     """Reads a tool choice that names the same server n times."""
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "s"}] * n}
-    body = encoded(input="x", tools=[tool], tool_choice=choice)
+    body = encode(input="x", tools=[tool], tool_choice=choice)
     ours = [json.dumps({"type": "function", "name": f"demo__f{i}"}).encode() for i in range(n)]
     return lambda: RESPONSES.read(body).body(ModelRound("m", injected=ours))
 
@@ -163,7 +163,7 @@ def test_each_function_of_a_server_is_allowed_one_time() -> None:
     entries = [{"type": "mcp", "server_label": "s", "name": "b"}, {"type": "mcp", "server_label": "s"}]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [*entries, {"type": "web_search"}, *entries]}
     ours = [json.dumps({"type": "function", "name": f"demo__{name}"}).encode() for name in "ab"]
-    body = RESPONSES.read(encoded(input="x", tools=[tool], tool_choice=choice)).body(ModelRound("m", injected=ours))
+    body = RESPONSES.read(encode(input="x", tools=[tool], tool_choice=choice)).body(ModelRound("m", injected=ours))
     names = [tool.get("name") for tool in json.loads(body)["tool_choice"]["tools"]]
     assert names == ["demo__b", "demo__a", None]
 
@@ -176,9 +176,9 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
-        encoded(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
-        encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1)),
+        encode(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
+        encode(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
+        encode(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1)),
     ],
 )
 def test_entries_beyond_the_bound_are_refused_with_their_parts(body: bytes) -> None:
@@ -190,9 +190,9 @@ def test_parts_of_results_and_functions_of_groups_count() -> None:
     inner = [{"type": "text", "text": ""}] * MAX_PARTS
     result = {"type": "tool_result", "tool_use_id": "c", "content": inner}
     with pytest.raises(BadRequest, match=r"messages"):
-        pair(ANTHROPIC, CHAT).read(encoded(messages=[{"role": "user", "content": [result]}]))
+        pair(ANTHROPIC, CHAT).read(encode(messages=[{"role": "user", "content": [result]}]))
     group = {"functionDeclarations": [{"name": "f"}] * MAX_PARTS}
-    body = encoded(contents=[{"role": "user", "parts": [{"text": "x"}]}], tools=[group])
+    body = encode(contents=[{"role": "user", "parts": [{"text": "x"}]}], tools=[group])
     with pytest.raises(BadRequest, match=r"tools"):
         pair(GEMINI_EVENTS, CHAT).read(body, "m", False)
 

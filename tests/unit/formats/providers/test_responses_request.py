@@ -24,7 +24,7 @@ def read(**members: Any) -> ResponsesRequest:
     return ResponsesRequest(json.dumps({"model": "m", "input": "Hi", **members}).encode())
 
 
-def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = (), **about: Any) -> dict[str, Any]:
+def body_of(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = (), **about: Any) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(request.body(ModelRound("m", more, injected, **about)))
     return body
 
@@ -53,13 +53,13 @@ def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("given", [None, [], [1, "x", None], [{"type": 7}], [{}], [ASKED, CALL, RESULT], "text"])
 def test_an_input_goes_out_as_it_came(given: Any) -> None:
-    assert sent(read(input=given), OURS)["input"] == given
+    assert body_of(read(input=given), OURS)["input"] == given
 
 
 def test_thoughts_that_lead_to_nothing_are_left_out_where_tools_are_injected() -> None:
     items = [ASKED, THOUGHT, {**THOUGHT, "id": "rs_2"}, SAID, {**THOUGHT, "id": "rs_3"}, ASKED]
-    assert [item.get("id") for item in sent(read(input=items), OURS)["input"]] == [None, "rs_2", None, None]
-    assert sent(read(input=items))["input"] == items
+    assert [item.get("id") for item in body_of(read(input=items), OURS)["input"]] == [None, "rs_2", None, None]
+    assert body_of(read(input=items))["input"] == items
     messages = [json.dumps(item).encode() for item in (THOUGHT, CALL, RESULT)]
     assert drop_orphaned_reasoning(messages) == messages
 
@@ -74,7 +74,7 @@ def test_names_of_tools_inside_of_others_are_the_callers() -> None:
 
 def test_a_choice_of_none_of_our_tools_is_left_out_with_the_tools() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
-    body = sent(read(tools=[tool], tool_choice={"type": "mcp", "server_label": "s"}))
+    body = body_of(read(tools=[tool], tool_choice={"type": "mcp", "server_label": "s"}))
     assert "tools" not in body
     assert "tool_choice" not in body
 
@@ -83,10 +83,10 @@ def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     allowed = [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}]
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
-    choice_sent = sent(read(tools=[tool], tool_choice=choice), OURS)["tool_choice"]
+    choice_sent = body_of(read(tools=[tool], tool_choice=choice), OURS)["tool_choice"]
     assert choice_sent["tools"] == [{"type": "function", "name": "demo__add"}, {"type": "web_search"}]
-    assert sent(read(tools=[tool], tool_choice=choice), OURS, first=False)["tool_choice"]["mode"] == "auto"
-    assert sent(read(tools=[tool], tool_choice=choice), OURS, last=True)["tool_choice"] == "none"
+    assert body_of(read(tools=[tool], tool_choice=choice), OURS, first=False)["tool_choice"]["mode"] == "auto"
+    assert body_of(read(tools=[tool], tool_choice=choice), OURS, last=True)["tool_choice"] == "none"
 
 
 def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
@@ -95,11 +95,11 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     assert [call["call_id"] for call in read(input=[ASKED, asks, yes]).approved] == ["call_1"]
     later = read(input=[ASKED, asks, yes, SAID])
     assert later.approved == []
-    assert "no longer available" in sent(later)["input"][2]["output"]
+    assert "no longer available" in body_of(later)["input"][2]["output"]
     shown = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
     over = read(input=[ASKED, asks, yes, shown, SAID])
     assert over.approved == []
-    assert [item.get("type") for item in sent(over)["input"]] == [
+    assert [item.get("type") for item in body_of(over)["input"]] == [
         None,
         "function_call",
         "function_call_output",
@@ -116,7 +116,7 @@ def test_items_go_out_under_the_providers_own_ids() -> None:
         {"type": "item_reference", "id": f"rs_2{mark}"},
     ]
     text = {**SAID, "content": f"rs_1{mark}"}
-    sent_items = sent(read(input=[*items, text]), OURS)["input"]
+    sent_items = body_of(read(input=[*items, text]), OURS)["input"]
     assert [item.get("id") for item in sent_items] == [None, "rs_1", "msg_1", "rs_2", None]
     assert sent_items[-1] == text
 
@@ -125,4 +125,4 @@ def test_an_approval_of_another_server_passes() -> None:
     yes = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
     request = read(input=[yes])
     assert request.approved == []
-    assert sent(request, OURS)["input"] == [yes]
+    assert body_of(request, OURS)["input"] == [yes]

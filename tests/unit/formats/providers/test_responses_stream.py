@@ -51,13 +51,13 @@ def run(stream: ResponsesStream, rounds: Sequence[Sequence[bytes]]) -> bytes:
     return out + stream.finish({"fairlead": {}})
 
 
-def shown(out: bytes) -> list[dict[str, Any]]:
+def events_of(out: bytes) -> list[dict[str, Any]]:
     return [json.loads(event.data) for event in EventParser().feed(out)]
 
 
 def same(out: bytes) -> str:
     """Events without ids that differ between runs."""
-    events = shown(out)
+    events = events_of(out)
     return without_marks(json.dumps(events)).replace(events[0]["response"]["id"], "ID")
 
 
@@ -78,7 +78,7 @@ def test_an_event_that_needs_no_change_passes_byte_for_byte() -> None:
 
 
 def test_calls_that_are_run_here_leave_no_gap() -> None:
-    out = shown(run(new(), [[body] for body in bodies(*TURNS)]))
+    out = events_of(run(new(), [[body] for body in bodies(*TURNS)]))
     places = [event["output_index"] for event in out if event["type"] == "response.output_item.added"]
     assert places == [*range(6)]
     assert [event["sequence_number"] for event in out] == [*range(len(out))]
@@ -87,7 +87,7 @@ def test_calls_that_are_run_here_leave_no_gap() -> None:
 
 def test_all_passes_where_nothing_is_run_here() -> None:
     (body,) = bodies(TURNS[1])
-    out = shown(run(new(None), [[body]]))
+    out = events_of(run(new(None), [[body]]))
     sent = [json.loads(event.data) for event in EventParser().feed(body)]
     made = out[0]["response"]["id"]
     assert json.loads(json.dumps(out).replace(made, "resp_scripted_0001")) == sent
@@ -101,7 +101,7 @@ def test_a_call_whose_name_comes_last_is_held_until_then() -> None:
     out += stream.feed(json.dumps(delta).encode())
     assert not out
     done = {"type": "response.output_item.done", "output_index": 0, "item": {**call, "name": "theirs"}}
-    types = [event["type"] for event in shown(stream.feed(json.dumps(done).encode()))]
+    types = [event["type"] for event in events_of(stream.feed(json.dumps(done).encode()))]
     assert types == ["response.output_item.added", delta["type"], "response.output_item.done"]
 
 
@@ -127,7 +127,7 @@ def test_an_error_of_the_provider_is_one_that_clients_raise() -> None:
         stream = new()
         with pytest.raises(BadStream) as caught:
             stream.feed(data)
-        (event,) = shown(stream.write_error(LlmError(502, "broken", "bad_answer"), caught.value.error))
+        (event,) = events_of(stream.write_error(LlmError(502, "broken", "bad_answer"), caught.value.error))
         assert (event["type"], event["error"]["message"]) == ("error", "gone")
 
 
@@ -142,9 +142,9 @@ def test_a_round_is_bounded() -> None:
 
 def test_half_a_surrogate_pair_is_replaced() -> None:
     out = new().feed(b'{"type":"response.x","sequence_number":7,"z":"\\ud83e"}')
-    assert shown(out)[0]["z"] == "\ufffd"
+    assert events_of(out)[0]["z"] == "\ufffd"
 
 
 def test_a_name_of_an_event_cannot_write_lines_of_its_own() -> None:
     out = new().feed(json.dumps({"type": "x\n\ndata: {}", "sequence_number": 0}).encode())
-    assert len(shown(out)) == 1
+    assert len(events_of(out)) == 1

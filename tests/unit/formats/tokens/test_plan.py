@@ -41,7 +41,7 @@ def tools(*sizes: int, pinned: tuple[int, ...] = ()) -> list[Candidate]:
     return [Candidate(f"t{index}", size, pinned=index in pinned) for index, size in enumerate(sizes)]
 
 
-def planned(
+def make_plan(
     models: list[RouteModel], candidates: list[Candidate], talk: ConversationTokens = NONE, limits: PlanLimits = FREE
 ) -> Plan:
     answer = plan(models, candidates, talk, limits, "letters")
@@ -49,7 +49,7 @@ def planned(
     return answer
 
 
-def refused(
+def plan_refusal(
     models: list[RouteModel], candidates: list[Candidate], talk: ConversationTokens = NONE, limits: PlanLimits = FREE
 ) -> PlanRefused:
     answer = plan(models, candidates, talk, limits, "letters")
@@ -58,12 +58,12 @@ def refused(
 
 
 def test_the_first_model_that_holds_everything_is_taken() -> None:
-    chosen = planned([model("a", 100), model("b", 100)], tools(40, 60))
+    chosen = make_plan([model("a", 100), model("b", 100)], tools(40, 60))
     assert (chosen.model, chosen.tools, chosen.cut, chosen.skipped) == ("a", ("t0", "t1"), (), ())
 
 
 def test_a_model_that_is_too_small_is_skipped_for_a_larger_one() -> None:
-    chosen = planned([model("small", 99), model("large", 100)], tools(40, 60))
+    chosen = make_plan([model("small", 99), model("large", 100)], tools(40, 60))
     assert (chosen.model, chosen.tools, chosen.cut) == ("large", ("t0", "t1"), ())
     assert [(skip.model, skip.lacking) for skip in chosen.skipped] == [("small", 1)]
 
@@ -71,7 +71,7 @@ def test_a_model_that_is_too_small_is_skipped_for_a_larger_one() -> None:
 def test_the_numbers_add_up() -> None:
     family = Family("f", 2000, 3000, 7)
     limits = PlanLimits(reserved_output=11)
-    chosen = planned([model("a", 1000, family=family)], tools(10, 20), ConversationTokens(5, 100, media=50), limits)
+    chosen = make_plan([model("a", 1000, family=family)], tools(10, 20), ConversationTokens(5, 100, media=50), limits)
     numbers = chosen.numbers
     assert (numbers.tool_tokens, numbers.system_prompt_tokens, numbers.message_tokens) == (97, 10, 150)
     assert numbers.available == 1000 - 97 - 10 - 150 - 11
@@ -79,63 +79,63 @@ def test_the_numbers_add_up() -> None:
 
 
 def test_tools_that_fit_no_model_are_cut_where_most_are_kept() -> None:
-    chosen = planned([model("a", 50), model("b", 90)], tools(40, 60, 40))
+    chosen = make_plan([model("a", 50), model("b", 90)], tools(40, 60, 40))
     assert (chosen.model, chosen.tools) == ("b", ("t0", "t2"))
     assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t1", "contextWindow")]
 
 
 def test_a_pinned_tool_is_never_cut_by_a_budget() -> None:
-    chosen = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)))
+    chosen = make_plan([model("a", 100)], tools(40, 40, 60, pinned=(2,)))
     assert chosen.tools == ("t0", "t2")
-    beyond = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)), limits=PlanLimits(0, 10, 0))
+    beyond = make_plan([model("a", 100)], tools(40, 40, 60, pinned=(2,)), limits=PlanLimits(0, 10, 0))
     assert beyond.tools == ("t2",)
 
 
 def test_limits_cut_with_their_names() -> None:
-    chosen = planned([model("a", 100)], tools(1, 1, 1), limits=PlanLimits(max_tools=2, reserved_output=0))
+    chosen = make_plan([model("a", 100)], tools(1, 1, 1), limits=PlanLimits(max_tools=2, reserved_output=0))
     assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t2", "maxTools")]
-    chosen = planned([model("a", 100)], tools(6, 6, 4), limits=PlanLimits(tool_tokens=10, reserved_output=0))
+    chosen = make_plan([model("a", 100)], tools(6, 6, 4), limits=PlanLimits(tool_tokens=10, reserved_output=0))
     assert chosen.tools == ("t0", "t2")
     assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t1", "toolTokens")]
 
 
 def test_the_most_tools_that_a_provider_takes_bound_a_plan() -> None:
-    chosen = planned([model("a", 100, max_tools=1), model("b", 100)], tools(1, 1))
+    chosen = make_plan([model("a", 100, max_tools=1), model("b", 100)], tools(1, 1))
     assert (chosen.model, chosen.tools) == ("b", ("t0", "t1"))
 
 
 def test_input_may_be_bounded_below_the_window() -> None:
     narrow = RouteModel("a", ContextWindow(100, max_input=50), family=ONE)
-    assert planned([narrow], tools(30, 30)).tools == ("t0",)
+    assert make_plan([narrow], tools(30, 30)).tools == ("t0",)
 
 
 def test_descriptions_are_shortened_before_a_tool_is_cut() -> None:
     candidates = [Candidate("a", 60, 40), Candidate("b", 60, 60)]
     limits = PlanLimits(reserved_output=0, shorten=True)
-    chosen = planned([model("m", 100)], candidates, limits=limits)
+    chosen = make_plan([model("m", 100)], candidates, limits=limits)
     assert (chosen.tools, chosen.shortened) == (("a", "b"), ("a",))
     assert chosen.numbers.tool_tokens == 100
-    assert planned([model("m", 100)], candidates).tools == ("a",)
-    assert planned([model("m", 120)], candidates, limits=limits).shortened == ()
+    assert make_plan([model("m", 100)], candidates).tools == ("a",)
+    assert make_plan([model("m", 120)], candidates, limits=limits).shortened == ()
 
 
 def test_another_model_is_tried_before_descriptions_are_shortened() -> None:
     limits = PlanLimits(reserved_output=0, shorten=True)
-    chosen = planned([model("a", 100), model("b", 200)], [Candidate("t", 150, 50)], limits=limits)
+    chosen = make_plan([model("a", 100), model("b", 200)], [Candidate("t", 150, 50)], limits=limits)
     assert (chosen.model, chosen.shortened) == ("b", ())
 
 
 def test_of_one_name_the_first_counts() -> None:
-    assert planned([model("a", 100)], [Candidate("t", 10), Candidate("t", 200)]).tools == ("t",)
+    assert make_plan([model("a", 100)], [Candidate("t", 10), Candidate("t", 200)]).tools == ("t",)
 
 
 def test_no_tools_at_all_is_a_plan_too() -> None:
-    chosen = planned([model("a", 100)], [], ConversationTokens(0, 90))
+    chosen = make_plan([model("a", 100)], [], ConversationTokens(0, 90))
     assert (chosen.tools, chosen.numbers.tool_tokens, chosen.numbers.available) == ((), 0, 10)
 
 
 def test_a_conversation_that_fits_nowhere_is_refused_with_what_would() -> None:
-    answer = refused(
+    answer = plan_refusal(
         [model("a", 50), model("b", 100)], tools(10), ConversationTokens(20, 100), PlanLimits(reserved_output=30)
     )
     assert answer.reason == "the conversation does not fit: b, the model with the most room, lacks 60 tokens"
@@ -144,27 +144,27 @@ def test_a_conversation_that_fits_nowhere_is_refused_with_what_would() -> None:
 
 
 def test_pinned_tools_that_fit_nowhere_are_refused() -> None:
-    answer = refused([model("a", 100)], tools(80, 80, 1, pinned=(0, 1)), limits=PlanLimits(reserved_output=10))
+    answer = plan_refusal([model("a", 100)], tools(80, 80, 1, pinned=(0, 1)), limits=PlanLimits(reserved_output=10))
     assert answer.reason == "the pinned tools do not fit: a, the model with the most room, lacks 70 tokens"
     assert "the 1 smallest of the 2 pinned tools" in answer.would_fit
-    answer = refused([model("a", 100, max_tools=1)], tools(1, 1, pinned=(0, 1)))
+    answer = plan_refusal([model("a", 100, max_tools=1)], tools(1, 1, pinned=(0, 1)))
     assert answer.reason == "2 tools are pinned, more than the 1 that a takes"
     assert answer.would_fit == ("at most 1 pinned tools",)
 
 
 def test_no_tool_that_fits_is_refused() -> None:
-    answer = refused(
+    answer = plan_refusal(
         [model("a", 100)], [Candidate("t", 150, 40), Candidate("u", 200)], limits=PlanLimits(reserved_output=60)
     )
     assert answer.reason == "the smallest tool does not fit: a, the model with the most room, lacks 110 tokens"
     assert answer.would_fit == ("a model that takes 150 tokens of input", "shortened descriptions")
-    answer = refused([model("a", 100)], tools(50), limits=PlanLimits(tool_tokens=20, reserved_output=0))
+    answer = plan_refusal([model("a", 100)], tools(50), limits=PlanLimits(tool_tokens=20, reserved_output=0))
     assert answer.reason == "the limits allow no tool: toolTokens 20"
     assert answer.would_fit == ("toolTokens of at least 50",)
 
 
 def test_a_route_without_a_model_is_refused() -> None:
-    assert refused([], tools(1)).reason == "the route names no model"
+    assert plan_refusal([], tools(1)).reason == "the route names no model"
 
 
 def test_the_stricter_of_two_limits_counts() -> None:
@@ -176,9 +176,9 @@ def test_the_stricter_of_two_limits_counts() -> None:
 
 def test_reserved_output_tokens_of_a_route_can_be_lowered_in_the_route_alone() -> None:
     reserved = PlanLimits(reserved_output=30)
-    answer = refused([model("a", 100)], tools(80), limits=reserved.within(PlanLimits(reserved_output=10)))
+    answer = plan_refusal([model("a", 100)], tools(80), limits=reserved.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 20 instead of 30" in answer.would_fit
-    answer = refused([model("a", 100)], tools(95), limits=reserved.within(PlanLimits(reserved_output=10)))
+    answer = plan_refusal([model("a", 100)], tools(95), limits=reserved.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 5 instead of 30 in the route" in answer.would_fit
 
 

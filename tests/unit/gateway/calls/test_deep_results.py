@@ -79,7 +79,7 @@ class Server(Upstream):
         self.sinks: list[ResponseSink] = []
         self.guard = Guard("default/web", AdmissionLimits(10), Timing(lambda delay, action: None, lambda: CLOCK))
 
-    def reached_by(self, route: Route) -> Route:
+    def route_through(self, route: Route) -> Route:
         return replace(route, upstream=self, guard=self.guard)
 
     @property
@@ -164,7 +164,7 @@ class Case:
             request.recording = self.recording
             request.result_tokens = self.tokens
             exchange = _CapturingExchange(Origin(identity=ADA), None, AnswerBuffers())
-            made.append((ToolCall(context, exchange, server.reached_by(self.route), request), exchange))
+            made.append((ToolCall(context, exchange, server.route_through(self.route), request), exchange))
         return made
 
 
@@ -220,12 +220,12 @@ CASES: Final = {
 }
 
 
-def nested(members: str, depth: int) -> bytes:
+def nest(members: str, depth: int) -> bytes:
     return b'{%b,"deep":%b%b}' % (members.encode(), b"[" * depth, b"]" * depth)
 
 
 def read_result(depth: int) -> object:
-    return jsonrpc.decode_result(nested('"content":[]', depth))
+    return jsonrpc.decode_result(nest('"content":[]', depth))
 
 
 def deepest(read: Callable[[int], object] = read_result) -> int:
@@ -280,7 +280,7 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
             call.run(STAGES)
         assert len(server.sinks) == 1
         while server.sinks:  # if the first call has no result, the equal calls are made one by one
-            await from_the_loop(lambda: server.answer(nested(case.members, depth)))  # noqa: B023  # awaited
+            await from_the_loop(lambda: server.answer(nest(case.members, depth)))  # noqa: B023  # awaited
             await run_until_settled()
         for call, exchange in calls:
             assert call.done
@@ -293,12 +293,12 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
 async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
     case = CASES["of a call that may ask"]
     refused = set[bool]()
-    top = await from_the_loop(lambda: deepest(lambda depth: jsonrpc.decode_message(nested('"id":1', depth))))
+    top = await from_the_loop(lambda: deepest(lambda depth: jsonrpc.decode_message(nest('"id":1', depth))))
     for depth in range(top - STEPS, top + 1):
         server = Server(modern=False)
         ((call, exchange),) = case.calls(server)
         call.run(STAGES)
-        await from_the_loop(lambda: server.ask(nested('"message":"?"', depth - 1)))  # noqa: B023  # awaited
+        await from_the_loop(lambda: server.ask(nest('"message":"?"', depth - 1)))  # noqa: B023  # awaited
         await run_until_settled()
         assert call.done
         assert is_answer(exchange.result), (depth - top, exchange.result[-300:])
@@ -311,13 +311,13 @@ async def test_a_caller_within_the_gateway_has_a_result_of_any_depth_or_a_refusa
     for depth in range(top - STEPS, top + 2):
         server = Server(modern=False)
         view = select(SNAPSHOT).targets[b"/mcp"]
-        view.routes = {"get": server.reached_by(TOOL)}
+        view.routes = {"get": server.route_through(TOOL)}
         ((call, _),) = CASES["within the legacy era"].calls(server)
         own_tools: Any = None
         caller = Caller(Dispatcher(call.context), own_tools)
         calling = asyncio.create_task(below(STEPS // 4, caller.call(Origin(), view, DirectCall("get", b"{}"))))
         await run_until_settled()
-        await from_the_loop(lambda: server.answer(nested('"content":[]', depth)))  # noqa: B023  # awaited
+        await from_the_loop(lambda: server.answer(nest('"content":[]', depth)))  # noqa: B023  # awaited
         made = await calling
         assert isinstance(made, Raw)
         assert is_answer(bytes(made)), (depth - top, bytes(made)[-300:])

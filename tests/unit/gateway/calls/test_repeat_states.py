@@ -36,7 +36,7 @@ def request(arguments: Any = None, state: str | None = None, **more: Any) -> Mcp
     return McpRequest(modern=True, method="tools/call", id=b"1", params=raw, session=None)
 
 
-def verified(states: RepeatStates, identity: Identity, state: str, arguments: Any = None, **more: Any) -> int:
+def verify(states: RepeatStates, identity: Identity, state: str, arguments: Any = None, **more: Any) -> int:
     return states.verify(identity, SERVER, "x", request(arguments, state, **more), "name")
 
 
@@ -44,13 +44,13 @@ def test_a_state_is_good_at_every_replica_until_it_expires() -> None:
     now = Now()
     state = RepeatStates(b"key", now).seal(ANN, SERVER, "x", request(), "name")
     other = RepeatStates(b"key", now)
-    assert verified(other, ANN, state)
-    assert verified(other, ANN, state, _meta={"progressToken": 2}, inputResponses={"page0": {"action": "accept"}})
+    assert verify(other, ANN, state)
+    assert verify(other, ANN, state, _meta={"progressToken": 2}, inputResponses={"page0": {"action": "accept"}})
     now.seconds += REPEAT_SECONDS - 1
-    assert verified(other, ANN, state)
+    assert verify(other, ANN, state)
     now.seconds += 1
     with pytest.raises(RpcError, match="expired"):
-        verified(other, ANN, state)
+        verify(other, ANN, state)
 
 
 @pytest.mark.parametrize("whose", [BOB, ANONYMOUS])
@@ -58,28 +58,28 @@ def test_a_state_is_of_no_use_to_another_principal(whose: Identity) -> None:
     states = RepeatStates(b"key")
     state = states.seal(ANN, SERVER, "x", request(), "name")
     with pytest.raises(RpcError):
-        verified(states, whose, state)
+        verify(states, whose, state)
 
 
 def test_a_state_of_another_key_or_with_another_time_is_refused() -> None:
     state = RepeatStates(b"key").seal(ANN, SERVER, "x", request(), "name")
     with pytest.raises(RpcError):
-        verified(RepeatStates(b"other"), ANN, state)
+        verify(RepeatStates(b"other"), ANN, state)
     prefix, expires, rounds, mac = state.split(".")
     with pytest.raises(RpcError):
-        verified(RepeatStates(b"key"), ANN, f"{prefix}.{int(expires) + 1}.{rounds}.{mac}")
+        verify(RepeatStates(b"key"), ANN, f"{prefix}.{int(expires) + 1}.{rounds}.{mac}")
     with pytest.raises(RpcError):
-        verified(RepeatStates(b"key"), ANN, f"{prefix}.{expires}.0.{mac}")
+        verify(RepeatStates(b"key"), ANN, f"{prefix}.{expires}.0.{mac}")
 
 
 def test_a_state_says_how_often_its_client_was_asked() -> None:
     states = RepeatStates(b"key")
-    assert verified(states, ANN, states.seal(ANN, SERVER, "x", request(), "name", dialogs=3)) == 3
+    assert verify(states, ANN, states.seal(ANN, SERVER, "x", request(), "name", dialogs=3)) == 3
 
 
 def test_a_state_of_a_server_is_left_to_it() -> None:
     states = RepeatStates(b"key")
-    assert not verified(states, ANN, "v1.of the server")
+    assert not verify(states, ANN, "v1.of the server")
     assert not states.verify(ANN, SERVER, "x", request(), "name")
 
 
@@ -95,4 +95,4 @@ def test_a_state_is_bound_to_the_arguments_that_the_client_sent_whatever_the_too
     first.client_arguments = first.params["arguments"]
     first.params = {**first.params, "arguments": Raw(b'{"other":1}')}
     state = states.seal(ANN, SERVER, "x", first, "name")
-    assert verified(states, ANN, state) == 1
+    assert verify(states, ANN, state) == 1

@@ -17,12 +17,12 @@ from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import BadTool, UnfitArguments
 
 
-def taken(handler: Callable[..., Any] | CustomTool) -> Prepared:
+def add_handler(handler: Callable[..., Any] | CustomTool) -> Prepared:
     return CustomTools().add(handler)
 
 
 def definition(handler: Callable[..., Any] | CustomTool) -> dict[str, Any]:
-    members: dict[str, Any] = json.loads(taken(handler).definition)
+    members: dict[str, Any] = json.loads(add_handler(handler).definition)
     return members
 
 
@@ -32,7 +32,7 @@ def test_a_decorated_function_stays_the_function_that_it_was() -> None:
         return 2 * number
 
     assert double(4) == 8
-    assert taken(double).name == "other"
+    assert add_handler(double).name == "other"
 
 
 GOOGLE = """Look it up.
@@ -110,7 +110,7 @@ def test_arguments_become_what_the_hints_say() -> None:
     def send(to: Address, on: date, *, copies: int = 2) -> None:
         """Send."""
 
-    bind = taken(send).bind
+    bind = add_handler(send).bind
     assert bind is not None
     bound = bind({"to": {"street": "Quay"}, "on": "2026-01-02"})
     assert bound == {"to": Address(street="Quay", number=1), "on": date(2026, 1, 2), "copies": 2}
@@ -120,7 +120,7 @@ def test_arguments_that_do_not_fit_are_named_by_place_and_never_quoted() -> None
     def send(to: Address, secret: int) -> None:
         """Send."""
 
-    bind = taken(send).bind
+    bind = add_handler(send).bind
     assert bind is not None
     with pytest.raises(UnfitArguments) as caught:
         bind({"to": {"street": "Quay", "number": "x"}, "secret": "hunter2", "more": 1})
@@ -135,7 +135,7 @@ def test_arguments_that_do_not_fit_are_named_by_place_and_never_quoted() -> None
 def test_a_parameter_may_have_any_name(name: str) -> None:
     scope: dict[str, Any] = {}
     exec(f"def handler({name}: int) -> int:\n    return {name}\n", scope)  # noqa: S102  # a name from a table
-    bind = taken(scope["handler"]).bind
+    bind = add_handler(scope["handler"]).bind
     assert bind is not None
     assert bind({name: 3}) == {name: 3}
     assert list(definition(scope["handler"])["inputSchema"]["properties"]) == [name]
@@ -145,7 +145,7 @@ def test_a_handler_that_takes_any_keywords_takes_any_arguments() -> None:
     def anything(first: int, **rest: Any) -> None:
         """Take."""
 
-    bind = taken(anything).bind
+    bind = add_handler(anything).bind
     assert bind is not None
     assert bind({"first": 1, "second": "x"}) == {"first": 1, "second": "x"}
     assert definition(anything)["inputSchema"]["additionalProperties"] is True
@@ -155,7 +155,7 @@ def test_a_handler_that_takes_any_keywords_takes_any_arguments() -> None:
 def test_the_context_is_not_an_argument(hint: str) -> None:
     scope: dict[str, Any] = {"Context": Context, "Annotated": Annotated}
     exec(f"def handler(x: int, c: {hint} = None) -> int:\n    return x\n", scope)  # noqa: S102  # from the table above
-    prepared = taken(scope["handler"])
+    prepared = add_handler(scope["handler"])
     assert prepared.context == "c"
     assert list(json.loads(prepared.definition)["inputSchema"]["properties"]) == ["x"]
 
@@ -187,7 +187,7 @@ def test_callable_objects_and_partial_functions_are_handlers_too() -> None:
         """Add two."""
         return left + right
 
-    adder = taken(CustomTool(name="adder", handler=Adder()))
+    adder = add_handler(CustomTool(name="adder", handler=Adder()))
     assert adder.is_async
     assert json.loads(adder.definition)["description"] == "Add."
     partial = definition(CustomTool(name="partial", handler=functools.partial(add, right=1)))
@@ -210,7 +210,7 @@ def _unfit(x: Callable[[], int]) -> None:
     """Take."""
 
 
-def _yielding() -> Any:
+def _yield_one() -> Any:
     yield 1
 
 
@@ -221,7 +221,7 @@ def _yielding() -> Any:
         (_many, "'x' cannot be passed by keyword"),
         (_unknown, "'Nowhere' is not defined"),
         (_unfit, "cannot be converted to a JSON Schema"),
-        (_yielding, "its handler is a generator"),
+        (_yield_one, "its handler is a generator"),
         (lambda: 1, "the tool '<lambda>' cannot be published: its name must have"),
         (CustomTool(name="a b", handler=print), "its name must have"),
         (CustomTool(name="a", handler=print, input_schema={"type": "array"}), '"type": "object"'),
@@ -231,7 +231,7 @@ def _yielding() -> Any:
 )
 def test_handlers_that_cannot_be_published_are_refused_with_a_reason(wanted: Any, why: str) -> None:
     with pytest.raises(BadTool) as caught:
-        taken(wanted)
+        add_handler(wanted)
     assert why in str(caught.value)
 
 

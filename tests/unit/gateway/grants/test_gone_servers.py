@@ -36,7 +36,7 @@ class World:
         self.store = AwayGrants()
         self.gone = GoneServers(self.store, lambda: self.wanting, lambda: self.served, self.clock)
 
-    async def granted(self) -> set[str]:
+    async def granted_servers(self) -> set[str]:
         return {key.server for key, _ in await self.store.everything()}
 
     async def look(self, seconds: float = 0.0) -> None:
@@ -62,9 +62,9 @@ async def test_grants_end_an_hour_after_their_server_was_removed() -> None:
     here.wanting, here.served = {SENTRY}, {SENTRY}
     await here.look()
     await here.look(GONE_SECONDS - 1)
-    assert await here.granted() == ALL
+    assert await here.granted_servers() == ALL
     await here.look(1)
-    assert await here.granted() == ALL - {"default/linear"}
+    assert await here.granted_servers() == ALL - {"default/linear"}
 
 
 async def test_a_server_that_comes_back_keeps_its_grants() -> None:
@@ -75,7 +75,7 @@ async def test_a_server_that_comes_back_keeps_its_grants() -> None:
     await here.look(GONE_SECONDS - 1)
     here.wanting, here.served = {SENTRY}, {SENTRY}
     await here.look(GONE_SECONDS)
-    assert await here.granted() == ALL
+    assert await here.granted_servers() == ALL
 
 
 async def test_a_server_that_does_not_want_sign_ins_any_more_keeps_its_grants() -> None:
@@ -83,11 +83,11 @@ async def test_a_server_that_does_not_want_sign_ins_any_more_keeps_its_grants() 
     here.wanting = {SENTRY}
     await here.look()
     await here.look(2 * GONE_SECONDS)
-    assert await here.granted() == ALL
+    assert await here.granted_servers() == ALL
     here.served = {SENTRY}
     await here.look()
     await here.look(GONE_SECONDS)
-    assert await here.granted() == ALL - {"default/linear"}
+    assert await here.granted_servers() == ALL - {"default/linear"}
 
 
 async def test_a_store_that_is_away_is_asked_again() -> None:
@@ -97,9 +97,9 @@ async def test_a_store_that_is_away_is_asked_again() -> None:
     here.store.away = True
     await here.look(GONE_SECONDS)
     here.store.away = False
-    assert await here.granted() == ALL
+    assert await here.granted_servers() == ALL
     await here.look()
-    assert await here.granted() == ALL - {"default/linear"}
+    assert await here.granted_servers() == ALL - {"default/linear"}
 
 
 @in_virtual_time
@@ -108,15 +108,15 @@ async def test_servers_are_looked_at_until_the_end() -> None:
     loop = asyncio.get_running_loop()
     failures = [RuntimeError("a failure")]
 
-    def wanting() -> set[ServerKey]:
+    def list_wanting() -> set[ServerKey]:
         if failures:
             raise failures.pop()
         return here.wanting
 
-    gone = GoneServers(here.store, wanting, lambda: here.served, loop.time)
+    gone = GoneServers(here.store, list_wanting, lambda: here.served, loop.time)
     gone.start()
     await asyncio.sleep(3 * LOOK_SECONDS)
     here.wanting, here.served = {SENTRY}, {SENTRY}
     await asyncio.sleep(GONE_SECONDS + 2 * LOOK_SECONDS)
-    assert await here.granted() == ALL - {"default/linear"}
+    assert await here.granted_servers() == ALL - {"default/linear"}
     await gone.aclose()

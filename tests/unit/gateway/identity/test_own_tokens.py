@@ -54,7 +54,7 @@ class Door(NamedTuple):
     tokens: AccessTokens
     own: OwnTokens
 
-    async def issued(self, **session: Any) -> str:
+    async def issue(self, **session: Any) -> str:
         return (await self.tokens.issue(msgspec.structs.replace(SESSION, **session))).value
 
     async def forge(self, header: dict[str, Any] | None = None, key: ECKey | None = None, **claims: Any) -> str:
@@ -78,7 +78,7 @@ async def door() -> Door:
     return Door(clock, keys, AccessTokens(HERE, keys, now=clock), OwnTokens(HERE, keys, [PROVIDER], now=clock))
 
 
-def accepted(door: Door, token: str) -> Identity:
+def accept(door: Door, token: str) -> Identity:
     assert door.own.wants(token)
     verdict = door.own.check(token)
     assert isinstance(verdict, Identity)
@@ -92,7 +92,7 @@ def refusal(door: Door, token: str) -> CredentialRefusal:
 
 
 async def test_a_token_is_the_person_of_the_provider_with_the_clients_agent(door: Door) -> None:
-    identity = accepted(door, await door.issued())
+    identity = accept(door, await door.issue())
     assert identity.principal == f"jwt:{ISSUER}#ada%2Fx/claude.ai%2Fclient.json"
     assert (identity.agent, identity.groups) == ("claude.ai/client.json", frozenset({"players"}))
     assert (identity.issuers, identity.resource, identity.scopes) == ((ISSUER, "corp"), "/mcp", frozenset({"tools"}))
@@ -112,7 +112,7 @@ async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> N
         "azp": SESSION.agent,
     }
     login = direct._judge(claims, PROVIDER, "c")
-    identity = accepted(door, await door.issued())
+    identity = accept(door, await door.issue())
     assert isinstance(login, Identity)
     for name in ("principal", "agent", "groups", "issuers", "doubtful", "person", "owner"):
         assert getattr(identity, name) == getattr(login, name), name
@@ -134,7 +134,7 @@ async def test_a_token_of_a_workload_is_refused_where_none_are_exchanged_any_mor
 
 
 async def test_tokens_of_clients_that_chose_their_name_have_no_agent(door: Door) -> None:
-    identity = accepted(door, await door.issued(agent=None))
+    identity = accept(door, await door.issue(agent=None))
     assert (identity.agent, identity.principal) == (None, f"jwt:{ISSUER}#ada%2Fx/")
 
 
@@ -144,7 +144,7 @@ async def test_tokens_of_clients_that_chose_their_name_have_no_agent(door: Door)
 )
 async def test_a_token_is_for_its_resource(door: Door, resource: str, path: str) -> None:
     access = msgspec.structs.replace(ACCESS, resource=resource)
-    assert accepted(door, await door.issued(access=access)).resource == path
+    assert accept(door, await door.issue(access=access)).resource == path
 
 
 async def test_a_token_does_not_outlive_its_session(door: Door) -> None:
@@ -156,7 +156,7 @@ async def test_a_token_does_not_outlive_its_session(door: Door) -> None:
 
 async def test_a_token_can_have_fewer_scopes_than_its_session(door: Door) -> None:
     token = (await door.tokens.issue(SESSION, ())).value
-    assert accepted(door, token).scopes == frozenset()
+    assert accept(door, token).scopes == frozenset()
     own = OwnTokens(HERE, door.keys, [PROVIDER], scopes=["tools"], now=door.clock)
     verdict = own.check(token)
     assert isinstance(verdict, CredentialRefusal)
@@ -188,7 +188,7 @@ async def test_a_token_can_have_fewer_scopes_than_its_session(door: Door) -> Non
     ],
 )
 async def test_a_token_with_other_claims_is_refused(door: Door, claims: dict[str, Any], why: str) -> None:
-    accepted(door, await door.forge())
+    accept(door, await door.forge())
     refused = refusal(door, await door.forge(**claims))
     assert why in refused.message
     assert (refused.status, refused.word) == (401, "invalid_token")
@@ -242,7 +242,7 @@ async def test_the_session_of_a_token_is_that_of_a_valid_one_alone() -> None:
 async def test_tokens_of_the_gateway_are_not_kept_to_be_exchanged_elsewhere(door: Door) -> None:
     identities = Identities([door.own], anonymous=False, now=door.clock)
     identities.keep_tokens(True)
-    identity = await identities.identify(f"Bearer {await door.issued()}".encode())
+    identity = await identities.identify(f"Bearer {await door.issue()}".encode())
     assert isinstance(identity, Identity)
     identities.keep_tokens(False)
     identities.keep_tokens(True)
@@ -289,7 +289,7 @@ async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(w
     ended = EndedSessions(replica.store, own.end_session)
     await identities.start()
     await ended.start()
-    issued, other = await replica.signed_in(), await replica.signed_in("ben")
+    issued, other = await replica.sign_in(), await replica.sign_in("ben")
     header, another = [
         f"Bearer {(await replica.tokens.issue(each.session)).value}".encode() for each in (issued, other)
     ]
@@ -312,7 +312,7 @@ async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(w
 
 async def test_a_session_that_ends_while_the_store_is_away_is_looked_at_again(world: SessionWorld) -> None:
     replica = world.replica()
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     ended: list[str] = []
     tries = 0
 
@@ -334,7 +334,7 @@ async def test_a_session_that_ends_while_the_store_is_away_is_looked_at_again(wo
 
 async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_before(world: SessionWorld) -> None:
     replica = world.replica()
-    issued, other = await replica.signed_in(), await replica.signed_in()
+    issued, other = await replica.sign_in(), await replica.sign_in()
     token, another = [(await replica.tokens.issue(each.session)).value for each in (issued, other)]
     await replica.sign_ins.end(key_of(), issued.session.id)
     for away in (False, True):
@@ -353,7 +353,7 @@ async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_befor
 async def test_a_session_that_ends_while_a_store_comes_back_is_noticed(world: SessionWorld) -> None:
     """When the store is reachable again, it reports only later changes."""
     replica = world.replica()
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     ended: list[str] = []
     pauses = 0
 
@@ -375,7 +375,7 @@ async def test_a_session_that_ends_while_a_store_comes_back_is_noticed(world: Se
 
 async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(world: SessionWorld) -> None:
     replica = world.replica()
-    issued, begun = await replica.signed_in(), await replica.begun("ben")
+    issued, begun = await replica.sign_in(), await replica.begin_session("ben")
     await replica.sessions.end(key_of(), issued.session.id)
     await replica.sessions.end(key_of("ben"), begun.session.id)
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
@@ -391,7 +391,7 @@ async def test_a_session_ends_although_its_end_cannot_be_remembered(
     world: SessionWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     replica = world.replica()
-    issued = await replica.signed_in()
+    issued = await replica.sign_in()
     _Store.full = True
     assert await replica.sessions.end(key_of(), issued.session.id)
     assert replica.ended == [issued.session.id]
@@ -399,15 +399,15 @@ async def test_a_session_ends_although_its_end_cannot_be_remembered(
 
 
 async def test_no_session_of_more_than_are_remembered_comes_back_to_life(door: Door) -> None:
-    first, other, whole = await door.issued(id="first"), await door.issued(id="other"), await door.issued(id="")
+    first, other, whole = await door.issue(id="first"), await door.issue(id="other"), await door.issue(id="")
     door.own.end_session("first")
     door.clock.now += SKEW_SECONDS + 1
     for number in range(MAX_ENDED):
         door.own.end_session(f"s{number}")
     assert len(door.own._ended) == MAX_ENDED
     assert door.own.check(first) == door.own.check(other) == ENDED, "what is older is refreshed"
-    accepted(door, whole)  # token without a session
-    accepted(door, await door.issued(id="other"))
+    accept(door, whole)  # token without a session
+    accept(door, await door.issue(id="other"))
 
 
 async def test_ended_sessions_are_forgotten_when_their_last_token_has_expired(door: Door) -> None:

@@ -58,7 +58,7 @@ class Replica(NamedTuple):
     clock: HandClock
     waiting: list[asyncio.Task[bool]]
 
-    async def changed(self, grant: StoredGrant, key: GrantKey = KEY) -> bool:
+    async def write_elsewhere(self, grant: StoredGrant, key: GrantKey = KEY) -> bool:
         """Let another replica write a grant. Returns whether the calls continued within some seconds."""
         await self.store.write(key, grant)
         await asyncio.sleep(5 * RETRY_SECONDS)
@@ -94,38 +94,38 @@ async def test_calls_that_wait_share_the_reads_and_nothing_is_read_without_a_cha
     async with replica(calls=200) as here:
         await asyncio.sleep(600)
         assert here.store.reads == 0
-        assert not await here.changed(AFTER, KEY._replace(person=b"somebody"))
+        assert not await here.write_elsewhere(AFTER, KEY._replace(person=b"somebody"))
         assert here.store.reads == 0
-        assert await here.changed(AFTER)
+        assert await here.write_elsewhere(AFTER)
         assert here.store.reads == 1
 
 
 async def test_a_renewal_of_an_earlier_consent_ends_no_sign_in() -> None:
     async with replica() as here:
-        assert not await here.changed(BEFORE)
+        assert not await here.write_elsewhere(BEFORE)
         await here.store.delete(KEY)
-        assert not await here.changed(msgspec.structs.replace(BEFORE, renewed_at=OPENED + 5))
-        assert await here.changed(AFTER)
+        assert not await here.write_elsewhere(msgspec.structs.replace(BEFORE, renewed_at=OPENED + 5))
+        assert await here.write_elsewhere(AFTER)
 
 
 async def test_a_store_that_is_away_for_a_moment_hides_no_sign_in() -> None:
     async with replica() as here:
         here.store.failures = [GrantStoreError("away"), GrantStoreError("away")]
-        assert await here.changed(AFTER)
+        assert await here.write_elsewhere(AFTER)
 
 
 async def test_a_failure_costs_only_the_change_that_it_came_with() -> None:
     async with replica() as here:
         here.store.failures = [RuntimeError("a failure"), UnreadableGrant("its key is lost")]
-        assert not await here.changed(AFTER)
-        assert not await here.changed(AFTER)
-        assert await here.changed(AFTER)
+        assert not await here.write_elsewhere(AFTER)
+        assert not await here.write_elsewhere(AFTER)
+        assert await here.write_elsewhere(AFTER)
 
 
 async def test_a_late_answer_about_a_completed_sign_in_does_not_end_the_next_one() -> None:
     async with replica() as here:
         here.store.hold.clear()
-        assert not await here.changed(AFTER)
+        assert not await here.write_elsewhere(AFTER)
         first = here.sign_ins.of_caller(LOCAL, LINEAR)
         assert first is not None
         here.pending.close(first)

@@ -71,10 +71,10 @@ def test_challenge_parser_never_raises(field: bytes) -> None:
 @settings(max_examples=examples())
 @given(st.dictionaries(st.sampled_from(["error", "scope", "realm"]), st.text(st.characters(codec="latin-1"))))
 def test_quoted_strings_of_any_text_are_read_back(parameters: dict[str, str]) -> None:
-    def quoted(text: str) -> str:
+    def quote(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    field = "Bearer " + ", ".join(f"{name}={quoted(value)}" for name, value in parameters.items())
+    field = "Bearer " + ", ".join(f"{name}={quote(value)}" for name, value in parameters.items())
     challenge = Challenge.parse(field.encode("latin-1"))
     assert challenge is not None
     error = parameters.get("error", "")

@@ -30,7 +30,7 @@ def authentication(method: str, credential: Credential, **members: Any) -> Clien
     return ClientAuthentication(settings, credential)
 
 
-def prepared(client: ClientAuthentication) -> ClientAuthentication:
+def prepare(client: ClientAuthentication) -> ClientAuthentication:
     client.prepare()
     return client
 
@@ -92,7 +92,7 @@ def test_algorithm_of_an_assertion_is_that_of_the_key(key: Key, algorithm: str) 
 
 
 def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once() -> None:
-    client = prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER))
+    client = prepare(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER))
     first, second = (client.parameters(TOKEN_URL, 1_000.0) for _ in range(2))
     assert first["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     assert first["client_id"] == "a:b c"
@@ -104,7 +104,7 @@ def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once(
 
 
 def audience(client: ClientAuthentication) -> Any:
-    assertion = prepared(client).parameters(TOKEN_URL, 1_000.0)["client_assertion"]
+    assertion = prepare(client).parameters(TOKEN_URL, 1_000.0)["client_assertion"]
     return jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims["aud"]
 
 
@@ -138,14 +138,14 @@ def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_
 )
 def test_audience_at_hosts_of_entra_is_the_token_endpoint_for_client_credentials(host: str, entra: bool) -> None:
     issuer, token_url = f"https://{host}/tenant/v2.0", f"https://{host}/tenant/oauth2/v2.0/token"
-    client = prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=issuer))
+    client = prepare(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=issuer))
     assertion = client.parameters(token_url, 1_000.0)["client_assertion"]
     claims = jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims
     assert claims["aud"] == (token_url if entra else issuer)
 
 
 def test_certificate_beside_a_key_gives_its_thumbprints(tmp_path: Path) -> None:
-    signed = SigningKey(Authority().issued()).assertion("client", ISSUER, 0)
+    signed = SigningKey(Authority().issue()).assertion("client", ISSUER, 0)
     header = json.loads(base64.urlsafe_b64decode(signed.partition(".")[0] + "=="))
     assert {len(header["x5t"]), len(header["x5t#S256"])} == {27, 43}
 

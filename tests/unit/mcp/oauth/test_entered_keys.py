@@ -62,7 +62,7 @@ class Keys:
     async def enter(self, key: str) -> None:
         await self.store.write(STORED, self.entry.grant_of(key, "alice of a provider"))
 
-    async def used_at(self) -> float:
+    async def read_used_at(self) -> float:
         stored = await self.store.read(STORED)
         assert stored is not None
         return stored.grant.used_at
@@ -136,9 +136,9 @@ async def test_a_key_that_calls_are_made_with_counts_as_used() -> None:
     await keys.enter("first")
     keys.now += USED_SECONDS
     await keys.value(for_call=False)
-    assert await keys.used_at() == 0.0
+    assert await keys.read_used_at() == 0.0
     token = await keys.entered.token(WISH)
-    assert await keys.used_at() == keys.now
+    assert await keys.read_used_at() == keys.now
     assert keys.now < token.expires_at <= keys.now + USED_SECONDS  # so that a later use is recorded
     assert await keys.entered.has_consent(b"alice")
 

@@ -30,7 +30,7 @@ LAPTOP = "http://127.0.0.1:7007/sign-in/callback"
 NOW = 1_000.0
 
 
-def registered(status: int = 201, method: str = "none", **members: Any) -> StoredGrant:
+def register(status: int = 201, method: str = "none", **members: Any) -> StoredGrant:
     body = json.dumps({"client_id": "c1", **members}).encode()
     return read_registration(status, body, ISSUER, HERE, method, NOW)
 
@@ -80,7 +80,7 @@ def test_registration_request_says_what_kind_of_application_the_gateway_is(redir
 
 
 def test_registration_belongs_to_its_issuer_and_redirect_uri_until_it_expires() -> None:
-    client = registered(
+    client = register(
         client_secret="s", client_secret_expires_at=2_000, token_endpoint_auth_method="client_secret_post"
     )
     assert client == StoredGrant(
@@ -94,7 +94,7 @@ def test_registration_belongs_to_its_issuer_and_redirect_uri_until_it_expires() 
     )
     assert is_current(client, 1_999)
     assert not is_current(client, 2_000)
-    assert is_current(registered(), 1e12)
+    assert is_current(register(), 1e12)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_registration_belongs_to_its_issuer_and_redirect_uri_until_it_expires() 
 def test_registered_client_authenticates_as_the_answer_says(
     requested: str, members: dict[str, Any], method: str, secret: str
 ) -> None:
-    client = registered(200, requested, client_secret_expires_at=0, **members)
+    client = register(200, requested, client_secret_expires_at=0, **members)
     assert (client.client_authentication, client.client_secret, client.client_expires_at) == (method, secret, 0.0)
 
 

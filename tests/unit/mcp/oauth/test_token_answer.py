@@ -59,18 +59,18 @@ def test_token_has_its_header_line_scopes_and_end_and_does_not_show_itself() -> 
 
 
 def test_refresh_token_comes_with_its_end_where_the_answer_says_it() -> None:
-    def issued(**members: Any) -> tuple[str, float]:
+    def read_issued(**members: Any) -> tuple[str, float]:
         body = json.dumps({"access_token": "abc", **members}).encode()
         token = read_token(200, body, REQUEST, NOW)
         return token.refresh_token, token.refresh_expires_at
 
-    assert issued() == ("", 0.0)
-    assert issued(refresh_token="r 1", refresh_token_expires_in=60) == ("r 1", NOW + 60)
-    assert issued(refresh_token="r", refresh_expires_in=60.5) == ("r", NOW + 60.5)
+    assert read_issued() == ("", 0.0)
+    assert read_issued(refresh_token="r 1", refresh_token_expires_in=60) == ("r 1", NOW + 60)
+    assert read_issued(refresh_token="r", refresh_expires_in=60.5) == ("r", NOW + 60.5)
     ends: list[Any] = [0, -1, 1e300, "60", None, []]
-    assert {issued(refresh_token="r", refresh_token_expires_in=odd) for odd in ends} == {("r", 0.0)}
+    assert {read_issued(refresh_token="r", refresh_token_expires_in=odd) for odd in ends} == {("r", 0.0)}
     unusable: list[Any] = [7, "", "a\nb", "ü", "x" * 20_000, ["r"], None]
-    assert {issued(refresh_token=odd) for odd in unusable} == {("", 0.0)}
+    assert {read_issued(refresh_token=odd) for odd in unusable} == {("", 0.0)}
 
 
 @pytest.mark.parametrize(

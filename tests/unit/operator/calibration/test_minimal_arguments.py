@@ -85,12 +85,12 @@ def test_schemas_that_cannot_be_satisfied_are_refused(schema: Any) -> None:
         minimal_arguments(schema)
 
 
-def ordered(pair: tuple[int, int]) -> tuple[int, int]:
+def sort_pair(pair: tuple[int, int]) -> tuple[int, int]:
     return (min(pair), max(pair))
 
 
-SMALL = st.tuples(st.integers(-50, 50), st.integers(-50, 50)).map(ordered)
-LENGTHS = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(ordered)
+SMALL = st.tuples(st.integers(-50, 50), st.integers(-50, 50)).map(sort_pair)
+LENGTHS = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sort_pair)
 LEAVES = st.one_of(
     SMALL.map(lambda b: {"type": "integer", "minimum": b[0], "maximum": b[1]}),
     SMALL.map(lambda b: {"type": "number", "exclusiveMinimum": b[0], "exclusiveMaximum": b[1] + 1}),

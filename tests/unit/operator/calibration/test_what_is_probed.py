@@ -25,7 +25,7 @@ def entry(annotations: Any = None, schema: Any = None, **more: Any) -> ToolEntry
     return ToolEntry(name="t", definition=raw, hash="h", search_hash="s", **more)
 
 
-def planned(
+def plan_probe(
     tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", grant: str = "", **spec: Any
 ) -> ProbePlan:
     catalog = Catalog(
@@ -43,7 +43,7 @@ def planned(
 
 
 def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_schema() -> None:
-    assert planned(entry(READ_ONLY, NEEDS_X)).probes == (PlannedProbe("t", b'{"x":1}', False, 60.0),)
+    assert plan_probe(entry(READ_ONLY, NEEDS_X)).probes == (PlannedProbe("t", b'{"x":1}', False, 60.0),)
 
 
 @pytest.mark.parametrize(
@@ -74,31 +74,31 @@ def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_
     ],
 )
 def test_tools_that_might_have_effects_are_never_probed(tool: ToolEntry, trusted: bool) -> None:
-    assert planned(tool, trusted=trusted).probes == ()
+    assert plan_probe(tool, trusted=trusted).probes == ()
 
 
 def test_probe_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
-    plan_of_tool = planned(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
+    plan_of_tool = plan_probe(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
     assert plan_of_tool.probes == (PlannedProbe("t", b'{"x":40}', True, 60.0),)
 
 
 def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
     odd = {"type": "object", "required": ["x"], "properties": {"x": {"type": "string", "pattern": "^Q{9}$"}}}
-    assert planned(entry(READ_ONLY, odd)) == ProbePlan((), ("t",), "ReadOnly")
+    assert plan_probe(entry(READ_ONLY, odd)) == ProbePlan((), ("t",), "ReadOnly")
 
 
 @pytest.mark.parametrize("calibration", [{}, {"probe": "Declared"}], ids=str)
 def test_tools_are_not_probed_unasked(calibration: dict[str, Any]) -> None:
-    assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Declared")
-    assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration).probes == (
+    assert plan_probe(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Declared")
+    assert plan_probe(entry(READ_ONLY, probe_arguments={}), calibration=calibration).probes == (
         PlannedProbe("t", b"{}", True, 60.0),
     )
 
 
 def test_a_server_that_is_not_to_be_probed_is_left_alone() -> None:
     calibration = {"probe": "Never"}
-    assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Never")
-    assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration) == ProbePlan(policy="Never")
+    assert plan_probe(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Never")
+    assert plan_probe(entry(READ_ONLY, probe_arguments={}), calibration=calibration) == ProbePlan(policy="Never")
 
 
 def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_themselves() -> None:
@@ -108,7 +108,7 @@ def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_them
         "never": {"probe": "Never"},
     }
     counts = {
-        word: len(planned(entry(READ_ONLY), calibration=calibration, default="ReadOnly").probes)
+        word: len(plan_probe(entry(READ_ONLY), calibration=calibration, default="ReadOnly").probes)
         for word, calibration in calibrations.items()
     }
     assert counts == {"silent": 1, "declared": 0, "never": 0}
@@ -116,8 +116,8 @@ def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_them
 
 def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
     slow = entry(READ_ONLY, latency=DeclaredLatency(max_duration_ms=2500))
-    assert planned(slow).probes[0].timeout == 2.5
-    assert planned(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
+    assert plan_probe(slow).probes[0].timeout == 2.5
+    assert plan_probe(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
 
 
 @pytest.mark.parametrize("grant", [TOKEN_EXCHANGE, USER_CONSENT])
@@ -128,7 +128,7 @@ def test_probes_need_a_credential_of_the_operator_where_calls_go_as_a_person(gra
     first: dict[str, Any] = {"discovery": {"auth": {"firstGrant": True}}} if grant == USER_CONSENT else {}
 
     for without in (lists, {**lists, **first}):
-        probes = planned(entry(READ_ONLY, NEEDS_X), grant=grant, **without)
+        probes = plan_probe(entry(READ_ONLY, NEEDS_X), grant=grant, **without)
         assert probes == ProbePlan(policy="ReadOnly", has_no_person=True)
-    assert len(planned(entry(READ_ONLY, NEEDS_X), grant=grant, **lists, **own).probes) == 1
-    assert len(planned(entry(READ_ONLY, NEEDS_X), grant=CLIENT_CREDENTIALS).probes) == 1
+    assert len(plan_probe(entry(READ_ONLY, NEEDS_X), grant=grant, **lists, **own).probes) == 1
+    assert len(plan_probe(entry(READ_ONLY, NEEDS_X), grant=CLIENT_CREDENTIALS).probes) == 1

@@ -232,7 +232,7 @@ def test_an_equal_catalog_changes_nothing() -> None:
     assert figures.changes == before
 
 
-def restarted(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -> Ledger:
+def restart(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -> Ledger:
     again = Ledger(TIERS)
     again.restore([state])
     again.use_tiers(tiers, now)
@@ -245,7 +245,7 @@ def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> Non
     figures.take(ROPE, calls(5, 900.0), 0.0)
     figures.decide(0.0)
     (state,) = publish(figures, 0.0)
-    again = restarted(state, 1000.0)
+    again = restart(state, 1000.0)
     assert [again.decide(now) for now in (1000.0, 1001.0, 1029.0)] == [[], [], []]
     (move,) = again.decide(1030.0)
     assert (move.tool, move.after) == (ROPE, ("fast", "deep"))
@@ -257,7 +257,7 @@ def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None
     figures.decide(0.0)
     (state,) = publish(figures, 0.0)
     assert state.servers[0].tools[0].tiers == ("deep",)
-    again = restarted(state, tiers=(Tier(name="fast", max_latency_ms=1000, default=True), TIERS[1]))
+    again = restart(state, tiers=(Tier(name="fast", max_latency_ms=1000, default=True), TIERS[1]))
     again.decide(0.0)
     (state,) = publish(again, 0.0)
     assert state.servers[0].tools[0].tiers == ("fast", "deep")

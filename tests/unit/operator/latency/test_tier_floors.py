@@ -22,18 +22,18 @@ def calls(record: ToolRecord, count: int, milliseconds: float, at: float) -> Non
     record.decide(at)
 
 
-def shown(record: ToolRecord) -> list[str]:
+def tiers_of(record: ToolRecord) -> list[str]:
     return list(record.tiers)
 
 
 def test_a_fast_tool_stays_at_its_floor_rises_when_it_is_slow_and_comes_back_to_the_floor() -> None:
     record = ToolRecord(TIERS, Declaration(min_tier="standard", probed=True), now=0.0)
     calls(record, 20, 5.0, 1.0)
-    assert shown(record) == ["standard", "deep"]
+    assert tiers_of(record) == ["standard", "deep"]
     calls(record, 20, 2000.0, 2.0)
-    assert shown(record) == ["deep"]
+    assert tiers_of(record) == ["deep"]
     calls(record, 40, 5.0, 100.0)
-    assert shown(record) == ["standard", "deep"]
+    assert tiers_of(record) == ["standard", "deep"]
     state = record.state("t", "cluster", 100.0)
     assert state.hidden == {"fast": "below_min_tier min_tier=standard tier=500ms by=mcpserver"}
 

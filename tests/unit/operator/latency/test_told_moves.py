@@ -27,10 +27,10 @@ class Teller:
         told = None
         for duration in durations_ms:
             self.record.observe(Sample(str(next(ATTEMPTS)), at, duration, outcome))
-            told = self.passed(at) or told
+            told = self.decide(at) or told
         return told
 
-    def passed(self, at: float) -> str | None:
+    def decide(self, at: float) -> str | None:
         before = self.record.tiers
         return self.record.describe_move("ask_supplier", before) if self.record.decide(at) != before else None
 
@@ -69,7 +69,7 @@ def test_a_tool_that_comes_back_is_told_with_the_calls_that_brought_it_back() ->
 def test_a_trial_says_how_long_it_is_and_what_ends_it() -> None:
     teller = Teller(FAST, DEEP, probed=False)
     teller.after(*[800.0] * 5)
-    assert teller.passed(30.0) == (
+    assert teller.decide(30.0) == (
         "ask_supplier returned to the fast tier for a trial of 5 calls: a call over 500 ms takes it out again"
     )
     assert teller.after(900, at=31.0) == "ask_supplier left the fast tier: its last call took over 500 ms (p95 900 ms)"
@@ -90,6 +90,6 @@ def test_a_tool_that_fails_is_told_with_its_failures_and_one_that_recovers_with_
     assert teller.after(*[20.0] * 4, outcome=AttemptOutcome.BAD) == (
         "ask_supplier left the fast tier: 4 of its last 4 calls failed"
     )
-    assert teller.passed(60.0) == (
+    assert teller.decide(60.0) == (
         "ask_supplier returned to the fast tier for a trial of 3 calls: a failed call takes it out again"
     )

@@ -23,7 +23,7 @@ async def test_a_definition_is_approved_alone_at_a_gateway_and_the_rest_stays_he
         assert after is not None
         assert catalog is not None
 
-        assert world.served() == {"add": "adds faster"}
+        assert world.descriptions() == {"add": "adds faster"}
         assert [held.name for held in after.held] == ["evil"]
         assert catalog.held == 1
         assert [(approval.by, approval.definitions) for approval in after.approvals] == [("ann", 1)]
@@ -42,9 +42,9 @@ async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> Non
         await world.answer(tool("add", "adds, and reads your mail"))
         world.ask(shown)
         await world.look()
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         await world.answer(tool("add", "adds faster"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
 
 
 def test_approvals_that_wait_are_bounded() -> None:

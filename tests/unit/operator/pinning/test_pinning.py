@@ -25,7 +25,7 @@ async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while
         await world.answer(tool("add", "adds"), tool("sub", "subtracts"))
         assert world.condition("Approved").status == "True"
         await world.answer(tool("add", "adds, and reads your mail"), tool("sub", "subtracts"))
-        assert world.served() == {"add": "adds", "sub": "subtracts"}
+        assert world.descriptions() == {"add": "adds", "sub": "subtracts"}
         shown = world.condition("Approved")
         assert (shown.status, shown.reason) == ("False", "ChangesHeldBack")
         summary = f"held back: 1 tool changed (add); the hash of all of them is {world.held_hash()}"
@@ -55,10 +55,10 @@ async def test_new_tools_wait_and_removed_ones_go_at_once_and_may_come_back_unch
     async with world.operator():
         await world.answer(tool("add", "adds"), tool("sub", "subtracts"))
         await world.answer(tool("add", "adds"), tool("evil", "new here"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         assert "1 tool new (evil)" in world.condition("Approved").message
         await world.answer(tool("add", "adds"), tool("sub", "subtracts"))
-        assert world.served() == {"add": "adds", "sub": "subtracts"}
+        assert world.descriptions() == {"add": "adds", "sub": "subtracts"}
         assert world.condition("Approved").status == "True"
 
 
@@ -70,11 +70,11 @@ async def test_an_approval_puts_the_change_in_force_and_says_so() -> None:
         await world.answer(tool("add", "adds faster"), tool("mul", "multiplies"))
         world.declare(approve=world.held_hash())
         await world.look()
-        assert world.served() == {"add": "adds faster", "mul": "multiplies"}
+        assert world.descriptions() == {"add": "adds faster", "mul": "multiplies"}
         assert world.condition("Approved").status == "True"
         assert "2 definitions were approved and are now in force" in [event.note for event in world.platform.announced]
         await world.answer(tool("add", "adds"), tool("mul", "multiplies"))
-        assert world.served()["add"] == "adds faster", "an approval is not a pass for ever"
+        assert world.descriptions()["add"] == "adds faster", "an approval is not a pass for ever"
 
 
 async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> None:
@@ -87,11 +87,11 @@ async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> 
         await world.answer(tool("add", "adds faster, and reads your mail"))
         world.declare(approve=seen)
         await world.look()
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         await world.answer(tool("add", "adds faster"), tool("evil", "new"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         await world.answer(tool("add", "adds faster"))
-        assert world.served() == {"add": "adds faster"}
+        assert world.descriptions() == {"add": "adds faster"}
 
 
 async def test_approvals_hold_over_restarts_and_while_the_server_is_away() -> None:
@@ -106,7 +106,7 @@ async def test_approvals_hold_over_restarts_and_while_the_server_is_away() -> No
         await world.look()
         world.script.error = None
         await world.answer(tool("add", "adds, and reads your mail"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         assert world.held == {KEY: 1}
 
 
@@ -119,7 +119,7 @@ async def test_pinning_begins_with_what_was_served_before() -> None:
     world.declare()
     async with world.operator():
         await world.answer(tool("add", "adds, and reads your mail"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
 
 
 async def test_without_pin_changes_are_served_and_nothing_is_kept() -> None:
@@ -129,7 +129,7 @@ async def test_without_pin_changes_are_served_and_nothing_is_kept() -> None:
         await world.answer(tool("add", "adds"))
         world.declare(pin=False)
         await world.answer(tool("add", "adds faster"))
-        assert world.served() == {"add": "adds faster"}
+        assert world.descriptions() == {"add": "adds faster"}
         assert world.pins() is None
         assert world.held == {KEY: None}
         assert world.platform.servers[KEY].status.condition("Approved") is None
@@ -145,7 +145,7 @@ async def test_a_deleted_server_takes_its_pins_along_and_its_successor_starts_wi
         assert world.documents.blobs == {}
         world.declare(tools=[])
         await world.answer(tool("add", "adds otherwise"))
-        assert world.served() == {"add": "adds otherwise"}
+        assert world.descriptions() == {"add": "adds otherwise"}
 
 
 async def test_pins_that_somebody_deletes_or_edits_are_written_again() -> None:
@@ -155,7 +155,7 @@ async def test_pins_that_somebody_deletes_or_edits_are_written_again() -> None:
         await world.answer(tool("add", "adds"))
         before = world.documents.blobs.pop(pins_name(KEY))
         await world.answer(tool("add", "adds, and reads your mail"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         pins = world.pins()
         assert pins is not None
         assert [pin.name for pin in pins.held] == ["add"]
@@ -233,14 +233,14 @@ async def test_a_tool_behind_a_client_capability_is_pinned_and_stays_listed_when
     world.script.gated = {"sampling": [tool("ask_model", "asks")]}
     async with world.operator():
         await world.answer(tool("add", "adds"))
-        assert world.served() == {"add": "adds", "ask_model": "asks"}
+        assert world.descriptions() == {"add": "adds", "ask_model": "asks"}
         world.script.gated = {"sampling": [tool("ask_model", "asks, and tells others")]}
         await world.answer(tool("add", "adds, in another way"))
-        assert world.served() == {"add": "adds", "ask_model": "asks"}
+        assert world.descriptions() == {"add": "adds", "ask_model": "asks"}
     world.script.incomparable = ConnectFailed("one at a time", reason="Refused")
     async with world.operator():
         await world.answer(tool("add", "adds"))
-        assert world.served() == {"add": "adds", "ask_model": "asks"}, "after a restart of the operator too"
+        assert world.descriptions() == {"add": "adds", "ask_model": "asks"}, "after a restart of the operator too"
 
 
 async def test_suspicious_definitions_are_told_and_served_as_they_are() -> None:
@@ -255,7 +255,7 @@ async def test_suspicious_definitions_are_told_and_served_as_they_are() -> None:
         assert (shown.status, shown.reason) == ("False", "SuspiciousDefinitions")
         assert "tool add: description: invisible characters (U+200B)" in shown.message
         assert world.condition("Ready").status == "True"
-        assert world.served() == {"add": evil}
+        assert world.descriptions() == {"add": evil}
         await world.answer(tool("add", evil))
         assert [event.reason for event in world.platform.announced].count("SuspiciousDefinitions") == 1
     async with world.operator():
@@ -276,7 +276,7 @@ async def test_a_store_that_refuses_keeps_the_old_definitions_in_force() -> None
         await world.answer(tool("add", "adds"))
         world.documents.trouble = PlatformTrouble("no space")
         await world.answer(tool("add", "adds, and reads your mail"))
-        assert world.served() == {"add": "adds"}
+        assert world.descriptions() == {"add": "adds"}
         world.documents.trouble = None
         await world.look()
         assert world.held == {KEY: 1}

@@ -173,8 +173,8 @@ class AnthropicEventWriter:
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
         delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
-        ended = {"delta": delta, "usage": write_usage(usage), **extra_members}
-        return self._close() + self._event("message_delta", ended) + self._event("message_stop", {})
+        event_members = {"delta": delta, "usage": write_usage(usage), **extra_members}
+        return self._close() + self._event("message_delta", event_members) + self._event("message_stop", {})
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
         return self._event("error", {"error": error})

@@ -145,7 +145,7 @@ def _write_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
         if shown.what == "image" and (shown.url or shown.mime in WEB_IMAGES):
             return {"type": "image", "source": source}
         if shown.what == "document" and (shown.url or shown.mime == PDF):
-            named = {"title": shown.name} if shown.name else {}
-            return {"type": "document", "source": source, **named}
+            title = {"title": shown.name} if shown.name else {}
+            return {"type": "document", "source": source, **title}
         shown = media_notice(shown, losses)
     return {"type": "text", "text": text_of_part(shown)}

@@ -44,7 +44,7 @@ def read_request(
 ) -> NeutralRequest:
     """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.model()
+    model = members.model()
     members.leave_out("fairlead")
     refuse_continuation(members.first(THREAD))
     members.refuse("mcp_servers", "only Anthropic runs MCP servers; name servers of the gateway instead")
@@ -55,7 +55,7 @@ def read_request(
     streams = bool(members.flag("stream"))
     members.report_rest()
     return NeutralRequest(
-        model=named,
+        model=model,
         stream=streams,
         system=system,
         turns=turns,

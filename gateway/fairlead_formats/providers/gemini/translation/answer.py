@@ -146,5 +146,5 @@ def write_answer(
             needs_separator = any("text" in each and not each.get("thought") for each in parts)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": WRITTEN_STOP[answer.stop], "index": 0}
     body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
-    counted = write_usage(usage)
-    return body if counted is None else {**body, "usageMetadata": counted}
+    usage_metadata = write_usage(usage)
+    return body if usage_metadata is None else {**body, "usageMetadata": usage_metadata}

@@ -125,8 +125,8 @@ class GeminiEventWriter:
     def finish(
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
-        counted = write_usage(usage)
-        usage_members = {} if counted is None else {"usageMetadata": counted}
+        usage_metadata = write_usage(usage)
+        usage_members = {} if usage_metadata is None else {"usageMetadata": usage_metadata}
         content = {"role": "model", "parts": [{"text": ""}]}
         last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
         return self._write_candidates([last], {**usage_members, **extra_members}) + self._close()

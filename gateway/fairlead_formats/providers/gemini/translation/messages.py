@@ -116,8 +116,8 @@ def _write_user(
 
 def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart) and part.data:
-        named = {"displayName": part.name} if part.name else {}
-        return {"inlineData": {"mimeType": part.mime, "data": part.data, **named}}
+        display_name = {"displayName": part.name} if part.name else {}
+        return {"inlineData": {"mimeType": part.mime, "data": part.data, **display_name}}
     if isinstance(part, MediaPart):
         if part.mime:
             return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}

@@ -52,8 +52,10 @@ def rewrite_to_tools(body: bytes) -> bytes:
         members["tools"] = Raw(array([b'{"type":"function","function":%b}' % bytes(each) for each in functions]))
         choice = _any(members.pop(FUNCTION_CALL, _NULL))
         if choice is not None and "tool_choice" not in members:
-            named = isinstance(choice, dict)
-            members["tool_choice"] = Raw(_encode({"type": "function", "function": choice} if named else choice))
+            names_function = isinstance(choice, dict)
+            members["tool_choice"] = Raw(
+                _encode({"type": "function", "function": choice} if names_function else choice)
+            )
         if bytes(members.get("messages", b""))[:1] == b"[":
             members["messages"] = Raw(array(_Messages().rewrite(_raws(members["messages"]))))
         return _encode(members)

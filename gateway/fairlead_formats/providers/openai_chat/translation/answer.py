@@ -146,8 +146,8 @@ def write_answer(
         "model": answer.model,
         "choices": [choice],
     }
-    counted = write_usage(usage)
-    return body if counted is None else {**body, "usage": counted}
+    usage_members = write_usage(usage)
+    return body if usage_members is None else {**body, "usage": usage_members}
 
 
 def _write_call(call: ModelCall) -> dict[str, Any]:

@@ -146,9 +146,9 @@ class ChatEventWriter:
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
         out = self._chunk({}, write_stop(stop, refused=self._refused), extra_members)
-        counted = write_usage(usage) if self._include_usage else None
-        if counted is not None:
-            out += sse(_encode({**self._head, "choices": [], "usage": counted}))
+        usage_members = write_usage(usage) if self._include_usage else None
+        if usage_members is not None:
+            out += sse(_encode({**self._head, "choices": [], "usage": usage_members}))
         return out + sse(b"[DONE]")
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:

@@ -26,8 +26,8 @@ def read_choice(value: object) -> ToolChoice | None:
     choice = flatten(value)
     kind, name = member(choice, "type"), member(choice, "name")
     if kind == "allowed_tools":
-        named = (member(flatten(tool), "name") for tool in items(member(choice, "tools")))
-        names = tuple(each for each in named if isinstance(each, str))
+        tool_names = (member(flatten(tool), "name") for tool in items(member(choice, "tools")))
+        names = tuple(each for each in tool_names if isinstance(each, str))
         return ToolChoice("required" if member(choice, "mode") == "required" else "auto", names)
     return ToolChoice("required", (name,)) if kind in ("function", "custom") and isinstance(name, str) else None
 
@@ -37,11 +37,11 @@ def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
     if not choice.names:
         return choice.mode
     form = nest if nests else dict
-    named = [form({"type": "function", "name": name}) for name in choice.names]
-    if choice.mode == "required" and len(named) == 1:
-        return named[0]
+    tools = [form({"type": "function", "name": name}) for name in choice.names]
+    if choice.mode == "required" and len(tools) == 1:
+        return tools[0]
     mode = "auto" if choice.mode == "none" else choice.mode
-    return form({"type": "allowed_tools", "mode": mode, "tools": named})
+    return form({"type": "allowed_tools", "mode": mode, "tools": tools})
 
 
 def read_output(value: object) -> OutputSchema | None:

@@ -39,7 +39,7 @@ def read_request(
 ) -> NeutralRequest:
     """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.model()
+    model = members.model()
     members.refuse("functions", "a request can have `functions` or `tools`, not both; leave out `functions`")
     members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.positive_integer("n") or 1) != 1:
@@ -52,7 +52,7 @@ def read_request(
     settings = _settings(members)
     members.report_rest()
     return NeutralRequest(
-        model=named,
+        model=model,
         stream=streams,
         system=tuple(system),
         turns=turns,

@@ -148,7 +148,7 @@ def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
         if part.what == "document" and is_pdf(part):
             address = {"file_url": part.url} if part.url else {"file_data": data_url(part)}
-            named = {} if part.url else {"filename": part.name or "file.pdf"}
-            return {"type": "input_file", **named, **address}
+            file_name = {} if part.url else {"filename": part.name or "file.pdf"}
+            return {"type": "input_file", **file_name, **address}
         part = media_notice(part, losses)
     return {"type": "input_text", "text": text_of_part(part)}

@@ -57,7 +57,7 @@ def read_request(
 ) -> NeutralRequest:
     """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.model()
+    model = members.model()
     for name in ("previous_response_id", "conversation", "prompt"):
         members.refuse(name, _NOT_HELD)
     members.refuse("background", "only a provider of OpenAI Responses answers in the background; leave it out")
@@ -74,7 +74,7 @@ def read_request(
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
     return NeutralRequest(
-        model=named,
+        model=model,
         stream=streams,
         system=tuple([instructions, *system] if instructions else system),
         turns=turns,
