@@ -153,7 +153,7 @@ def features_of(view: View) -> frozenset[str]:
     They include `resources` even if no server offers resources, when stored results can be read with `resources/read`.
     """
     features = view.offers.features
-    return features | {"resources"} if view.reads or view.behind is not None else features
+    return features | {"resources"} if view.reads or view.full_view is not None else features
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dict[str, Raw]]:

@@ -118,7 +118,7 @@ class McpEndpoint(HttpService):
             served.selection
         )  # copied, because each request reads the selection, and the copy saves a look-up
         self.targets = self.selection.targets
-        self.known_views = self.selection.known_views
+        self.built_views = self.selection.built_views
         self.streams = streams
         self.view_builds = streams.view_builds
         self.event_store = event_store
@@ -136,7 +136,7 @@ class McpEndpoint(HttpService):
         """Replace the served selection, and retry requests that wait for a server to start."""
         self.selection = self._served.selection = selection
         self.targets = selection.targets
-        self.known_views = selection.known_views
+        self.built_views = selection.built_views
         self.held_requests.startup_wait.on_swap()
 
     @property
@@ -220,7 +220,7 @@ class McpEndpoint(HttpService):
         if identity.resource and (refused := refuse_elsewhere(identity, exchange.target.decode("latin-1"))) is not None:
             self._reject_credential(exchange, refused)
             return
-        view = self.known_views.find(identity, exchange.target)
+        view = self.built_views.find(identity, exchange.target)
         if view is None:
             if not self.selection.ready(identity, exchange.target):
                 self.start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
@@ -345,7 +345,7 @@ class McpEndpoint(HttpService):
         With `may_wait`, a call of a starting server's tool is held until the server is ready.
         """
         exchange.tier = view.tier
-        if view.behind is not None:
+        if view.full_view is not None:
             request.default_tokens = self.router_tokens
         route = self.dispatcher.resolve(view, request, exchange.identity)
         if isinstance(route, Route):

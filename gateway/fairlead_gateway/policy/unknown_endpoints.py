@@ -20,8 +20,8 @@ _FORM: Final = "the endpoint of a server is /servers/NAMESPACE/NAME/mcp, and /v1
 
 
 def why_unknown(selection: Selection, identity: Identity, target: bytes) -> str:
-    """Explain why a target is unknown. Names the endpoint of the only visible server that the target can mean;
-    otherwise the tiers that the subject may use, or the form of a server's endpoint.
+    """Explain why a target is unknown. If the target can mean only one visible server, the text names the endpoint of
+    this server; otherwise it names the tiers that the subject may use, or the form of a server's endpoint.
     """
     views = selection.seen_by(identity)
     base = target.rpartition(b"/")[0]

@@ -41,7 +41,7 @@ def test_the_views_of_callers_who_asked_are_put_together() -> None:
     before = select(build(world("get", "put")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     after = followed(before, "get", "new")
-    view = after.known_views.find(ONE, MERGED)
+    view = after.built_views.find(ONE, MERGED)
     assert view is not None
     assert view.listed
     assert [*view.routes] == ["web__get"]
@@ -54,7 +54,7 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     first = followed(before, "get", "a")
     second = followed(first, "get", "b")
-    assert second.known_views.find(ONE, MERGED) is None
+    assert second.built_views.find(ONE, MERGED) is None
 
 
 def test_looking_up_the_views_of_a_principal_merges_no_rules() -> None:

@@ -72,7 +72,7 @@ class Dispatcher:
             denied = view.denied(name)
             if denied is not None:
                 return invalid(request, refusals.not_allowed(name, denied))
-            return invalid(request, unknown_tool(name, view.renamed(name) or view.nearest(name)))
+            return invalid(request, unknown_tool(name, view.find_renamed(name) or view.nearest(name)))
         return route
 
     def record_unresolved(
