@@ -63,7 +63,7 @@ POLICIES = (
     Guard(
         "an update about a resource of a server that was denied",
         f"{GATEWAY}.endpoint.notification_streams",
-        (("if stream is None or not self._sees(stream.exchange, params):", "if stream is None:"),),
+        (("if stream is None or not self._has_resource(stream.exchange, params):", "if stream is None:"),),
         f"{AT}/test_watching.py::test_resource_updates_end_when_the_server_is_denied_to_their_client",
         "[True] == [False]",
     ),

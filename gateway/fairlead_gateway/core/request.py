@@ -198,8 +198,8 @@ class Exchange:
         """Whether the client has unread data, so that senders should wait (back-pressure)."""
         raise NotImplementedError
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when the client reads again or disconnects."""
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once when the client reads again or disconnects."""
         raise NotImplementedError
 
     def pause(self) -> None:

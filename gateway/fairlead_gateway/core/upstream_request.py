@@ -204,9 +204,9 @@ class ResponseSink:
         """Whether the client has unread data, so that the gateway should stop reading from the server."""
         return False
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when the client reads again or disconnects."""
-        go_on()
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once when the client reads again or disconnects."""
+        resume()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -253,5 +253,5 @@ class RelaySink(ResponseSink):
     def congested(self) -> bool:
         return self.sink.congested
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        self.sink.when_writable(go_on)
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        self.sink.when_writable(resume)

@@ -88,9 +88,9 @@ class View:
         "everything",
         "full_view",
         "hidden",
-        "offers",
         "pinned",
         "reads",
+        "resources",
         "routes",
         "server_info",
         "tier",
@@ -100,7 +100,7 @@ class View:
         self,
         tools: ViewTools,
         listing: ToolList,
-        offers: ResourceIndex,
+        resources: ResourceIndex,
         target: ViewTarget,
         escaping: frozenset[ServerKey],
     ) -> None:
@@ -112,7 +112,7 @@ class View:
         """Tools that the tier or a limit on lists hides. Tools that a policy denies are not included."""
         self.everything = tools.everything
         """Routes of shown and hidden tools."""
-        self.offers = offers
+        self.resources = resources
         """Prompts, resources and templates."""
         self.routes = tools.routes  # a dict: a look-up in any other Mapping takes five times as long
         self.server_info = target.server_info

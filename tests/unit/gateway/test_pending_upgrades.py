@@ -32,7 +32,7 @@ class Below(asyncio.Transport):
     def is_closing(self) -> bool:
         return bool(self.events)
 
-    def upgrade_refused(self) -> None:
+    def on_upgrade_refused(self) -> None:
         self.events.append("refused")
 
 

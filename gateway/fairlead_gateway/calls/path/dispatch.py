@@ -50,7 +50,7 @@ class Dispatcher:
         if request.method != CALL:
             if METHODS[request.method].kind is TargetKind.TASK:
                 return self.context.tasks.resolve(view, request, identity)
-            return targets.resolve(view.offers, request, self.context.metrics)
+            return targets.resolve(view.resources, request, self.context.metrics)
         params = request.params
         try:
             name = request.read_name("name")
