@@ -223,7 +223,7 @@ AUTHORIZATION = (
     Guard(
         "an administrator's rights for a client that registered itself",
         "fairlead_rest.context",
-        (("        if identity.made or identity.of_anybody:\n", "        if identity.made:\n"),),
+        (("        if identity.is_created_key or identity.of_anybody:\n", "        if identity.made:\n"),),
         f"{_ANYBODY}::test_client_that_registered_itself_does_not_administer_for_an_administrator",
         "200 == 403",
     ),

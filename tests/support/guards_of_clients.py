@@ -194,7 +194,7 @@ IDENTITY = (
     Guard(
         "a name that two issuers may give, in a policy that says of neither",
         f"{GATEWAY}.identity.names",
-        (("if self.several or self._is_reserved(key) or self.carried(key)", "if False"),),
+        (("if self.has_several or self._is_reserved(key) or self.carried(key)", "if False"),),
         f"{NAMES}::test_a_name_without_an_issuer_gives_nothing_where_there_are_two",
         "[True, True]",
     ),

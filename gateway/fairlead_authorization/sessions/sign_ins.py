@@ -33,7 +33,7 @@ class StoredSignIns(ClientSignIns):
     async def of(self, person: bytes) -> Sequence[ClientSignIn]:
         return self._listed(await self._store.of_person(person))
 
-    async def everybodys(self) -> Sequence[ClientSignIn]:
+    async def of_everybody(self) -> Sequence[ClientSignIn]:
         return self._listed(await self._store.everything(_Sessions()))
 
     async def end(self, person: bytes, sign_in: str) -> ClientSignIn | None:

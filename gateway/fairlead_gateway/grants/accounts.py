@@ -44,7 +44,7 @@ class Accounts:
         """A user's accounts, sorted by server. Raises GrantStoreError."""
         return _sorted(await self._store.of_person(person))
 
-    async def everybodys(self) -> list[ServerAccount]:
+    async def of_everybody(self) -> list[ServerAccount]:
         """Accounts of all users, sorted by server and user. Raises GrantStoreError."""
         return _sorted(await self._store.everything())
 

@@ -33,7 +33,7 @@ class UnusedGrants:
     async def look(self) -> None:
         """End the accounts that are due, and revoke their grants where that is possible. Raises GrantStoreError."""
         now = self._wall()
-        for account in await self._accounts.everybodys():
+        for account in await self._accounts.of_everybody():
             if 0 < self._accounts.unused_until(account) <= now:
                 await self._accounts.end(account.server, account.person)
                 log.info("A user's grant for the server %s was deleted, because no call used it", account.server)

@@ -56,7 +56,7 @@ NOBODY: Final = invalid("the token has no subject: its claim sub is missing or e
 
 
 class Tokens:
-    """`Authenticator` of JWTs. `address` is the URL of this gateway, `now` the time in seconds since the epoch, `clock`
+    """`Authenticator` of JWTs. `address` is the URL of this gateway, `now` returns seconds since the epoch, `clock` is
     any monotonic clock. `issuer_names` are all issuers that policies may name.
     """
 
@@ -131,12 +131,12 @@ class Tokens:
 
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
         """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
-        gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
+        credentials = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
         if self._revoked is not None:
-            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
+            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
 
     def _find_issuer(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
-        """Header of a token and the keys of the issuer that it names; nothing of the token is verified yet."""
+        """Header of a token, and the keys of the issuer that the token names. The token is not verified yet."""
         parts = token.split(".")
         if len(parts) != 3 or len(token) > MAX_TOKEN:
             return None
@@ -224,7 +224,7 @@ class Tokens:
 
 
 def json_of(part: str) -> Mapping[str, Any] | None:
-    """The JSON object in a base64url-encoded part of a JWT; None if the part is not one."""
+    """The JSON object in a base64url-encoded part of a JWT; None if the part is not valid."""
     try:
         members = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):

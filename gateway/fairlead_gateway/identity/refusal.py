@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Word = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
+ErrorCode = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
 """`error` in the header `WWW-Authenticate` (RFC 6750 section 3.1); empty for a request without a credential."""
 
 
@@ -17,7 +17,7 @@ class CredentialRefusal(msgspec.Struct, frozen=True):
 
     status: int
     message: str
-    word: Word = ""
+    error_code: ErrorCode = ""
     retry_after: int | None = None
     """Seconds of `Retry-After`."""
 

@@ -25,7 +25,7 @@ from fairlead_gateway.identity.authenticator import Authenticator, Verdict
 from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
 
 log = logging.getLogger(__name__)
-KEPT: Final = 8192
+CACHE_ENTRIES: Final = 8192
 """Credentials per generation of the cache. There are two generations, so between one and two times as many are
 cached."""
 KEPT_BYTES: Final = 16 << 20
@@ -46,17 +46,18 @@ _BEARER: Final = re.compile(rb"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
 _Entry = tuple[Identity, float]
 """An identity with the expiry of its cache entry in seconds since the epoch."""
 PLAIN_PATH: Final = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*")
-"""Path of a resource that a token may be for: without percent-encoding, which proxies and servers read in more than one
-way.
+"""Pattern of a path that a token may be for. Percent-encoding is excluded, because proxies and servers interpret it
+differently.
 """
 _NO_NAMES: Final = frozenset({"", ".", ".."})
-"""Segments by which another reader of the same path might find another resource (RFC 3986 section 5.2.4)."""
+"""Path segments that are excluded, because proxies and servers may resolve them differently (RFC 3986 section
+5.2.4)."""
 
 
 class Identities:
-    """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous and
-    its headers are ignored; with `local`, it is then from the machine's owner. `seconds` is the timeout of a look-up,
-    `now` the time in seconds since the epoch.
+    """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous, or
+    with `local` from the machine's owner, and its headers are ignored. `seconds` is the timeout of a look-up; `now`
+    returns seconds since the epoch.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Identities:
         *,
         anonymous: bool = True,
         local: bool = False,
-        most: int = KEPT,
+        max_entries: int = CACHE_ENTRIES,
         seconds: float = LOOK_UP_SECONDS,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -78,7 +79,7 @@ class Identities:
         self.answers_anybody = anonymous
         """Whether requests without a credential are accepted."""
         self._now = now
-        self._most = most
+        self._max_entries = max_entries
         self._seconds = seconds
         self._young: dict[bytes | None, _Entry] = {}
         self._young_bytes = 0
@@ -89,10 +90,10 @@ class Identities:
         self._keeps_tokens = False
         self._subject_tokens: weakref.WeakSet[SubjectToken] = weakref.WeakSet()
         """Raw tokens of identities; empty unless `keep_tokens` was called."""
-        self._held: dict[object, tuple[Identity, Callable[[], None]]] = {}
+        self._holders: dict[object, tuple[Identity, Callable[[], None]]] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """Verdicts by kind of credential and `accepted`, `refused` or `unavailable`; cached verdicts are not counted
-        again.
+        """Number of verdicts by kind of credential and outcome (`accepted`, `refused`, `unavailable`). Cached verdicts
+        are not counted again.
         """
 
     def recall(self, authorization: bytes | None) -> Identity | None:
@@ -132,10 +133,10 @@ class Identities:
         if identity.kind == "anonymous":
             return _nothing
         holder = object()
-        self._held[holder] = identity, end
+        self._holders[holder] = identity, end
 
         def release() -> None:
-            self._held.pop(holder, None)
+            self._holders.pop(holder, None)
 
         return release
 
@@ -149,16 +150,16 @@ class Identities:
 
     def sweep(self) -> None:
         """Call the callbacks of `hold` for expired credentials. It has to be called about once per second."""
-        if self._held:
+        if self._holders:
             now = self._now()
             self._end(lambda identity: identity.expires_at <= now)
 
-    def keep_tokens(self, wanted: bool) -> None:
-        """Keep the raw token of each JWT with its identity, because a server needs it; or drop all that were kept."""
-        if wanted == self._keeps_tokens:
+    def keep_tokens(self, needed: bool) -> None:
+        """Store the raw token of each JWT with its identity, because a server needs it; if not `needed`, drop them."""
+        if needed == self._keeps_tokens:
             return
-        self._keeps_tokens = wanted
-        if not wanted:
+        self._keeps_tokens = needed
+        if not needed:
             for token in self._subject_tokens:
                 token.drop()
             return
@@ -225,24 +226,25 @@ class Identities:
         return verdict
 
     def _keep_token(self, identity: Identity, token: str) -> None:
-        """Set the raw token of an identity, if it is a JWT. That of a ServiceAccount is one, as an authorization server
-        may trust the cluster's issuer. That of the gateway itself is not, as it is for this gateway alone.
+        """Store the raw token of an identity, if the token is a JWT of an issuer. Tokens of ServiceAccounts are stored
+        too, because an authorization server may trust the cluster's issuer. The gateway's own tokens are not stored,
+        because they are valid only at this gateway.
         """
         if identity.kind not in ("jwt", "serviceAccount") or identity.issued_here:
             return
-        expires = identity.claims.get("exp")  # `expires_at` has the issuer's leeway too
-        held = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)
-        msgspec.structs.force_setattr(identity, "subject_token", held)
-        self._subject_tokens.add(held)
+        expires = identity.claims.get("exp")  # `expires_at` includes the issuer's leeway
+        subject_token = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)
+        msgspec.structs.force_setattr(identity, "subject_token", subject_token)
+        self._subject_tokens.add(subject_token)
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
-        if len(self._young) >= self._most or self._young_bytes >= KEPT_BYTES:
+        if len(self._young) >= self._max_entries or self._young_bytes >= KEPT_BYTES:
             self._old, self._young, self._young_bytes = self._young, {}, 0
         self._young_bytes += 0 if authorization in self._young else len(authorization)
         self._young[authorization] = identity, until
 
     def _recall_older(self, authorization: bytes) -> Verdict | None:
-        """Cached verdict that `recall` does not look for: a rejection, or an identity of the older generation."""
+        """Cached verdict that `recall` does not find: a rejection, or an identity of the older generation."""
         refused = self._refused.get(_digest(authorization))
         if refused is not None and refused[1] > self._now():
             return refused[0]
@@ -253,8 +255,8 @@ class Identities:
         return entry[0]
 
     def _end(self, concerns: Callable[[Identity], bool]) -> None:
-        for holder, (identity, end) in [*self._held.items()]:
-            if concerns(identity) and self._held.pop(holder, None) is not None:
+        for holder, (identity, end) in [*self._holders.items()]:
+            if concerns(identity) and self._holders.pop(holder, None) is not None:
                 end()
 
 
@@ -274,5 +276,5 @@ def refuse_elsewhere(identity: Identity, path: str) -> CredentialRefusal | None:
     segments = path.removesuffix("/").split("/")[1:]
     if is_at(path, identity.resource) and _NO_NAMES.isdisjoint(segments):
         return None
-    message = f"the token is for {identity.resource} of this gateway and what is below it: get a token for this path"
+    message = f"the token is for {identity.resource} of this gateway and paths below it: get a token for this path"
     return CredentialRefusal(401, message, "invalid_token")

@@ -56,8 +56,8 @@ class ServiceAccountTokens:
         self.keeps = seconds
 
     def wants(self, token: str) -> bool:
-        """Whether the token is a JWT whose subject is a ServiceAccount. The claim `iss` is not checked here, as only
-        the API server knows its own issuer name.
+        """Whether the token is a JWT whose subject is a ServiceAccount. The claim `iss` is not checked here, because
+        only the API server knows its issuer name.
         """
         claims = _claims(token)
         return claims is not None and str(claims.get("sub", "")).startswith(_USER)

@@ -170,9 +170,9 @@ def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Ident
     if issuer is None and other.service_account is not None:
         return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:
-        names, doubtful = issuers.unnamed(other.agent, other.groups)
+        names, doubtful = issuers.issuer_of_unqualified(other.agent, other.groups)
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
-    named = issuers.called(issuer) if issuers.prefixes else (issuer,)
+    named = issuers.names_of_issuer(issuer) if issuers.prefixes else (issuer,)
     if named is None:
         raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} must be one of {', '.join(issuers.prefixes[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):

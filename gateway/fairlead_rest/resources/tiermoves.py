@@ -61,7 +61,9 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
     @routes.get("/tier-moves", **describe_route("List moves between tiers", TierMoveList, examples.TIER_MOVES))
-    async def list_moves(request: Request, limit: Annotated[int, Query(ge=1, le=MAX_MOVES)] = DEFAULT_LIMIT) -> Response:
+    async def list_moves(
+        request: Request, limit: Annotated[int, Query(ge=1, le=MAX_MOVES)] = DEFAULT_LIMIT
+    ) -> Response:
         catalog = context.catalog(request)
         return await context.answer(lambda: moves_for(catalog, context.administration.moves, limit))
 

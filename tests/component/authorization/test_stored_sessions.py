@@ -121,7 +121,7 @@ async def end_elsewhere(world: SessionWorld) -> None:
     issued, left = await replica.signed_in("ben"), await replica.signed_in("cleo")
     (listed,) = await other.sign_ins.of(key_of("ben"))
     assert listed.id == issued.session.id
-    assert {listed.id, left.session.id} <= {each.id for each in await other.sign_ins.everybodys()}
+    assert {listed.id, left.session.id} <= {each.id for each in await other.sign_ins.of_everybody()}
     assert await other.sign_ins.end(key_of("ben"), listed.id) is not None
     await eventually(lambda: told)
     late: list[str] = []

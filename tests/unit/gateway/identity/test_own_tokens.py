@@ -160,7 +160,7 @@ async def test_a_token_can_have_fewer_scopes_than_its_session(door: Door) -> Non
     own = OwnTokens(HERE, door.keys, [PROVIDER], scopes=["tools"], now=door.clock)
     verdict = own.check(token)
     assert isinstance(verdict, CredentialRefusal)
-    assert (verdict.status, verdict.word) == (403, "insufficient_scope")
+    assert (verdict.status, verdict.error_code) == (403, "insufficient_scope")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_a_token_with_other_claims_is_refused(door: Door, claims: dict[str
     accepted(door, await door.forge())
     refused = refusal(door, await door.forge(**claims))
     assert why in refused.message
-    assert (refused.status, refused.word) == (401, "invalid_token")
+    assert (refused.status, refused.error_code) == (401, "invalid_token")
 
 
 @pytest.mark.parametrize("header", [{"typ": "JWT"}, {"typ": "id_token"}, {"typ": None}])
