@@ -73,7 +73,7 @@ class FallbackServer(RequestServer):
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        protocols = self._protocols.made
+        protocols = self._protocols.part
         return [*self._starts, *(() if protocols is None else protocols.tasks)]
 
     def request(
@@ -83,7 +83,7 @@ class FallbackServer(RequestServer):
 
     def start(self, request: FallbackRequest) -> None:
         """Attach the request to a uvicorn protocol, now or when uvicorn has been imported."""
-        protocols = self._protocols.made
+        protocols = self._protocols.part
         if protocols is not None:
             request.attach(protocols.new(**{_REQUEST: request}))
             return

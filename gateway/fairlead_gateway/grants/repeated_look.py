@@ -16,8 +16,8 @@ FIRST_SECONDS: Final = 300.0
 
 
 class RepeatedLook:
-    """Calls `look` every `seconds` from `start` to `aclose`, for the first time after `first_seconds`. `name` is a
-    plural noun for the log: what the check looks for.
+    """Calls `look` every `seconds` from `start` to `aclose`, for the first time after `first_seconds`. `name` says in
+    log messages what is checked for, such as `unused grants`.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class UnusedGrants:
         await self._repeated.aclose()
 
     async def look(self) -> None:
-        """End the accounts that are due, and revoke their grants where that is possible. Raises GrantStoreError."""
+        """End unused accounts, and revoke their grants if possible. Raises GrantStoreError."""
         now = self._wall()
         for account in await self._accounts.of_everybody():
             if 0 < self._accounts.unused_until(account) <= now:

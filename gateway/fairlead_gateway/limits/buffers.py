@@ -76,12 +76,12 @@ class ArrivingAnswer:
         self.size = 0
 
     def grow(self, size: int) -> None:
-        """Count `size` more bytes; pause the connection if the budget has no room for the rest."""
+        """Count `size` more bytes; pause the connection if the budget is exhausted."""
         self.size += size
         self._buffers.count_growth(self, size)
 
     def hand_over(self) -> None:
-        """End counting the bytes so far: the response is complete, and the buffer that holds it counts them."""
+        """Stop counting the bytes received so far: the response is complete, and its buffer counts them."""
         size, self.size = self.size, 0
         self._buffers.release(self.agent, size)
 
@@ -181,12 +181,12 @@ class AnswerBuffers:
     def holding(self, agent: str) -> Holding:
         return Holding(self, agent)
 
-    def unread(self, agent: str, more: int) -> None:
-        """Add `more`, which may be negative, to the number of bytes that clients of `agent` have not read."""
+    def unread(self, agent: str, change: int) -> None:
+        """Add `change`, which may be negative, to the number of bytes that clients of `agent` have not read."""
         budget = self._of(agent)
-        budget.unread += more
-        self.whole.unread += more
-        self._settle(agent, budget, less=more < 0)
+        budget.unread += change
+        self.whole.unread += change
+        self._settle(agent, budget, less=change < 0)
 
     # Methods for `ArrivingAnswer` and `Holding`
 

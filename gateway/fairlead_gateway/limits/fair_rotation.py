@@ -1,6 +1,6 @@
 """Semaphore that serves waiting work in rotation of agents.
 
-An agent with hundreds of waiting pieces of work delays every other agent by only one piece.
+An agent with hundreds of waiting pieces of work delays every other agent by at most one piece.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FairTurns:
         for queue in queues:
             while queue.ring:
                 waiter = queue.next()
-                if not waiter.done():  # if it is done, its task has just been cancelled
+                if not waiter.done():  # a waiter that is done belongs to a task that was just cancelled
                     waiter.set_result(None)
                     return
         self._free += 1

@@ -1,9 +1,9 @@
 """Limits on the use by agents: calls at once, calls per minute, and tokens of models per UTC day.
 
-Pure module. A call is admitted after its arguments were validated, and counts until its end. Admission costs a look-up
-and a few comparisons per limit. Accounts that are back in their initial state are dropped. A request to a model is
-admitted while tokens are left, and is charged when the provider has reported its usage; requests in flight are not
-counted. `redis_rates` synchronizes the accounts with other replicas.
+Pure module. A call is admitted after its arguments were validated, and is counted until its end. Admission costs a
+look-up and a few comparisons per limit. Accounts that are back in their initial state are dropped. A request to a model
+is admitted while tokens are left, and its tokens are counted when the provider has reported them; until then, a request
+counts as zero tokens. `redis_rates` synchronizes the accounts with other replicas.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DAY: Final = 86_400.0
 
 
 AGENT, POLICY, TOOL = "agent", "policy", "tool"
-_WHAT: Final = {
+_SUBJECTS: Final = {
     AGENT: "each agent",
     POLICY: "each agent, set by policies of namespace {},",
     TOOL: "the tool",
@@ -60,12 +60,12 @@ def account_name(agent: str) -> str:
 class Account:
     """Current use of one limit: the calls in flight and the calls of the last minute."""
 
-    __slots__ = ("_key", "_scope", "_sharing", "_whose", "bound", "busy", "rate")
+    __slots__ = ("_key", "_namespace", "_scope", "_sharing", "bound", "busy", "rate")
 
-    def __init__(self, key: str, scope: str, whose: str, bound: Bound, sharing: Sharing | None) -> None:
+    def __init__(self, key: str, scope: str, namespace: str, bound: Bound, sharing: Sharing | None) -> None:
         self._key = key
         self._scope = scope
-        self._whose = whose
+        self._namespace = namespace
         """Namespace of the policies that set the limit."""
         self._sharing = sharing
         self.busy = 0
@@ -83,7 +83,7 @@ class Account:
         if most is not None and self.busy >= most:
             return Limited(
                 self._scope,
-                f"the limit of {most} calls at once for {self._what()} is reached: retry when one of them has ended",
+                f"the limit of {most} calls at once for {self._subject()} is reached: retry when one of them has ended",
                 BUSY_SECONDS,
             )
         rate = self.rate
@@ -92,7 +92,7 @@ class Account:
             if wait:
                 return self._too_fast(rate, wait)
         elif self.bound.calls_per_minute == 0:
-            return Limited(self._scope, f"the limit of 0 calls a minute for {self._what()} admits no call", None)
+            return Limited(self._scope, f"the limit of 0 calls a minute for {self._subject()} admits no call", None)
         self.busy += 1
         return None
 
@@ -109,14 +109,16 @@ class Account:
         """Whether the account equals a new account, and may be dropped."""
         return not self.busy and (self.rate is None or not (self.rate.ahead(now) or self.rate.unsettled))
 
-    def _what(self) -> str:
-        return _WHAT[self._scope].format(self._whose)
+    def _subject(self) -> str:
+        return _SUBJECTS[self._scope].format(self._namespace)
 
     def _too_fast(self, rate: Rate, wait: float) -> Limited:
         if rate.blocked:
             return Limited(self._scope, "the limits that replicas share in Redis cannot be read now: retry later", wait)
         return Limited(
-            self._scope, f"the limit of {rate.calls:g} calls a minute for {self._what()} is reached: retry later", wait
+            self._scope,
+            f"the limit of {rate.calls:g} calls a minute for {self._subject()} is reached: retry later",
+            wait,
         )
 
 
@@ -162,8 +164,8 @@ class Limiter:
         for account in self._accounts_of_call(agent, quota, tool, caps, now):
             refused = account.enter(now)
             if refused is not None:
-                for entered in lease:
-                    entered.undo()
+                for counted in lease:
+                    counted.undo()
                 return refused
             lease.append(account)
         return tuple(lease)
@@ -171,8 +173,8 @@ class Limiter:
     def _accounts_of_call(
         self, agent: str, quota: Quota | None, tool: str, caps: Caps | None, now: float
     ) -> Iterator[Account]:
-        """Accounts that limit a call. They are yielded one by one, so that the call is counted in each account before
-        the next account is opened: opening an account may drop idle accounts, in which no call is counted.
+        """Accounts that limit a call. They are yielded one by one, so that the caller counts the call in an account
+        before the next account is opened: opening an account may drop accounts in which no call is counted.
         """
         if self._agents is not None:
             yield self._account("agent:" + agent, AGENT, "", self._agents, now)
@@ -181,11 +183,11 @@ class Limiter:
         if caps is not None:
             yield self._account("tool:" + tool, TOOL, "", caps, now)
 
-    def _account(self, key: str, scope: str, whose: str, bound: Bound, now: float) -> Account:
+    def _account(self, key: str, scope: str, namespace: str, bound: Bound, now: float) -> Account:
         account = self._accounts.get(key)
         if account is None:
             _make_room(self._accounts, self._most, now)
-            account = self._accounts[key] = Account(key, scope, whose, bound, self._sharing)
+            account = self._accounts[key] = Account(key, scope, namespace, bound, self._sharing)
         elif account.bound is not bound and not _same(account.bound, bound):
             account.bind(bound)
         return account
@@ -210,8 +212,8 @@ class DayAccount:
         self._sharing = sharing
 
     def total(self, now: float) -> int:
-        """Tokens of today. If replicas share limits, this queues a synchronization. Its result is in the total that a
-        later call returns.
+        """Tokens of today. If replicas share limits, this also queues a synchronization, which changes the total that
+        later calls return.
         """
         self._start_day(now)
         self._settle_soon()
@@ -237,7 +239,7 @@ class DayAccount:
         return tokens
 
     def settle(self, day: int, total: int) -> None:
-        """Set the tokens that all replicas have charged on a day. This excludes tokens that this replica has not
+        """Set the tokens that all replicas have charged on a day, without the tokens that this replica has not
         synchronized yet.
         """
         if day == self.day:
