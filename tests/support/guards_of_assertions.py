@@ -66,28 +66,33 @@ ASSERTIONS = (
     Guard(
         "an identity assertion for a resource elsewhere",
         _CHECKS,
-        (("    if not own or len(own) < len(listed):\n", "    own = own or [issuer]\n    if False:\n"),),
+        (
+            (
+                "    if not resources_here or len(resources_here) < len(listed):\n",
+                "    own = own or [issuer]\n    if False:\n",
+            ),
+        ),
         f"{_TEST}::test_assertion_for_a_resource_elsewhere_is_refused",
         "200 == 400",
     ),
     Guard(
         "an identity assertion for a resource here and one elsewhere",
         _CHECKS,
-        (("    if not own or len(own) < len(listed):\n", "    if not own:\n"),),
+        (("    if not resources_here or len(resources_here) < len(listed):\n", "    if not own:\n"),),
         f"{_TEST}::test_assertion_for_a_resource_here_and_one_elsewhere_is_refused",
         "200 == 400",
     ),
     Guard(
         "a token for a wider resource than that of the identity assertion",
         _CHECKS,
-        (("    if not any(is_at(resource, each) for each in own):\n", "    if False:\n"),),
+        (("    if not any(is_at(resource, each) for each in resources_here):\n", "    if False:\n"),),
         f"{_TEST}::test_request_does_not_widen_the_resource_of_an_assertion",
         "(200, None)",
     ),
     Guard(
         "a token with more scopes than the identity assertion",
         _CHECKS,
-        (("if scope in granted and scope in wanted", "if scope in wanted"),),
+        (("if scope in granted and scope in requested_scopes", "if scope in wanted"),),
         f"{_TEST}::test_token_has_no_more_scopes_than_the_assertion",
         "mcp:tools mcp:admin",
     ),
@@ -129,7 +134,7 @@ ASSERTIONS = (
     Guard(
         "a token for a resource elsewhere, by a ServiceAccount",
         _CHECKS,
-        (("    if own is None:\n", "    own = own or resource or issuer\n    if False:\n"),),
+        (("    if resource_url is None:\n", "    own = own or resource or issuer\n    if False:\n"),),
         f"{_TEST}::test_workload_asks_for_no_resource_elsewhere",
         "(200, ",
     ),

@@ -172,7 +172,7 @@ AUTHORIZATION = (
     Guard(
         "clients that nobody named, whose assertions fill the store",
         "fairlead_authorization.sessions.spent_assertions",
-        (("        if records.count >= room:\n", "        if False:\n"),),
+        (("        if records.count >= limit:\n", "        if False:\n"),),
         "tests/unit/authorization/test_used_assertions.py"
         "::test_clients_that_nobody_named_share_little_room_and_leave_others_theirs",
         "DID NOT RAISE",
@@ -180,7 +180,7 @@ AUTHORIZATION = (
     Guard(
         "a browser filled with cookies of sign-ins",
         f"{_PROTOCOL}.browser_state",
-        (("for name in own[: max(0, len(own) - MAX_OPEN)]]", "for name in own[:0]]"),),
+        (("for name in cookie_names[: max(0, len(cookie_names) - MAX_OPEN)]]", "for name in own[:0]]"),),
         f"{_TEST}::test_browser_keeps_a_bounded_number_of_sign_ins",
         "assert 7 <= ",
     ),

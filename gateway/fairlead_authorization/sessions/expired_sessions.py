@@ -1,4 +1,4 @@
-"""Deletes expired records: of sessions, consents, used assertions and ends of sessions."""
+"""Deletes expired records of sessions, consents, used assertions and ended sessions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOOK_SECONDS: Final = 3_600.0
 _PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX, session_ends.PREFIX)
 
 
-class _PassingRecords:
-    """Servers whose records are checked (`GrantKey.server`)."""
+class _TemporaryRecords:
+    """Container of the values of `GrantKey.server` whose records are checked."""
 
     def __contains__(self, server: object) -> bool:
         return isinstance(server, str) and server.startswith(_PREFIXES)
@@ -41,7 +41,7 @@ class ExpiredSessions:
     async def look(self) -> None:
         """Delete the expired records. Raises GrantStoreError."""
         now = self._now()
-        for key, grant in await self._store.everything(_PassingRecords()):
+        for key, grant in await self._store.everything(_TemporaryRecords()):
             if not _is_over(key, grant, now):
                 continue
             if grant.session is not None:

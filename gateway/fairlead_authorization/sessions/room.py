@@ -1,4 +1,4 @@
-"""Limits one person's records of a kind: decides which are deleted to make room for another one. Pure module."""
+"""Limits the records of one person: decides which records are deleted before another one is stored. Pure module."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import msgspec
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 
 
-def making_way(
-    records: Sequence[tuple[GrantKey, StoredGrant]], new: StoredGrant, most: int, most_bytes: int
+def records_to_delete(
+    records: Sequence[tuple[GrantKey, StoredGrant]], new_record: StoredGrant, max_records: int, max_bytes: int
 ) -> list[GrantKey]:
-    """The first of some records, which have to be deleted so that at most `most` records remain, including the new one,
-    with at most `most_bytes` as JSON.
+    """Keys of the first records, which have to be deleted so that the remaining records and `new_record` are at most
+    `max_records` in number and `max_bytes` in JSON.
     """
     sizes = [_size(grant) for _, grant in records]
-    count, total, gone = len(records) + 1, sum(sizes) + _size(new), 0
-    while gone < len(records) and (count - gone > most or total > most_bytes):
-        total -= sizes[gone]
-        gone += 1
-    return [key for key, _ in records[:gone]]
+    count, total, deleted = len(records) + 1, sum(sizes) + _size(new_record), 0
+    while deleted < len(records) and (count - deleted > max_records or total > max_bytes):
+        total -= sizes[deleted]
+        deleted += 1
+    return [key for key, _ in records[:deleted]]
 
 
 def _size(grant: StoredGrant) -> int:

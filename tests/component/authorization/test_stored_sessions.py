@@ -15,7 +15,7 @@ import pytest
 
 from controlplane import ControlPlane
 from fairlead_authorization.sessions.ended_sessions import EndedSessions
-from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import SessionRefused, SessionStoreUnavailable
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.folder_store import FolderGrantStore
 from fairlead_gateway.grants.machine_keys import MachineKeys
@@ -189,7 +189,7 @@ async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:
         issued = await replica.signed_in()
         redis.freeze()
         for away in (replica.refresh(issued.refresh_token), replica.begun("ben")):
-            with pytest.raises(SessionsAway, match="does not respond"):
+            with pytest.raises(SessionStoreUnavailable, match="does not respond"):
                 await away
         assert await replica.tokens.issue(issued.session), "the keys were read before"
         redis.thaw()
@@ -199,5 +199,5 @@ async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:
 async def _is_refreshed(replica: Replica, token: str) -> bool:
     try:
         return bool(await replica.refresh(token))
-    except SessionsAway:
+    except SessionStoreUnavailable:
         return False

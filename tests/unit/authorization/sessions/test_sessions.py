@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_authorization.sessions.consents import MAX_CONSENT_BYTES
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
-from fairlead_authorization.sessions.session import ProviderGrant, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import ProviderGrant, SessionRefused, SessionStoreUnavailable
 from fairlead_authorization.sessions.session_record import (
     CODE_SECONDS,
     MAX_CLAIMS_BYTES,
@@ -289,7 +289,7 @@ class _AwayStore(MemoryGrants):
 
 async def test_a_store_that_is_away_is_told_so() -> None:
     async with SessionWorld(_AwayStore) as world:
-        with pytest.raises(SessionsAway, match="does not respond"):
+        with pytest.raises(SessionStoreUnavailable, match="does not respond"):
             await world.replica().signed_in()
 
 
