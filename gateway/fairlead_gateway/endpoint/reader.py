@@ -363,7 +363,7 @@ class RequestReader:
         fields = framing.check_fields(version, self._fields, self._target)
         if self.parser.should_upgrade():
             upgrades = self._fallbacks.upgrades
-            if version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields):
+            if version == "1.1" and upgrades is not None and upgrades.handles(self._target, fields):
                 self._replacement_head = framing.serialize_upgrade(method, self._target, fields)
                 self._upgrade = UpgradeRequest(self._target, fields, self._replacement_head)
             else:

@@ -63,11 +63,11 @@ class AdmittedUpgrade(Protocol):
 class UpgradeHandler(Protocol):
     """Authorizes `Upgrade` requests, and serves the connections that it admits."""
 
-    def takes(self, target: bytes, fields: Sequence[Field]) -> bool:
+    def handles(self, target: bytes, fields: Sequence[Field]) -> bool:
         """Whether this handler is responsible for a request. Other requests are answered without an upgrade."""
         ...
 
-    async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
+    async def admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
         """Admit a request, or return the complete HTTP response that rejects it. `client` is the client's IP address
         and port."""
         ...
@@ -113,7 +113,7 @@ class PendingUpgrade(asyncio.Transport):
         `trailing` are bytes that the client has sent after the request.
         """
         self._early_bytes += trailing
-        self._judgement = asyncio.get_running_loop().create_task(self._judge(request, client))
+        self._judgement = asyncio.get_running_loop().create_task(self._admit(request, client))
 
     # asyncio.Protocol, for the connection
 
@@ -209,9 +209,9 @@ class PendingUpgrade(asyncio.Transport):
 
     # Internals
 
-    async def _judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> None:
+    async def _admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> None:
         try:
-            verdict = await self._upgrades.judge(request, client)
+            verdict = await self._upgrades.admit(request, client)
         except Exception:
             log.exception("The authorization of an Upgrade request failed; the client gets a 500")
             verdict = _FAILED
