@@ -69,7 +69,7 @@ ASSERTIONS = (
         (
             (
                 "    if not resources_here or len(resources_here) < len(listed):\n",
-                "    own = own or [issuer]\n    if False:\n",
+                "    resources_here = resources_here or [issuer]\n    if False:\n",
             ),
         ),
         f"{_TEST}::test_assertion_for_a_resource_elsewhere_is_refused",
@@ -78,7 +78,7 @@ ASSERTIONS = (
     Guard(
         "an identity assertion for a resource here and one elsewhere",
         _CHECKS,
-        (("    if not resources_here or len(resources_here) < len(listed):\n", "    if not own:\n"),),
+        (("    if not resources_here or len(resources_here) < len(listed):\n", "    if not resources_here:\n"),),
         f"{_TEST}::test_assertion_for_a_resource_here_and_one_elsewhere_is_refused",
         "200 == 400",
     ),
@@ -92,7 +92,7 @@ ASSERTIONS = (
     Guard(
         "a token with more scopes than the identity assertion",
         _CHECKS,
-        (("if scope in granted and scope in requested_scopes", "if scope in wanted"),),
+        (("if scope in granted and scope in requested_scopes", "if scope in requested_scopes"),),
         f"{_TEST}::test_token_has_no_more_scopes_than_the_assertion",
         "mcp:tools mcp:admin",
     ),
@@ -134,7 +134,7 @@ ASSERTIONS = (
     Guard(
         "a token for a resource elsewhere, by a ServiceAccount",
         _CHECKS,
-        (("    if resource_url is None:\n", "    own = own or resource or issuer\n    if False:\n"),),
+        (("    if resource_url is None:\n", "    resource_url = resource_url or resource or issuer\n    if False:\n"),),
         f"{_TEST}::test_workload_asks_for_no_resource_elsewhere",
         "(200, ",
     ),

@@ -180,7 +180,7 @@ AUTHORIZATION = (
     Guard(
         "a browser filled with cookies of sign-ins",
         f"{_PROTOCOL}.browser_state",
-        (("for name in cookie_names[: max(0, len(cookie_names) - MAX_OPEN)]]", "for name in own[:0]]"),),
+        (("for name in cookie_names[: max(0, len(cookie_names) - MAX_OPEN)]]", "for name in cookie_names[:0]]"),),
         f"{_TEST}::test_browser_keeps_a_bounded_number_of_sign_ins",
         "assert 7 <= ",
     ),
@@ -223,7 +223,7 @@ AUTHORIZATION = (
     Guard(
         "an administrator's rights for a client that registered itself",
         "fairlead_rest.context",
-        (("        if identity.is_created_key or identity.of_anybody:\n", "        if identity.made:\n"),),
+        (("        if identity.is_created_key or identity.of_anybody:\n", "        if identity.is_created_key:\n"),),
         f"{_ANYBODY}::test_client_that_registered_itself_does_not_administer_for_an_administrator",
         "200 == 403",
     ),

@@ -189,7 +189,7 @@ TENANCY = (
         (
             (
                 "if held and approved_hashes and (hash_ := held_hash(held)) in approved_hashes:",
-                "if held and given and (hash_ := held_hash(held)):",
+                "if held and approved_hashes and (hash_ := held_hash(held)):",
             ),
         ),
         "tests/unit/operator/pinning/test_pinning.py::test_an_approval_never_lets_through_what_came_after_it_was_given",

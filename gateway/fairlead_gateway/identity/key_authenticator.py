@@ -180,7 +180,7 @@ def _is_of_token(identity: Identity) -> bool:
     """Whether the identity's agent and groups may come from an issuer of tokens. This includes identities of API keys
     that were created with a token.
     """
-    return identity.kind == "jwt" or identity.made
+    return identity.kind == "jwt" or identity.is_created_key
 
 
 def _has(identity: Identity, names: frozenset[Key]) -> bool:
