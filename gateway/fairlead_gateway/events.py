@@ -89,11 +89,11 @@ class Missed(Exception):
 class EventLog:
     """Ring buffer of the last events, with subscribers. All methods have to be called in the gateway's event loop."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = MAX_EVENTS) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), max_events: int = MAX_EVENTS) -> None:
         self._now = now
         self._life = secrets.token_hex(4)
         """Random first part of event ids, so that events of different processes have different ids."""
-        self._ring: deque[Event] = deque(maxlen=most)
+        self._ring: deque[Event] = deque(maxlen=max_events)
         self._next_event = asyncio.Event()
         """Set by the next event, and then replaced by an unset one."""
         self._listeners: list[Listener] = []

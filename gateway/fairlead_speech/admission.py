@@ -174,9 +174,9 @@ class SessionSlot:
 def _refusal(reached: ShareTaken, state: str) -> LlmError:
     if reached.bound == "agent":
         text = (
-            f"{reached.most} of your speech sessions {state}, which is the limit for one agent: "
+            f"{reached.limit} of your speech sessions {state}, which is the limit for one agent: "
             "close a session, or retry"
         )
         return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
-    text = f"{reached.most} speech sessions {state}, which is the limit of this gateway: retry later"
+    text = f"{reached.limit} speech sessions {state}, which is the limit of this gateway: retry later"
     return LlmError(503, text, "unavailable", headers=_RETRY)

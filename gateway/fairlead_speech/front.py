@@ -110,7 +110,7 @@ class SpeechFront:
             await self._server.shutdown(CLOSE_SECONDS)
         await self._services.client.aclose()
 
-    # Inside
+    # Internals
 
     def _admit(self, endpoint: EngineEndpoint, path: str, session_request: SessionRequest) -> AdmittedUpgrade:
         """Take a slot for a session, and let the endpoint choose models. Raises LlmError."""

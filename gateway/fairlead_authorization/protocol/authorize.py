@@ -179,8 +179,9 @@ class AuthorizationEndpoint:
 
 
 def refusal(client: RegisteredClient, redirect_uri: str, code: str, message: str, state: str, issuer: str) -> Response:
-    """Redirect to a client with an error, before anybody has signed in. If no setting names the client, a page with a
-    link instead: otherwise, links to the gateway could redirect a browser anywhere (RFC 9700 section 4.11.2).
+    """Response to a request that failed before anybody signed in. A client that a setting names gets the error by a
+    redirect. For any other client, a page shows the error and a link: otherwise, links to the gateway could redirect a
+    browser anywhere (RFC 9700 section 4.11.2).
     """
     url = error_url(redirect_uri, code, message, state, issuer)
     if client.is_named:

@@ -53,7 +53,7 @@ _SECRET_BYTES: Final = 32
 _ATTEMPTS: Final = 8
 """Maximum number of attempts to rotate, each of which may conflict with another change of the session."""
 _UNKNOWN: Final = "the code or refresh token is unknown, or its session has ended"
-_OTHER_CLIENT: Final = "the code or refresh token is that of another client"
+_OTHER_CLIENT: Final = "the code or refresh token belongs to another client"
 
 
 class _Rotation(NamedTuple):

@@ -129,7 +129,8 @@ class SubjectTokens:
             failure = GrantFailed(str(error), cause=SUBJECT_TOKEN_EXPIRED)
         except NotRenewable as error:
             failure = GrantFailed(
-                f"{error}, so there is no token to exchange for one of the server: have the provider give one",
+                f"{error}, so there is no token that could be exchanged for a token for the server: set the provider "
+                "to issue one",
                 cause=NO_SUBJECT_TOKEN,
             )
         except IdentityProviderUnavailable as error:

@@ -200,7 +200,7 @@ class SnapshotStore:
         if self._own_documents and not self.first_snapshot.is_set():
             self._dirty.set()
 
-    # Inside
+    # Internals
 
     def _take(self, name: str, data: bytes) -> None:
         if self._raw.get(name) == data:

@@ -149,7 +149,7 @@ class BuiltinMethods:
 def features_of(view: View) -> frozenset[str]:
     """Features of an endpoint other than tools.
 
-    They include `resources` even if no server offers resources, when stored results can be read with `resources/read`.
+    If stored results can be read with `resources/read`, `resources` is one of them even if no server has resources.
     """
     features = view.resources.features
     return features | {"resources"} if view.reads or view.full_view is not None else features

@@ -358,9 +358,9 @@ class NotificationStreams:
         reached = self._shares.bound(stream.agent)
         if reached is not None:
             if reached.bound == "agent":
-                message = f"{reached.most} of your streams are open, the limit for one agent: close a stream"
+                message = f"{reached.limit} of your streams are open, the limit for one agent: close a stream"
                 return reject_crowd(429, message, stream.id)
-            return reject_crowd(503, f"{reached.most} streams are open, the limit of this gateway", stream.id)
+            return reject_crowd(503, f"{reached.limit} streams are open, the limit of this gateway", stream.id)
         self._shares.take(stream.agent)
         stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
         stream.exchange.cancel_on_disconnect = True  # for clients of both eras

@@ -160,7 +160,7 @@ class RedisGrantStore(WatchingGrantStore):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)
 
-    # Inside
+    # Internals
 
     async def _grants(
         self, name: bytes, servers: Container[str] | None = None, page: tuple[int, Mapping[bytes, bytes]] | None = None

@@ -119,7 +119,7 @@ class SecretGrantStore(WatchingGrantStore):
 
         return [grant for secret in self._seen for grant in await self._grants(secret.name, matches)]
 
-    # Inside
+    # Internals
 
     def _publish(self, key: GrantKey, written: bool) -> None:
         self._feed.publish(key, written=written)

@@ -1,4 +1,4 @@
-"""Requests to the issuers whose tokens the gateway accepts. Limits and errors are those of token requests
+"""Requests to the issuers whose tokens the gateway accepts. They have the same limits and errors as token requests
 (`fairlead_mcp.oauth.token_http`). The gateway's own settings name these issuers, so no egress rules apply.
 """
 

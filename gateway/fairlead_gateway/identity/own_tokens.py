@@ -166,7 +166,7 @@ class OwnTokens:
         if header is None or len(token) > MAX_TOKEN or not isinstance(header.get("kid"), str):
             return UNREADABLE
         if header.get("alg") != ALGORITHM or header.get("typ") != JWT_TYPE:
-            return invalid("the typ or alg in the header of this token is not that of a token of this gateway")
+            return invalid("tokens of this gateway have another typ or alg in their header than this token")
         key = self._keys.find(header["kid"])
         if key is None:
             return None

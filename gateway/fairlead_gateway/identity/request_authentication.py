@@ -55,9 +55,9 @@ _NO_NAMES: Final = frozenset({"", ".", ".."})
 
 
 class Identities:
-    """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous, or
-    with `local` from the machine's owner, and its headers are ignored. `seconds` is the timeout of a look-up; `now`
-    returns seconds since the epoch.
+    """Authenticates requests, with a cache. With `anonymous` and without authenticators, headers are ignored: every
+    request is anonymous, or, with `local`, a request of the machine's owner. `seconds` is the timeout of a look-up;
+    `now` returns seconds since the epoch.
     """
 
     def __init__(

@@ -29,13 +29,13 @@ class Pausable(Protocol):
 
 
 class Budget:
-    """Bytes of responses that are buffered for the whole gateway or for one agent. `most` 0 means unlimited."""
+    """Bytes of responses that are buffered for the whole gateway or for one agent. `max_bytes` 0 means unlimited."""
 
-    __slots__ = ("arriving", "half", "most", "readers", "unread")
+    __slots__ = ("arriving", "half", "max_bytes", "readers", "unread")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.half = max(1, most // 2)
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.half = max(1, max_bytes // 2)
         self.arriving = 0
         """Bytes of arriving and held responses."""
         self.unread = 0
@@ -45,7 +45,7 @@ class Budget:
     @property
     def full(self) -> bool:
         """Whether new requests are refused."""
-        return self.most > 0 and (self.unread >= self.half or self.arriving + self.unread >= self.most)
+        return self.max_bytes > 0 and (self.unread >= self.half or self.arriving + self.unread >= self.max_bytes)
 
     @property
     def idle(self) -> bool:
@@ -55,10 +55,10 @@ class Budget:
         """Whether the gateway may continue to read a response while it reads `others` other responses. While clients
         read, one response may always continue; otherwise incomplete responses would wait for each other forever.
         """
-        return not self.most or (self.unread < self.half and (self.arriving < self.half or not others))
+        return not self.max_bytes or (self.unread < self.half and (self.arriving < self.half or not others))
 
     def fits(self, size: int) -> bool:
-        return not self.most or self.arriving + self.unread + size <= self.most
+        return not self.max_bytes or self.arriving + self.unread + size <= self.max_bytes
 
 
 class ArrivingAnswer:
@@ -128,13 +128,13 @@ class Holding:
 
 
 class AnswerBuffers:
-    """Budgets of buffered response bytes. `most` is for the whole gateway and `most_each` for each agent, in bytes; 0
-    means unlimited.
+    """Budgets of buffered response bytes. `max_bytes` is for the whole gateway and `max_bytes_each` for each agent, in
+    bytes; 0 means unlimited.
     """
 
-    def __init__(self, most: int = 0, most_each: int = 0) -> None:
-        self.whole = Budget(most)
-        self._most_each = most_each
+    def __init__(self, max_bytes: int = 0, max_bytes_each: int = 0) -> None:
+        self.whole = Budget(max_bytes)
+        self._max_bytes_each = max_bytes_each
         self._each: dict[str, Budget] = {}
         self._paused: dict[ArrivingAnswer, None] = {}
         """Paused responses in the order in which they were paused."""
@@ -224,12 +224,12 @@ class AnswerBuffers:
         self.whole.arriving -= size
         self._settle(agent, budget, less=True)
 
-    # Inside
+    # Internals
 
     def _of(self, agent: str) -> Budget:
         budget = self._each.get(agent)
         if budget is None:
-            budget = self._each[agent] = Budget(self._most_each)
+            budget = self._each[agent] = Budget(self._max_bytes_each)
         return budget
 
     def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:

@@ -79,11 +79,12 @@ class Account:
 
     def enter(self, now: float) -> Limited | None:
         """Count one call until `leave`; a `Limited` refuses the call."""
-        most = self.bound.concurrency
-        if most is not None and self.busy >= most:
+        limit = self.bound.concurrency
+        if limit is not None and self.busy >= limit:
             return Limited(
                 self._scope,
-                f"the limit of {most} calls at once for {self._subject()} is reached: retry when one of them has ended",
+                f"the limit of {limit} calls at once for {self._subject()} is reached: retry when one of them "
+                "has ended",
                 BUSY_SECONDS,
             )
         rate = self.rate
@@ -137,14 +138,14 @@ class Limiter:
         agents: Caps = Caps(),  # noqa: B008  # frozen
         sharing: Sharing | None = None,
         clock: Callable[[], float] = time.monotonic,
-        most: int = MAX_ACCOUNTS,
+        max_accounts: int = MAX_ACCOUNTS,
     ) -> None:
         self._agents = agents if agents else None
         self.counts_all = self._agents is not None
         """Whether calls are counted even if they have neither a quota of a policy nor caps of the tool."""
         self._sharing = sharing
         self._clock = clock
-        self._most = most
+        self._max_accounts = max_accounts
         self._accounts: OrderedDict[str, Account] = OrderedDict()
 
     def __len__(self) -> int:
@@ -186,7 +187,7 @@ class Limiter:
     def _account(self, key: str, scope: str, namespace: str, bound: Bound, now: float) -> Account:
         account = self._accounts.get(key)
         if account is None:
-            _make_room(self._accounts, self._most, now)
+            _make_room(self._accounts, self._max_accounts, now)
             account = self._accounts[key] = Account(key, scope, namespace, bound, self._sharing)
         elif account.bound is not bound and not _same(account.bound, bound):
             account.bind(bound)
@@ -290,12 +291,12 @@ class TokenBudget:
     def reached_limit(self) -> Limited | None:
         """The limit that is used up according to this replica's data; None if no limit is used up."""
         now = self._clock()
-        for account, most, scope, policy in self._accounts:
+        for account, limit, scope, policy in self._accounts:
             total = account.total(now)
-            if total >= most:
+            if total >= limit:
                 who = f"each agent that the policy {policy} applies to" if policy else "each agent"
                 message = (
-                    f"the limit of {most:,} tokens of models a day for {who} is reached: {total:,} were used "
+                    f"the limit of {limit:,} tokens of models a day for {who} is reached: {total:,} were used "
                     "since midnight UTC"
                 )
                 return Limited(scope, message, (account.day + 1) * DAY - now)
@@ -318,12 +319,12 @@ class TokenLimiter:
         per_agent: int | None = None,
         sharing: Sharing | None = None,
         clock: Callable[[], float] = time.time,
-        most: int = MAX_ACCOUNTS,
+        max_accounts: int = MAX_ACCOUNTS,
     ) -> None:
         self._per_agent = per_agent
         self._sharing = sharing
         self._clock = clock
-        self._most = most
+        self._max_accounts = max_accounts
         self._accounts: OrderedDict[str, DayAccount] = OrderedDict()
 
     def __len__(self) -> int:
@@ -347,7 +348,7 @@ class TokenLimiter:
         account = self._accounts.get(key)
         if account is None:
             now = self._clock()
-            _make_room(self._accounts, self._most, now)
+            _make_room(self._accounts, self._max_accounts, now)
             account = self._accounts[key] = DayAccount(key, self._sharing, now)
         return account
 
@@ -357,14 +358,14 @@ NO_BUDGET: Final = TokenLimiter().budget("")
 """Budget of requests without a limit."""
 
 
-def _make_room(accounts: OrderedDict[str, Use], most: int, now: float) -> None:
+def _make_room(accounts: OrderedDict[str, Use], max_accounts: int, now: float) -> None:
     """Make room for one more account: of the oldest accounts, drop the idle ones, and move the busy ones to the end of
     the queue."""
     for _ in range(min(SWEPT, len(accounts))):
         key, account = accounts.popitem(last=False)
         if not account.idle(now):
             accounts[key] = account
-    while len(accounts) >= most:
+    while len(accounts) >= max_accounts:
         accounts.popitem(last=False)
 
 

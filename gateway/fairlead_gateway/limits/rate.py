@@ -94,8 +94,8 @@ class Rate:
         number of calls that are ahead of an even spread now: after an outage of Redis, older calls no longer count
         against the limit.
         """
-        most = int(self.ahead(now) / self.step + 0.5)
-        calls, self.unsettled = min(self.unsettled, most), 0
+        max_calls = int(self.ahead(now) / self.step + 0.5)
+        calls, self.unsettled = min(self.unsettled, max_calls), 0
         return calls
 
     def settle(self, ahead: float, now: float) -> None:

@@ -34,27 +34,27 @@ without a response."""
 class ShareTaken(Exception):
     """The limit of an agent, or the limit of all agents together, is reached."""
 
-    def __init__(self, bound: Bound, most: int) -> None:
+    def __init__(self, bound: Bound, limit: int) -> None:
         holder = "one agent" if bound == "agent" else "all agents together"
-        super().__init__(f"{most} are in use already, which is the limit for {holder}")
+        super().__init__(f"{limit} are in use already, which is the limit for {holder}")
         self.bound: Final[Bound] = bound
-        self.most: Final = most
+        self.limit: Final = limit
         """The limit that was reached."""
 
 
 class Shares:
-    """Counts a resource that agents hold. All agents together may hold `most`, and each agent `each`; `each` 0 means
+    """Counts a resource that agents hold. All agents together may hold `limit`, and each agent `each`; `each` 0 means
     one of `parts` equal parts.
 
     The agent "" is the gateway itself, which has no limit of its own. `kind` is the label of refusals in `counts`.
     """
 
     def __init__(
-        self, kind: Kind, most: int, each: int = 0, counts: ShareCounts | None = None, *, parts: int = QUARTER
+        self, kind: Kind, limit: int, each: int = 0, counts: ShareCounts | None = None, *, parts: int = QUARTER
     ) -> None:
         self._kind: Final = kind
-        self.most: Final = most
-        self.each: Final = min(each or -(-most // parts), most)
+        self.limit: Final = limit
+        self.each: Final = min(each or -(-limit // parts), limit)
         self.total = 0
         self._counts = counts
         self._amounts: dict[str, int] = {}
@@ -65,10 +65,10 @@ class Shares:
 
     def bound(self, agent: str, weight: int = 1) -> ShareTaken | None:
         """The limit that `weight` more would exceed, after counting a refusal; None if `weight` more are allowed."""
-        if agent and self.each < self.most and self.of(agent) + weight > self.each:
+        if agent and self.each < self.limit and self.of(agent) + weight > self.each:
             reached = ShareTaken("agent", self.each)
-        elif self.total + weight > self.most:  # also if the limit of one agent is as high as the total limit
-            reached = ShareTaken("gateway", self.most)
+        elif self.total + weight > self.limit:  # also if the limit of one agent is as high as the total limit
+            reached = ShareTaken("gateway", self.limit)
         else:
             return None
         if self._counts is not None:
@@ -234,21 +234,23 @@ CLOSED: Final = Admission("")
 class ConnectionLimiter:
     """Counts and limits open connections.
 
-    `most` is the limit on all connections; 0 sets no limit. `most_each` is the limit per address; 0 stands for three
-    quarters of `most`. With 0, addresses for which `many_share` is true, such as trusted proxies, have no limit of
+    `limit` is the limit on all connections; 0 sets no limit. `limit_each` is the limit per address; 0 stands for three
+    quarters of `limit`. With 0, addresses for which `many_share` is true, such as trusted proxies, have no limit of
     their own. `counts` counts rejections.
     """
 
     def __init__(
         self,
-        most: int = 0,
-        most_each: int = 0,
+        limit: int = 0,
+        limit_each: int = 0,
         many_share: Callable[[str], bool] = lambda address: False,
         counts: ShareCounts | None = None,
     ) -> None:
-        self._shares = Shares("connections", most or sys.maxsize, most_each or -(-most * 3 // 4) or sys.maxsize, counts)
+        self._shares = Shares(
+            "connections", limit or sys.maxsize, limit_each or -(-limit * 3 // 4) or sys.maxsize, counts
+        )
         self._many_share = many_share
-        self._exempts_shared = most > 0 and most_each == 0
+        self._exempts_shared = limit > 0 and limit_each == 0
         """Whether addresses shared by many clients are exempt from the limit per address."""
         self._rejected_open = 0
         """Number of rejected connections that are getting a response."""
@@ -282,5 +284,5 @@ class ConnectionLimiter:
 
 def _refusal(reached: ShareTaken) -> tuple[int, str]:
     if reached.bound == "agent":
-        return 429, f"{reached.most} connections from this address are open, the limit for one address"
-    return 503, f"{reached.most} connections are open, the limit of this gateway"
+        return 429, f"{reached.limit} connections from this address are open, the limit for one address"
+    return 503, f"{reached.limit} connections are open, the limit of this gateway"

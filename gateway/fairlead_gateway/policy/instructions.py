@@ -97,7 +97,7 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
     texts = [section.fit(share) for section, share in zip(sections, shares, strict=True)]
     left_out = len(servers) - len(sections)
     omission = (
-        [f"[{left_out} more servers have instructions; read those of a server at /servers/NAMESPACE/NAME/mcp]"]
+        [f"[{left_out} more servers have instructions, each at its own endpoint /servers/NAMESPACE/NAME/mcp]"]
         if left_out
         else []
     )

@@ -30,7 +30,8 @@ def why_unknown(selection: Selection, identity: Identity, target: bytes) -> str:
         servers = _visible_servers(selection, identity, _server_name(path))
         if len(servers) != 1:
             return f"Unknown MCP endpoint: {_FORM}"
-        return f"Unknown MCP endpoint: that of the server {servers[0].name} is {server_target(servers[0]).decode()}"
+        server = servers[0]
+        return f"Unknown MCP endpoint: the endpoint of the server {server.name} is {server_target(server).decode()}"
     tiers = ", ".join(tier for tier in selection.snapshot.tiers if in_tier(MERGED, tier) in views) or "none"
     return f"Unknown MCP endpoint or tier; your tiers: {tiers}"
 

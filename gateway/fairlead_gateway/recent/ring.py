@@ -69,26 +69,26 @@ class StoredCalls:
 
 
 class RecentCalls:
-    """Ring buffer of the last `most` calls. All methods have to be called in the gateway's event loop;
+    """Ring buffer of the last `max_calls` calls. All methods have to be called in the gateway's event loop;
     `render_arguments` may be called in any thread.
     """
 
     def __init__(
         self,
-        most: int,
-        most_bytes: int,
+        max_calls: int,
+        max_bytes: int,
         render_arguments: ArgumentRenderer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create an empty ring. `most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `render_arguments`
+        """Create an empty ring. `max_bytes` is at least LEAST_BYTES; half of it is for plain calls. `render_arguments`
         renders raw arguments as in the audit log; if None, arguments are not stored. `clock` is the clock of calls, in
         seconds.
         """
-        self._most = min(most, most_bytes // 2 // PLAIN_BYTES)
-        self._spare = most_bytes - self._most * PLAIN_BYTES
+        self._max_calls = min(max_calls, max_bytes // 2 // PLAIN_BYTES)
+        self._spare = max_bytes - self._max_calls * PLAIN_BYTES
         """Maximum number of bytes that calls may take in addition to plain calls."""
         self._clock = clock
-        self._ring: deque[PackedCall] = deque(maxlen=self._most)
+        self._ring: deque[PackedCall] = deque(maxlen=self._max_calls)
         self._large: deque[tuple[int, int]] = deque()
         """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0

@@ -291,8 +291,8 @@ class DiskStore(ContextStore):
             database.execute(f"PRAGMA user_version = {VERSION}")
         self._sweep(database)
         database.execute("COMMIT")
-        most = 2 * self._bounds.total_bytes // PAGE_BYTES + SPARE_PAGES
-        database.execute(f"PRAGMA max_page_count = {most}")
+        max_pages = 2 * self._bounds.total_bytes // PAGE_BYTES + SPARE_PAGES
+        database.execute(f"PRAGMA max_page_count = {max_pages}")
 
 
 def _drop(database: sqlite3.Connection, account: str, session: str | None = None) -> None:

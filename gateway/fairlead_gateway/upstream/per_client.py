@@ -120,9 +120,9 @@ class PerClientUpstream(Upstream):
         self.name = name
         self._modern = modern
         self._make = make
-        most, idle = settings.most, settings.idle
-        self._most = most
-        self._in_use = Shares("server_sessions", most, settings.each or -(-most * 3 // 4), counts)
+        max_sessions, idle = settings.max_sessions, settings.idle
+        self._max_sessions = max_sessions
+        self._in_use = Shares("server_sessions", max_sessions, settings.each or -(-max_sessions * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
         self._finished: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
         """Persistent sessions without a client whose tasks have ended."""
@@ -151,7 +151,7 @@ class PerClientUpstream(Upstream):
         """Whether another task may be created. A task occupies a process until the task ends; half of the processes are
         reserved for calls.
         """
-        return self._with_tasks < max(1, self._most // 2)
+        return self._with_tasks < max(1, self._max_sessions // 2)
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
@@ -381,12 +381,12 @@ class PerClientUpstream(Upstream):
     def _make_room(self) -> None:
         if self._closed:
             raise ConnectFailed(f"the gateway closed its sessions with the server {self.name}", reason="Closed")
-        if self.sessions < self._most:
+        if self.sessions < self._max_sessions:
             return
         idle = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
         if not idle:
             raise PoolFull(
-                f"{self._most} clients have a session with the server {self.name}, and all of them are "
+                f"{self._max_sessions} clients have a session with the server {self.name}, and all of them are "
                 "busy: retry later"
             )
         self._retire(idle[0])
@@ -398,10 +398,10 @@ class PerClientUpstream(Upstream):
             return
         if reached.bound == "agent":
             raise PoolFull(
-                f"{reached.most} of your sessions with the server {self.name} are in use, the limit for one agent"
+                f"{reached.limit} of your sessions with the server {self.name} are in use, the limit for one agent"
             )
         raise PoolFull(
-            f"{reached.most} clients have a session with the server {self.name}, and all of them are busy: retry later"
+            f"{reached.limit} clients have a session with the server {self.name}, and all of them are busy: retry later"
         )
 
     def _mark_unused(self, session: _Session) -> None:

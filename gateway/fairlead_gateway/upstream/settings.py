@@ -15,7 +15,7 @@ from fairlead_mcp.egress_settings import EgressSettings
 class PerClientSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Sessions of servers with `session: PerClient` or `auth.tokenExchange`."""
 
-    most: Annotated[int, Meta(ge=1)] = field(default=100, name="upstream_sessions")
+    max_sessions: Annotated[int, Meta(ge=1)] = field(default=100, name="upstream_sessions")
     """Limit on the sessions, or processes, of a server with `session: PerClient`; at most half of them may run a task.
     For a legacy server with `auth.tokenExchange`, limit on the sessions of users and clients.
     """

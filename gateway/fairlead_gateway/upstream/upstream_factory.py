@@ -187,7 +187,7 @@ class UpstreamFactory:
             tls,
             self._resolve(key),
             credentials,
-            self._settings.per_client.most if config.personal else MAX_SESSIONS,
+            self._settings.per_client.max_sessions if config.personal else MAX_SESSIONS,
             self._complete,
             credential.arguments,
         )

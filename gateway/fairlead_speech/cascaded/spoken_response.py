@@ -146,7 +146,7 @@ class SpokenResponse:
         """Append an item to the conversation, unless the response is out of band."""
         return (ConversationItem(wire, 0), None) if self.out_of_band else self._host.add(wire, filler=filler)
 
-    # Inside
+    # Internals
 
     async def _run(self) -> None:
         speaking = asyncio.create_task(self._speak(), name="speech of a cascaded engine")

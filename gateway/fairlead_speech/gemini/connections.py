@@ -162,7 +162,7 @@ class ToolSwitch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    # Inside
+    # Internals
 
     @property
     def _needs_replacement(self) -> bool:

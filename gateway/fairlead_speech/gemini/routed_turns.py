@@ -196,7 +196,7 @@ class RoutedTurns:
         self._session.hold_results(engine_answers=False)
         await self._answerer.aclose()
 
-    # Inside
+    # Internals
 
     async def _work(self) -> None:
         while self._waiting:

@@ -426,7 +426,7 @@ class RealtimeSession:
                 await self._tier_tools.wait_for_texts()
         return self._hidden.visible_event(kind, event)
 
-    # Inside
+    # Internals
 
     def _is_hidden_call(self, item: Event) -> bool:
         """Whether the item of a call is hidden from the client. Completed calls of tools that are not the gateway's may

@@ -265,7 +265,7 @@ class RoutedSession:
             await self._session.wait_for_texts()
             await self._decide()
 
-    # Inside
+    # Internals
 
     def _start_deadline(self) -> None:
         """After TRANSCRIPT_SECONDS without a transcript, decide without it."""
