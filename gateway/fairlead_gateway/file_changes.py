@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 
 
 class FileChanges:
@@ -30,7 +30,7 @@ class FileChanges:
         while True:
             if await asyncio.to_thread(self.check):
                 yield
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     def _stamp(self) -> object:
         """Attributes of the file that change with every write; the error number if it cannot be read."""

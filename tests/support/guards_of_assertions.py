@@ -98,14 +98,14 @@ ASSERTIONS = (
     ),
     Guard(
         "an identity assertion that is used twice",
-        "fairlead_authorization.sessions.passing_records",
+        "fairlead_authorization.sessions.temporary_records",
         (('write(key, record, "")', "write(key, record)"),),
         f"{_TEST}::test_assertion_is_good_once",
         "200, 200",
     ),
     Guard(
         "an identity assertion that was used at another replica",
-        "fairlead_authorization.sessions.passing_records",
+        "fairlead_authorization.sessions.temporary_records",
         (('write(key, record, "")', "write(key, record)"),),
         "tests/unit/authorization/sessions/test_spent_assertions.py::test_assertion_is_good_once_over_all_replicas",
         "assert not True",

@@ -156,14 +156,14 @@ AUTHORIZATION = (
     ),
     Guard(
         "an assertion of a client that was seen and sent again",
-        "fairlead_authorization.sessions.passing_records",
+        "fairlead_authorization.sessions.temporary_records",
         (('write(key, record, "")', "write(key, record)"),),
         f"{_TEST}::test_assertion_is_good_once_and_by_the_clients_own_key",
         "200 == 401",
     ),
     Guard(
         "an assertion of a client that was seen and sent to another replica",
-        "fairlead_authorization.sessions.passing_records",
+        "fairlead_authorization.sessions.temporary_records",
         (('write(key, record, "")', "write(key, record)"),),
         "tests/unit/authorization/test_used_assertions.py"
         "::test_an_assertion_of_a_client_is_good_once_over_all_replicas",

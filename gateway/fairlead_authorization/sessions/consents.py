@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import redirect_host
-from fairlead_authorization.sessions.room import records_to_delete
+from fairlead_authorization.sessions.record_limits import records_to_delete
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.token_identity import jwt_person

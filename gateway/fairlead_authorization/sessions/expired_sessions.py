@@ -8,10 +8,10 @@ from typing import Final
 
 from fairlead_authorization.sessions import consents, session_ends, session_record, spent_assertions
 from fairlead_authorization.sessions.session_ends import SessionEnds
-from fairlead_gateway.grants.repeated_look import RepeatedLook
+from fairlead_gateway.grants.periodic_check import PeriodicCheck
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 
-LOOK_SECONDS: Final = 3_600.0
+CHECK_SECONDS: Final = 3_600.0
 """Time between two searches for expired records; each reads all sessions."""
 _PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX, session_ends.PREFIX)
 
@@ -30,15 +30,15 @@ class ExpiredSessions:
         self._store = store
         self._ends = ends
         self._now = now
-        self._repeated = RepeatedLook(self.look, "expired sessions", LOOK_SECONDS)
+        self._periodic = PeriodicCheck(self.check, "expired sessions", CHECK_SECONDS)
 
     def start(self) -> None:
-        self._repeated.start()
+        self._periodic.start()
 
     async def aclose(self) -> None:
-        await self._repeated.aclose()
+        await self._periodic.aclose()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Delete the expired records. Raises GrantStoreError."""
         now = self._now()
         for key, grant in await self._store.everything(_TemporaryRecords()):

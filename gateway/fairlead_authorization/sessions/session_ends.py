@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_authorization.sessions.passing_records import TemporaryRecords
 from fairlead_authorization.sessions.session_record import session_id_of, session_of
+from fairlead_authorization.sessions.temporary_records import TemporaryRecords
 from fairlead_gateway.identity.own_tokens import MAX_SECONDS, SKEW_SECONDS
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
 

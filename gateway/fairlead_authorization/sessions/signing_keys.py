@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, Key
 
 from fairlead_authorization.sessions.key_ring import current_keys, first_keys, signing_key
 from fairlead_authorization.sessions.session import SessionStoreUnavailable
-from fairlead_authorization.sessions.token_texts import TokenSealer
+from fairlead_authorization.sessions.token_sealer import TokenSealer
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, UnreadableGrant
 from fairlead_mcp.oauth.stored_session import StoredTokenKeys
 

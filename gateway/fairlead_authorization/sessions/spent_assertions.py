@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from fairlead_authorization.sessions.passing_records import MAX_RECORDS, TemporaryRecords
 from fairlead_authorization.sessions.session import SessionStoreUnavailable
+from fairlead_authorization.sessions.temporary_records import MAX_RECORDS, TemporaryRecords
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 
 PREFIX: Final = "assertion:"

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions import consents, session_record
+from fairlead_authorization.sessions.record_limits import records_to_delete
 from fairlead_authorization.sessions.record_store import SessionRecords
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS, Renewals
-from fairlead_authorization.sessions.room import records_to_delete
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
@@ -38,7 +38,7 @@ from fairlead_authorization.sessions.session_record import (
     session_of,
 )
 from fairlead_authorization.sessions.signing_keys import SigningKeys
-from fairlead_authorization.sessions.token_texts import TokenContent, TokenSealer, code_digest, refresh_proof
+from fairlead_authorization.sessions.token_sealer import TokenContent, TokenSealer, code_digest, refresh_proof
 from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, VersionedGrant
 from fairlead_mcp.oauth.stored_session import StoredSession

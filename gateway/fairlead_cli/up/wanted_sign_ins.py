@@ -11,7 +11,7 @@ from fairlead_cli.up.board import Board
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.identity.persons import person_of
 from fairlead_gateway.identity.request_authentication import Identities
-from fairlead_gateway.sign_in.wanted_sign_ins import RequiredSignIns
+from fairlead_gateway.sign_in.required_sign_ins import RequiredSignIns
 
 LOOK_SECONDS: Final = 0.5
 """Time between two looks: an account may be ended by another process too."""

@@ -76,5 +76,5 @@ class CallCredentials(Protocol):
         ...
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
-        """Error for a caller of whom the server refused both a credential and the next one."""
+        """Error for a caller whose credential the server refused, and then the next credential too."""
         ...

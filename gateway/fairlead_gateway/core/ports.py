@@ -95,7 +95,7 @@ class AdmissionGuard:
         """
         raise NotImplementedError
 
-    def leave_well(self) -> None:
+    def leave_after_success(self) -> None:
         """Report the end of a call that was admitted with any ticket and has succeeded."""
         raise NotImplementedError
 

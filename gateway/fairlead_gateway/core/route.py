@@ -136,7 +136,7 @@ class Route:
 
     @property
     def most_tokens(self) -> int | None:
-        """Most tokens of a result by the limits of the tool and of policies; None if unlimited."""
+        """Maximum number of tokens of a result, from the limits of the tool and of policies; None if unlimited."""
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 

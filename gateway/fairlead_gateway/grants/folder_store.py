@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from fairlead_gateway.grants.machine_keys import MachineKeys
-from fairlead_gateway.grants.noticing_store import WatchingGrantStore
 from fairlead_gateway.grants.private_files import (
     delete_private,
     locked,
@@ -31,13 +30,14 @@ from fairlead_gateway.grants.sealed_grant import (
     new_version,
     record_name,
 )
+from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
 if TYPE_CHECKING:
     from fairlead_gateway.grants.sealing import GrantSealer
 
 SUFFIX: Final = ".grant"
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 """Seconds between two checks for changes of other processes."""
 Result = TypeVar("Result")
 
@@ -242,7 +242,7 @@ class FolderGrantStore(WatchingGrantStore):
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             with contextlib.suppress(OSError):  # changes are found when the folder can be read again
                 for key, written in (await asyncio.to_thread(self._find_changes)).items():
                     self._feed.publish(key, written=written)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.grants.repeated_look import RepeatedLook
+from fairlead_gateway.grants.periodic_check import PeriodicCheck
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 
 log = logging.getLogger(__name__)
 
 GONE_SECONDS: Final = 3_600.0
 """Seconds for which a server has to be missing, so that a server that is replaced or restored keeps its grants."""
-LOOK_SECONDS: Final = 60.0
+CHECK_SECONDS: Final = 60.0
 """Seconds between two checks."""
 
 
@@ -42,15 +42,15 @@ class GoneServers:
         """Servers that users could sign in to, including those that are missing now."""
         self._missing_since: dict[ServerKey, float] = {}
         """Missing servers, each with the time at which this was noticed."""
-        self._repeated = RepeatedLook(self.look, "grants of removed servers", LOOK_SECONDS, 0.0)
+        self._periodic = PeriodicCheck(self.check, "grants of removed servers", CHECK_SECONDS, 0.0)
 
     def start(self) -> None:
-        self._repeated.start()
+        self._periodic.start()
 
     async def aclose(self) -> None:
-        await self._repeated.aclose()
+        await self._periodic.aclose()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """End the grants for servers that have been missing for GONE_SECONDS. Grants that cannot be ended now are tried
         again.
         """

@@ -22,9 +22,9 @@ from redis.exceptions import ResponseError
 
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.lazy_sealer import LazySealer
-from fairlead_gateway.grants.noticing_store import WatchingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
+from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 CONNECTIONS: Final = 4
 PAUSE_SECONDS: Final = 1.0
 """Seconds between a failure and the next request, so that calls do not wait while Redis is unavailable."""
-LOOK_SECONDS: Final = 0.4
+CHECK_SECONDS: Final = 0.4
 """Seconds between two checks for changes."""
 CHANGES: Final = 10_000
 """Number of changes that Redis keeps for replicas that lost their connection."""
@@ -199,7 +199,7 @@ class RedisGrantStore(WatchingGrantStore):
                 pass  # `_request` has warned
             except Exception:
                 log.exception("Looking for changed grants failed")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def _publish_changed(self) -> None:
         """Publish the keys that changed since the last check. They are published after each response, so that an error

@@ -20,10 +20,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead_gateway.grants.lazy_sealer import LazySealer
-from fairlead_gateway.grants.noticing_store import WatchingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
 from fairlead_gateway.grants.secret_room import PERSONS_BYTES, refusal
+from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict
 from fairlead_kube.informer import Informer

@@ -27,7 +27,7 @@ from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.token_identity import lacks_scopes, token_identity, words_of
 
 MAX_TOKEN: Final = 8 << 10
@@ -61,7 +61,7 @@ class Tokens:
     """
 
     kind: Kind = "jwt"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Tokens:
 
     def check(self, token: str) -> Verdict | None:
         signed = self._read_signed(token)
-        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._judge(*signed)
+        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._check_claims(*signed)
 
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys of its issuer were fetched again."""
@@ -98,7 +98,7 @@ class Tokens:
         if issuer is None:
             return UNREADABLE
         certain = await issuer[1].refetch()
-        return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+        return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
 
     async def verify(
         self, token: str, issuer: str, types: Collection[str] = _TYPES
@@ -109,7 +109,7 @@ class Tokens:
         signed = self._read_signed(token, types)
         if signed is None and (issuer_keys := self._find_issuer(token)) is not None:
             certain = await issuer_keys[1].refetch()
-            signed = self._read_signed(token, types) or (UNKNOWN_SIGNER if certain else AWAY)
+            signed = self._read_signed(token, types) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
         if signed is None or isinstance(signed, CredentialRefusal):
             return signed or UNREADABLE
         claims, by, _ = signed
@@ -180,7 +180,7 @@ class Tokens:
         except (JoseError, ValueError, TypeError, RecursionError):
             return None
 
-    def _judge(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
+    def _check_claims(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
         """Check the claims of a token whose signature is valid."""
         ends = self._end_of(claims, issuer)
         if isinstance(ends, CredentialRefusal):

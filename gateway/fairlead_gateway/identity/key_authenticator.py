@@ -19,7 +19,7 @@ from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.key_format import PREFIX, KeyDocument, KeyMaker, KeyRecord, digest, id_of
 from fairlead_gateway.identity.names import Issuers, keys_of_names
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class ApiKeys:
     """
 
     kind: Kind = "apiKey"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(self, sources: Sequence[KeySource], now: Callable[[], float], issuers: Issuers = ALONE) -> None:
         self._sources = tuple(sources)
@@ -65,7 +65,7 @@ class ApiKeys:
         record = self._records.get(id_of(token) or "")
         matches = hmac.compare_digest(digest(token), _NO_HASH if record is None else record.hash)
         if record is None or not matches:
-            return UNKNOWN_KEY if self._all_read else AWAY
+            return UNKNOWN_KEY if self._all_read else UNAVAILABLE
         if record.expires_at <= self._now():
             return UNKNOWN_KEY
         if record.maker is not None:
@@ -96,7 +96,7 @@ class ApiKeys:
         else:
             parent = self._records.get(maker.credential)
             if parent is None:
-                return UNKNOWN_KEY if self._all_read else AWAY
+                return UNKNOWN_KEY if self._all_read else UNAVAILABLE
             if parent.maker is not None or not _has_same_names(parent, record) or parent.expires_at <= self._now():
                 return UNKNOWN_KEY
             doubtful = self._issuers.of_api_key(record.groups)

@@ -34,7 +34,7 @@ from fairlead_gateway.identity.jwt_authenticator import (
     time_of,
 )
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.request_authentication import PLAIN_PATH
 from fairlead_gateway.identity.token_identity import (
     lacks_scopes,
@@ -106,7 +106,7 @@ class OwnTokens:
     """
 
     kind: Kind = "jwt"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class OwnTokens:
 
     def check(self, token: str) -> Verdict | None:
         claims = self._signed_claims(token)
-        return self._judge(claims) if isinstance(claims, dict) else claims
+        return self._check_claims(claims) if isinstance(claims, dict) else claims
 
     async def session_of(self, token: str) -> SessionOfToken | None:
         """The session of a valid token; None if the token is invalid or has no session."""
@@ -152,7 +152,7 @@ class OwnTokens:
         if claims is None:
             await self._keys.refetch()
             claims = self._signed_claims(token)
-        identity = self._judge(claims) if isinstance(claims, dict) else claims
+        identity = self._check_claims(claims) if isinstance(claims, dict) else claims
         if not isinstance(identity, Identity) or not isinstance(claims, dict):
             return None
         session, client_id = claims.get(SESSION_CLAIM), claims.get(CLIENT_CLAIM)
@@ -178,7 +178,7 @@ class OwnTokens:
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys were read again."""
         certain = await self._keys.refetch()
-        return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+        return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
 
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
@@ -201,7 +201,7 @@ class OwnTokens:
             credential = self._credential(session)
             self._revoked(lambda identity: identity.credential == credential)
 
-    def _judge(self, claims: Mapping[str, Any]) -> Verdict:
+    def _check_claims(self, claims: Mapping[str, Any]) -> Verdict:
         """Check the claims of a token whose signature is valid."""
         now = self._now()
         ends, issued = time_of(claims.get("exp")), time_of(claims.get("iat"))

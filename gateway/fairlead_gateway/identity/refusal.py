@@ -28,4 +28,4 @@ NO_CREDENTIAL: Final = CredentialRefusal(
 MALFORMED: Final = CredentialRefusal(400, "the header Authorization must be one `Bearer` credential", "invalid_request")
 UNKNOWN_TOKEN: Final = CredentialRefusal(401, "the gateway accepts no tokens of this kind or issuer", "invalid_token")
 BUSY: Final = CredentialRefusal(503, "too many credentials are being looked up: retry later", retry_after=1)
-AWAY: Final = CredentialRefusal(503, "the issuer of this token cannot be reached: retry later", retry_after=5)
+UNAVAILABLE: Final = CredentialRefusal(503, "the issuer of this token cannot be reached: retry later", retry_after=5)

@@ -1,8 +1,9 @@
 """Authenticates requests: a cache of verdicts, with authenticators for credentials that are not in it.
 
 Verdicts are cached by the whole `Authorization` header, until the credential expires or is revoked, and at most for the
-time that its authenticator allows (`keeps`). A request with an invalid credential is rejected and never treated as
-anonymous. A token may be valid only at and below one path of the gateway, its resource (RFC 8707; `refuse_elsewhere`).
+time that its authenticator allows (`cache_seconds`). A request with an invalid credential is rejected and never treated
+as anonymous. A token may be valid only at and below one path of the gateway, its resource (RFC 8707;
+`refuse_elsewhere`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ import msgspec
 from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity, SubjectToken
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
-from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
+from fairlead_gateway.identity.refusal import (
+    BUSY,
+    MALFORMED,
+    NO_CREDENTIAL,
+    UNAVAILABLE,
+    UNKNOWN_TOKEN,
+    CredentialRefusal,
+)
 
 log = logging.getLogger(__name__)
 CACHE_ENTRIES: Final = 8192
@@ -32,7 +40,7 @@ KEPT_BYTES: Final = 16 << 20
 """Bytes of credentials per generation of the cache."""
 REFUSED_SECONDS: Final = 5.0
 """Seconds for which a rejection is cached, so that repeated attempts are cheap."""
-REFUSED_KEPT: Final = 1024
+MAX_REFUSED: Final = 1024
 """Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
 LOOKING: Final = 32
 """Most look-ups of credentials that run at once."""
@@ -186,7 +194,7 @@ class Identities:
     async def _verdict(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
         verdict = authenticator.check(token)
         if verdict is not None:
-            return self._judge(authorization, token, authenticator, verdict)
+            return self._store_verdict(authorization, token, authenticator, verdict)
         task = self._pending.get(authorization)
         if task is None:
             if len(self._pending) >= WAITING:
@@ -203,24 +211,26 @@ class Identities:
             async with asyncio.timeout(self._seconds), self._slots:
                 verdict = await authenticator.look_up(token)
         except TimeoutError:
-            verdict = AWAY
+            verdict = UNAVAILABLE
         except Exception as error:  # noqa: BLE001  # a defect; its message and traceback might quote the credential
             log.error("A credential could not be looked up (%s): %s", authenticator.kind, type(error).__name__)
-            verdict = AWAY
-        return self._judge(authorization, token, authenticator, verdict)
+            verdict = UNAVAILABLE
+        return self._store_verdict(authorization, token, authenticator, verdict)
 
-    def _judge(self, authorization: bytes, token: str, authenticator: Authenticator, verdict: Verdict) -> Verdict:
+    def _store_verdict(
+        self, authorization: bytes, token: str, authenticator: Authenticator, verdict: Verdict
+    ) -> Verdict:
         now = self._now()
         if isinstance(verdict, Identity):
             if self._keeps_tokens:
                 self._keep_token(verdict, token)
             self.outcomes[authenticator.kind, "accepted"] += 1
-            self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.keeps))
-        elif verdict.status == AWAY.status:
+            self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.cache_seconds))
+        elif verdict.status == UNAVAILABLE.status:
             self.outcomes[authenticator.kind, "unavailable"] += 1
         else:
             self.outcomes[authenticator.kind, "refused"] += 1
-            if len(self._refused) >= REFUSED_KEPT:
+            if len(self._refused) >= MAX_REFUSED:
                 self._refused.clear()
             self._refused[_digest(authorization)] = verdict, now + REFUSED_SECONDS
         return verdict

@@ -194,7 +194,7 @@ class AnswerBuffers:
         budget = arrival.budget
         budget.arriving += size
         self.whole.arriving += size
-        self._judge(arrival.agent, budget)
+        self._update_paused(arrival.agent, budget)
         if not arrival.paused and not self._may_read(arrival):
             self._count(arrival, -1)
             self._paused[arrival] = None
@@ -235,13 +235,13 @@ class AnswerBuffers:
     def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:
         """Apply a changed budget: decide whether new requests are refused. If the buffered bytes became `less`, resume
         paused responses."""
-        self._judge(agent, budget)
+        self._update_paused(agent, budget)
         if less and self._paused:
             self._resume_paused()
         if budget.idle:
             self._each.pop(agent, None)
 
-    def _judge(self, agent: str, budget: Budget) -> None:
+    def _update_paused(self, agent: str, budget: Budget) -> None:
         if budget.full:
             self._full.add(agent)
         else:

@@ -269,7 +269,7 @@ class Policies:
             frozenset(key),
             allow_by_default=self.allow_by_default,
             ranks=self.ranks,
-            unjudged=self._unjudged(namespace),
+            unmatched=self._unmatched(namespace),
         )
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
@@ -288,21 +288,21 @@ class Policies:
             frozenset(key),
             position,
             allow_by_default=self.allow_by_default,
-            unjudged=self._unjudged(server.namespace),
+            unmatched=self._unmatched(server.namespace),
         )
 
     def denied_servers(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:
         """Servers of a namespace without any visible tool. A server without tools is visible if the policies allow
         any tool that it could have.
         """
-        index, policies, unjudged = self.index(namespace), self._by_namespace[namespace], self._unjudged(namespace)
+        index, policies, unmatched = self.index(namespace), self._by_namespace[namespace], self._unmatched(namespace)
         for server in self.indexed[namespace][0]:
             name = server.key.name
             bits = index.of_servers((name,))
             if bits:
                 visible = bool(bits & merged.visible)
-            elif any(selects(policy, name) for policy in policies.values()) or name in unjudged:
-                visible = name in merged.bare and name not in unjudged
+            elif any(selects(policy, name) for policy in policies.values()) or name in unmatched:
+                visible = name in merged.bare and name not in unmatched
             else:
                 visible = self.allow_by_default
             if not visible:
@@ -312,7 +312,7 @@ class Policies:
         """Servers of the namespaces that have no policies."""
         return (server for key, server in self._servers.items() if key.namespace not in self._by_namespace)
 
-    def _unjudged(self, namespace: str) -> frozenset[str]:
+    def _unmatched(self, namespace: str) -> frozenset[str]:
         """Servers that the operator has not yet matched against the selectors of policies. The gateway's own server of
         custom tools has no McpServer and is never matched.
         """

@@ -106,7 +106,7 @@ class RecentCalls:
     @property
     def size(self) -> int:
         """Upper bound of the bytes of all stored calls."""
-        self._settle()
+        self._drop_excess()
         return len(self._ring) * PLAIN_BYTES + self._large_bytes
 
     def put(self, call: PackedCall) -> None:
@@ -124,9 +124,9 @@ class RecentCalls:
         self.put(call)
         self._large.append((self.number, extra_bytes))
         self._large_bytes += extra_bytes
-        self._settle()
+        self._drop_excess()
 
-    def _settle(self) -> None:
+    def _drop_excess(self) -> None:
         """Subtract the bytes of large calls that have left the ring. If large calls take too many bytes, drop the
         oldest of them with all calls before them.
         """

@@ -22,8 +22,8 @@ from fairlead_gateway.grants.granted_server import granted_server
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
+from fairlead_gateway.sign_in.required_sign_ins import RequiredSignIns
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
-from fairlead_gateway.sign_in.wanted_sign_ins import RequiredSignIns
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.oauth.challenge import Challenge

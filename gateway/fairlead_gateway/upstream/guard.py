@@ -192,7 +192,7 @@ class Guard(ports.AdmissionGuard):
         if self._waiting:
             self._admit_waiting()
 
-    def leave_well(self) -> None:
+    def leave_after_success(self) -> None:
         """Record the end of a call that was answered without an error; a faster `leave`."""
         self.busy -= 1
         self.responses_seen += 1

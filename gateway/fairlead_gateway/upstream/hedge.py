@@ -73,7 +73,7 @@ class _Race:
         guard = self._hedged.guard
         if second:
             self._second = None
-            guard.leave_well()
+            guard.leave_after_success()
             guard.hedges_won += 1
         self._finish()
         self._sink.take_result(result, members)

@@ -320,7 +320,7 @@ class _OfToken:
     """Authenticator that accepts one identity."""
 
     kind = "jwt"
-    keeps = FOREVER
+    cache_seconds = FOREVER
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

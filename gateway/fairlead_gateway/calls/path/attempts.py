@@ -234,7 +234,7 @@ class Attempts(ResponseSink):
         self.answered_at = self.context.clock()
         if self._ticket:
             self._ticket = QUEUED
-            self.route.guard.leave_well()
+            self.route.guard.leave_after_success()
         self._owner.accept_result(result, members)
 
     def take_error(self, error: Exception) -> None:
@@ -293,7 +293,7 @@ class Attempts(ResponseSink):
         self.measure(OK)  # the rest is the gateway's time, not the server's
         if self._ticket:
             self._ticket = QUEUED
-            self.route.guard.leave_well()
+            self.route.guard.leave_after_success()
 
     def pause(self) -> None:
         self._owner.pause()

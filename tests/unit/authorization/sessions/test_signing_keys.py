@@ -17,7 +17,7 @@ from fairlead_authorization.sessions.key_ring import (
 )
 from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.signing_keys import FRESH_SECONDS, KEYS, SigningKeys
-from fairlead_authorization.sessions.token_texts import TokenContent, TokenSealer, refresh_proof
+from fairlead_authorization.sessions.token_sealer import TokenContent, TokenSealer, refresh_proof
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import (
     MAX_GRANT_BYTES,

@@ -111,7 +111,7 @@ async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> N
         "exp": NOW + 60,
         "azp": SESSION.agent,
     }
-    login = direct._judge(claims, PROVIDER, "c")
+    login = direct._check_claims(claims, PROVIDER, "c")
     identity = accepted(door, await door.issued())
     assert isinstance(login, Identity)
     for name in ("principal", "agent", "groups", "issuers", "doubtful", "person", "owner"):
@@ -379,11 +379,11 @@ async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(w
     await replica.sessions.end(key_of(), issued.session.id)
     await replica.sessions.end(key_of("ben"), begun.session.id)
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
-    await expired.look()
+    await expired.check()
     (left,) = [key for key, _ in await replica.store.of_person(b"") if key.server.startswith(PREFIX)]
     assert left.server == PREFIX + issued.session.id, "a session that nobody consented to has no tokens"
     world.later(MAX_SECONDS + SKEW_SECONDS)
-    await expired.look()
+    await expired.check()
     assert left not in [key for key, _ in await replica.store.of_person(b"")]
 
 
