@@ -43,7 +43,7 @@ class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
 
     grace: float = 60.0
     """Grace window: time in which a used refresh token gives the current one again."""
-    apply_renewal: float = 720 * 3_600.0
+    renewed: float = 720 * 3_600.0
     """Longest session of a person for whom the provider gave a refresh token."""
     unrenewed: float = 12 * 3_600.0
     """Longest session of a person for whom the provider gave no refresh token."""
@@ -80,7 +80,7 @@ def new_session(
         session=StoredSession(
             state="waiting",
             state_until=now + WAITING_SECONDS,
-            ends_at=now + (times.apply_renewal if refresh_token else times.unrenewed),
+            ends_at=now + (times.renewed if refresh_token else times.unrenewed),
             client_id=client.id,
             subject=person.subject,
             claims=dict(person.claims),

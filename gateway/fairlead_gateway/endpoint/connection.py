@@ -61,7 +61,7 @@ class ClientConnection(RequestSink):
         "pipeline",
         "reader",
         "reading_stopped",
-        "since",
+        "state_since",
         "write_paused",
     )
 

@@ -296,7 +296,7 @@ class HttpExchange(core.Exchange):
         """Answer with a JSON body, or with an event if a stream has begun or the client prefers one."""
         stream = self.stream
         if stream is not None:
-            if not stream.done:
+            if not stream.is_done:
                 stream.finish(b"".join(body))
             return
         if self._streaming:

@@ -21,7 +21,7 @@ from fairlead_gateway.core.client_message import (
     Rejection,
     RequestBody,
 )
-from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
+from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, valid_limit
 from fairlead_gateway.core.request import FORWARDED, NO_META, Headers, McpRequest, RequestMeta
 from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress_token, via
 from fairlead_mcp.addresses import AllowList
@@ -298,7 +298,7 @@ def _read_meta(raw: bytes) -> RequestMeta:
         log_level=eras.META_LOG_LEVEL in members,
         misread=_misread_meta(raw, members),
         extensions=frozenset() if raw_capabilities is None else capabilities.extensions(raw_capabilities),
-        result_tokens=None if limit is None else within(msgspec.json.decode(limit)) or 0,
+        result_tokens=None if limit is None else valid_limit(msgspec.json.decode(limit)) or 0,
         traced="traceparent" in members,
     )
 

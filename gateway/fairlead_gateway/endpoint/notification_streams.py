@@ -136,7 +136,7 @@ class NotificationStream:
             return
         self._send(UPDATED, members)
 
-    def task(self, params: bytes) -> bool:
+    def notify_task(self, params: bytes) -> bool:
         """Notify the client of a changed task. Returns False if the client does not read."""
         members: dict[str, object] = {**jsonrpc.decode_object(params)}
         return self._send(NOTIFIED, members)

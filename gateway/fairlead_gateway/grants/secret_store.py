@@ -56,9 +56,9 @@ class SecretGrantStore(WatchingGrantStore):
         self._namespace = namespace
         self._name = name
         self._sealer = LazySealer(keys)
-        self._seen = [_WatchedSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
-        self._locks = {secret.name: asyncio.Lock() for secret in self._seen}
-        self._pending_edits: dict[str, list[_Edit]] = {secret.name: [] for secret in self._seen}
+        self._watched = [_WatchedSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
+        self._locks = {secret.name: asyncio.Lock() for secret in self._watched}
+        self._pending_edits: dict[str, list[_Edit]] = {secret.name: [] for secret in self._watched}
         """Requested changes that are neither made nor given up yet, by the name of their Secret."""
 
     def __repr__(self) -> str:
@@ -66,12 +66,12 @@ class SecretGrantStore(WatchingGrantStore):
 
     @property
     def fill(self) -> float:
-        return max(secret.fill for secret in self._seen)
+        return max(secret.fill for secret in self._watched)
 
     @property
     def watches(self) -> bool:
         """Whether all Secrets are being watched, so that no further change is missed."""
-        return all(secret.listed for secret in self._seen)
+        return all(secret.listed for secret in self._watched)
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         data, _ = await self._get(self.secret_of(key.person))
@@ -117,7 +117,7 @@ class SecretGrantStore(WatchingGrantStore):
         def matches(key: GrantKey) -> bool:
             return servers is None or key.server in servers
 
-        return [grant for secret in self._seen for grant in await self._grants(secret.name, matches)]
+        return [grant for secret in self._watched for grant in await self._grants(secret.name, matches)]
 
     # Internals
 
@@ -205,7 +205,7 @@ class SecretGrantStore(WatchingGrantStore):
         return GrantStoreError(f"the grants in the Secret {secret} cannot be read or written: {why}")
 
     def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
-        return [self._watch(secret) for secret in self._seen]
+        return [self._watch(secret) for secret in self._watched]
 
     async def _watch(self, secret: _WatchedSecret) -> None:
         scope = Scope(SECRETS, Secret, self._namespace, name=secret.name)
@@ -274,7 +274,7 @@ class _WatchedSecret:
 
     def _take(self, data: Mapping[str, bytes]) -> None:
         previous = self._records
-        records = {name: self._seen(name, value) for name, value in data.items()}
+        records = {name: self._read_member(name, value) for name, value in data.items()}
         self._records = {name: record for name, record in records.items() if record is not None}
         for name in previous.keys() | self._records.keys() if self.listed else ():
             change, previous_record = self._records.get(name), previous.get(name)

@@ -269,7 +269,7 @@ class Policies:
             frozenset(key),
             allow_by_default=self.allow_by_default,
             ranks=self.ranks,
-            unmatched=self._unmatched(namespace),
+            unjudged=self._unmatched(namespace),
         )
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
@@ -288,7 +288,7 @@ class Policies:
             frozenset(key),
             position,
             allow_by_default=self.allow_by_default,
-            unmatched=self._unmatched(server.namespace),
+            unjudged=self._unmatched(server.namespace),
         )
 
     def denied_servers(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:

@@ -104,7 +104,7 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     limiter.leave(first)
     limiter.leave(other)
     assert limiter.admitted == 0
-    assert not limiter._shares._held
+    assert not limiter._shares._amounts
     assert limiter.enter("a").admitted
 
 

@@ -43,7 +43,7 @@ def test_the_views_of_callers_who_asked_are_put_together() -> None:
     after = followed(before, "get", "new")
     view = after.built_views.find(ONE, MERGED)
     assert view is not None
-    assert view.listed
+    assert view.is_joined
     assert [*view.routes] == ["web__get"]
     assert not after.ready(ONE, b"/servers/default/web/mcp"), "nobody looked at it"
     assert not after.ready(OTHER, MERGED), "nor did they"
@@ -68,5 +68,5 @@ def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:
     before = select(build(world("get")))
     assert before.targets[b"/mcp/deep"].listing
     after = followed(before, "put")
-    assert after.targets[b"/mcp/deep"].listed
-    assert after.targets[MERGED].listed, "most look there"
+    assert after.targets[b"/mcp/deep"].is_joined
+    assert after.targets[MERGED].is_joined, "most look there"

@@ -60,7 +60,7 @@ def test_shares_given_back_can_be_taken_again_and_agents_without_any_are_forgott
         assert (reached.bound, reached.limit) == ("agent", 50)
         assert shares.of("alice") == shares.total == 40
     assert shares.of("alice") == shares.total == 0
-    assert not shares._held
+    assert not shares._amounts
 
 
 def test_the_oldest_of_the_agent_with_most_give_way_until_there_is_room() -> None:

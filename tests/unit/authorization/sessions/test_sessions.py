@@ -273,12 +273,12 @@ async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWor
     await replica.sessions.consent(issued.session, CLIENT)
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
     world.later(WAITING_SECONDS)
-    await expired.look()
+    await expired.check()
     left = {key.server.partition(":")[0] for key, _ in await replica.store.everything()}
     assert left == {"session", "consent", "token-keys"}
     assert await replica.store.of_person(key_of()) == []
     world.later(366 * 86_400)
-    await expired.look()
+    await expired.check()
     assert [key for key, _ in await replica.store.everything()] == [GrantKey(b"", "token-keys")]
 
 

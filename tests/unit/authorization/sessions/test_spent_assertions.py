@@ -52,10 +52,10 @@ async def test_records_of_a_replica_that_is_gone_are_deleted_by_another() -> Non
     store, clock = MemoryGrants(), HandClock(NOW)
     assert await SpentAssertions(store, clock).spend(ISSUER, "one", NOW + 300)
     sweeper = ExpiredSessions(store, SessionWorld(lambda: store).replica().ends, clock)
-    await sweeper.look()
+    await sweeper.check()
     assert await records(store) == 1
     clock.now = NOW + 300
-    await sweeper.look()
+    await sweeper.check()
     assert await records(store) == 0
 
 
