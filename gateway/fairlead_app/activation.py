@@ -94,8 +94,8 @@ class Activation:
         reaches = yield from table_in_slices(
             (key, self._bind_server(server)) for key, server in snapshot.servers.items()
         )
-        now, figures = self._shared.clock(), self._settings.meta_latency
-        return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
+        now, with_latency = self._shared.clock(), self._settings.meta_latency
+        return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, with_latency=with_latency))
 
     def _warn_about_policies(self, policies: Collection[Policy]) -> None:
         ambiguous = self._shared.trust.names.without_issuer(policies)

@@ -109,7 +109,7 @@ def server_registry(
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,
         forget_grants=outbox.failing_grants.forget,
-        complete=complete,
+        complete_elicitation=complete,
         is_own_audience=shared.trust.audiences.accepts,
         links=links,
         session_subject=session_subject,

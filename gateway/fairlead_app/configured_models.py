@@ -50,7 +50,7 @@ class ConfiguredModels:
         """Load the models of a file and `added`. Raises BadSetting."""
         configured = cls(NO_MODELS, path, added)
         if configured.changes is not None:
-            configured.changes.look()  # before the file is read, so that no later change is missed
+            configured.changes.check()  # before the file is read, so that no later change is missed
         configured.current = load_models(path, added)
         return configured
 

@@ -230,4 +230,4 @@ def _recent(
     """Ring buffer of recent calls; None if it is disabled. If `render_arguments` is None, the arguments of calls are
     not stored.
     """
-    return RecentCalls(settings.most, settings.bytes, render_arguments, clock) if settings.most else None
+    return RecentCalls(settings.max_calls, settings.bytes, render_arguments, clock) if settings.max_calls else None

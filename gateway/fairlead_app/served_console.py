@@ -46,7 +46,7 @@ class ServedConsole:
         """
         if self._console is None or not is_for_console(scope):
             return None
-        console = self._console.made or await self._console.get()
+        console = self._console.part or await self._console.get()
         return console.request(scope)
 
 

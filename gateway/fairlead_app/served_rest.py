@@ -18,7 +18,7 @@ class ServedRest:
         self._api = api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._pages if self._pages.has(scope) else self._api.made or await self._api.get()
+        app = self._pages if self._pages.has(scope) else self._api.part or await self._api.get()
         await app(scope, receive, send)
 
 

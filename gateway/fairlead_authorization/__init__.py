@@ -1,4 +1,5 @@
-"""Authorization server in front of the company's OpenID providers (RFC 6749), so that a client needs the URL alone.
+"""Authorization server of the gateway (RFC 6749). People sign in at the company's OpenID providers, and clients need
+only the gateway's URL.
 
-`clients` says who a client is, `sessions` keeps what it was given, `protocol` answers browsers and clients.
+`clients` identifies clients, `sessions` stores their access, `protocol` answers browsers and clients.
 """

@@ -1,7 +1,7 @@
 """Creates parts of a gateway at the first request that needs them, which saves memory and start-up time.
 
 The module of such a part (`served_rest`, `served_console`, `endpoint.fallback`) is imported only when the part is
-created. So the settings of a part have to be validated before, at the start of the gateway.
+created. So the settings of a part have to be validated earlier, at the start of the gateway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Deferred(Generic[Part]):
         self._make = make
         self._heap = heap
         self._making = asyncio.Lock()
-        self.made: Part | None = None
+        self.part: Part | None = None
         """The part; None before it is created."""
 
     async def get(self) -> Part:
@@ -30,7 +30,7 @@ class Deferred(Generic[Part]):
         tries again.
         """
         async with self._making:
-            if self.made is None:
+            if self.part is None:
                 with self._heap.building():
-                    self.made = await asyncio.to_thread(self._make)
-            return self.made
+                    self.part = await asyncio.to_thread(self._make)
+            return self.part

@@ -5,9 +5,9 @@ events `after` a number, as long as the ring buffer has them. There are no queue
 the oldest events.
 
 A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or removed. The
-tools of a server have *changed* when its definitions in `tools/list` have; with `onDisconnect: Remove`, going offline
-removes its tools too. A server has *failed* when its entry in the snapshot has the state failed; the event is published
-again only for another cause, or if the server was connected in between.
+tools of a server have *changed* when its definitions in `tools/list` have changed; with `onDisconnect: Remove`, they
+also change when the server goes offline. A server has *failed* when its entry in the snapshot has the state failed; the
+event is published again only for another cause, or if the server was connected in between.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FILE_REJECTED: Final = "file.rejected"
 FILE_ACCEPTED: Final = "file.accepted"
 TOOLS_CHANGED: Final = "tools.changed"
 SWAPPED: Final = "catalog.swapped"
-KEPT: Final = 1024
+MAX_EVENTS: Final = 1024
 """Number of events in the ring buffer."""
 MOST_NAMES: Final = 100
 """Most names per list of an event; `more` counts the rest."""
@@ -89,15 +89,15 @@ class Missed(Exception):
 class EventLog:
     """Ring buffer of the last events, with subscribers. All methods have to be called in the gateway's event loop."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), max_events: int = MAX_EVENTS) -> None:
         self._now = now
         self._life = secrets.token_hex(4)
-        """Random first part of event ids, which tells the events of one process from those of another."""
-        self._ring: deque[Event] = deque(maxlen=most)
-        self._fresh = asyncio.Event()
+        """Random first part of event ids, so that events of different processes have different ids."""
+        self._ring: deque[Event] = deque(maxlen=max_events)
+        self._next_event = asyncio.Event()
         """Set by the next event, and then replaced by an unset one."""
         self._listeners: list[Listener] = []
-        self._failed: dict[ServerKey, str] = {}
+        self._published_causes: dict[ServerKey, str] = {}
         """Published causes of failed servers, until each is connected or removed."""
         self.number = 0
         """Number of the newest event."""
@@ -114,7 +114,7 @@ class EventLog:
         return unsubscribe
 
     async def on_swap(self, before: Snapshot, after: Snapshot) -> None:
-        """Publish the differences between the previous snapshot and the one that is now served."""
+        """Publish the differences between `before`, the previous snapshot, and `after`, which is now served."""
         if before is after:
             return
         await in_turns(self._differences(before, after))
@@ -139,7 +139,7 @@ class EventLog:
         try:
             async with asyncio.timeout(seconds):
                 while self.number <= number and not self.closed:
-                    await self._fresh.wait()
+                    await self._next_event.wait()
         except TimeoutError:
             return []
         oldest = self.number - len(self._ring)
@@ -148,7 +148,7 @@ class EventLog:
         return [*self._ring][number - oldest :]
 
     def before_last(self, count: int) -> int:
-        """Number to pass to `after` for the last `count` events about servers, tools and files, or for fewer if fewer
+        """The number with which `after` returns the last `count` events about servers, tools and files, or all if fewer
         are stored.
         """
         number = self.number
@@ -162,7 +162,7 @@ class EventLog:
     def close(self) -> None:
         """Wake all readers that wait; no more events will follow."""
         self.closed = True
-        self._fresh.set()
+        self._next_event.set()
 
     def _differences(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
         for key in sorted({*before.servers, *after.servers}):
@@ -170,7 +170,7 @@ class EventLog:
             if was is not now:
                 self._compare(key, was, now)
             yield
-        for key in sorted({*self._failed, *after.entries}):
+        for key in sorted({*self._published_causes, *after.entries}):
             self._compare_failures(key, after)
             yield
         if before.files != after.files:
@@ -180,11 +180,11 @@ class EventLog:
         entry, server = after.entries.get(key), after.servers.get(key)
         if entry is not None and entry.state == ENTRY_FAILED:
             cause = entry.cause or entry.reason
-            if self._failed.get(key) != cause:
-                self._failed[key] = cause
+            if self._published_causes.get(key) != cause:
+                self._published_causes[key] = cause
                 self._publish(FAILED, server=str(key), reason=cause)
         elif entry is None or (server is not None and server.catalog.online):
-            self._failed.pop(key, None)
+            self._published_causes.pop(key, None)
 
     def _compare_files(self, was: tuple[FileProblem, ...], now: tuple[FileProblem, ...]) -> None:
         for problem in now:
@@ -205,14 +205,14 @@ class EventLog:
             self._publish(CONNECTED, server=str(key))
 
     def _compare_tools(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
-        old = {tool.name: tool.definition for tool in was.tools} if was is not None else {}
-        new = {tool.name: tool.definition for tool in now.tools} if now is not None else {}
-        if old == new:
+        old_tools = {tool.name: tool.definition for tool in was.tools} if was is not None else {}
+        new_tools = {tool.name: tool.definition for tool in now.tools} if now is not None else {}
+        if old_tools == new_tools:
             return
         name_lists = [
-            sorted(new.keys() - old.keys()),
-            sorted(old.keys() - new.keys()),
-            sorted(name for name in old.keys() & new.keys() if old[name] != new[name]),
+            sorted(new_tools.keys() - old_tools.keys()),
+            sorted(old_tools.keys() - new_tools.keys()),
+            sorted(name for name in old_tools.keys() & new_tools.keys() if old_tools[name] != new_tools[name]),
         ]
         added, removed, changed = (_first_names(names) for names in name_lists)
         more = sum(len(names) - len(_first_names(names)) for names in name_lists)
@@ -223,8 +223,8 @@ class EventLog:
         at = self._now().isoformat(timespec="milliseconds")
         event = Event(id=self.ident(self.number), type=type_, at=at, **members)  # type: ignore[arg-type]  # members of Event
         self._ring.append(event)
-        self._fresh.set()
-        self._fresh = asyncio.Event()
+        self._next_event.set()
+        self._next_event = asyncio.Event()
         for listener in [*self._listeners]:
             try:
                 listener(event)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 
 
 class FileChanges:
@@ -18,24 +18,24 @@ class FileChanges:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: object = None
+        self._last_stamp: object = None
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Check the file; True if it was changed, replaced or deleted since the last check."""
-        before, self._seen = self._seen, self._stamp()
-        return self._seen != before
+        previous, self._last_stamp = self._last_stamp, self._stamp()
+        return self._last_stamp != previous
 
     async def __aiter__(self) -> AsyncIterator[None]:
         """Yield at each change, until cancelled."""
         while True:
-            if await asyncio.to_thread(self.look):
+            if await asyncio.to_thread(self.check):
                 yield
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     def _stamp(self) -> object:
         """Attributes of the file that change with every write; the error number if it cannot be read."""
         try:
-            seen = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             return error.errno
-        return seen.st_mtime_ns, seen.st_size, seen.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,10 +1,10 @@
 """Controls the garbage collector of a gateway process: long-lived objects are frozen, full collections run when idle.
 
 A full collection visits every object that can be part of a cycle. It takes 75 ms with 1,000 tools and 150 ms with
-10,000, during which no call is served. It finds almost nothing, as neither calls nor catalogs form cycles. So after
-each activation of a catalog, all live objects are frozen (`gc.freeze`): they are still freed by reference counts, but
-collections ignore them. A full collection of all other objects takes less than 1 ms. Frozen objects that become garbage
-in cycles, such as tracebacks, are freed by a thaw: everything is unfrozen, collected and frozen again. A thaw runs
+10,000, during which no call is served. It finds almost nothing, because neither calls nor catalogs form cycles. So
+after each activation of a catalog, all live objects are frozen (`gc.freeze`): they are still freed by reference counts,
+but collections ignore them. A full collection of all other objects takes less than 1 ms. Frozen objects may become
+garbage in cycles, for example tracebacks; a *thaw* unfreezes all objects, collects, and freezes again. A thaw runs
 while the process is idle, or after many large activations.
 """
 
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 THRESHOLDS: Final = (10_000, 1, 500)
 """Arguments of `gc.set_threshold`.
 
-The first is 10,000 instead of Python's 700 (2,000 from 3.13 on), which the objects of 64 calls in flight exceed.
-Collections would then run all the time and promote calls to the oldest generation, which triggers full collections. The
-value has room for 250 calls in flight, and visiting that many young objects takes about 1 ms.
+The first is 10,000. Python's 700 (2,000 from 3.13 on) would be exceeded by the objects of 64 calls in flight:
+collections would run all the time and promote calls to the oldest generation, which triggers full collections. 10,000
+objects are enough for 250 calls in flight, and visiting them takes about 1 ms.
 
 The second keeps the middle generation below 30,000 objects. With Python's 10, the documents of 10,000 tools fill it
 with ten times as many, and collecting them delayed calls by 8 ms.
@@ -101,7 +101,7 @@ class Heap:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Context for creating many long-lived objects. The collector is paused within it, as it would visit the new
+        """Context for creating many long-lived objects. Within it, the collector is paused: it would visit the new
         objects again and again, for 100 ms in total with 10,000 tools. At the end, all live objects are frozen.
         """
         gc.collect(0 if self._checker is not None else 1)

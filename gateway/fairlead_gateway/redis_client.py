@@ -1,6 +1,6 @@
 """Connects to the installation's Redis.
 
-It is imported only if Redis is configured, as loading the client takes 100 ms.
+This module is imported only if Redis is configured, because loading the client takes 100 ms.
 """
 
 from __future__ import annotations

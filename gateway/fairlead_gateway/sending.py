@@ -70,8 +70,8 @@ async def result_as(
 
 
 class FutureSink(ResponseSink):
-    """Sink that sets the outcome of a request as a future. `notify` receives the notifications of the server;
-    `end_subscription` is called when the subscription that the request began has ended.
+    """Sink that sets the outcome of a request in a future. `notify` receives the server's notifications;
+    `end_subscription` is called when the subscription that the request opened has ended.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class FutureSink(ResponseSink):
 
 
 class TaskCall:
-    """`Pending` of a request that a coroutine executes, for upstreams without callbacks. `members` are those of the
-    result that `work` returns, if they are known.
+    """`Pending` of a request that the coroutine `work` executes, for upstreams without callbacks. `members` are the
+    decoded members of the result, if they are known.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ def _bucket_of(nanoseconds: int) -> int:
 
 
 class SpanExemplar(NamedTuple):
-    """Span that is an example of a histogram's bucket (OpenMetrics 1.0, exemplars)."""
+    """Span that is the exemplar of a histogram's bucket (OpenMetrics 1.0, exemplars)."""
 
     trace_id: str
     span_id: str

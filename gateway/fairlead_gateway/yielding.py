@@ -1,8 +1,8 @@
 """Runs long work in the event loop in slices, interleaved with all other work of the loop.
 
-Snapshots and selections are built, views prepared, and snapshots compared and freed this way. A call that arrives
+Snapshots and selections are built, views prepared, and snapshots compared and freed in this way. A call that arrives
 meanwhile waits for at most one slice each time it needs the loop. A thread would not finish the work earlier because of
-the GIL, and each call would wait for the GIL to be handed over.
+the GIL, and each call would have to wait for the GIL.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ async def in_turns(steps: Generator[None, None, Made]) -> Made:
         try:
             next(steps)
         except StopIteration as end:
-            made: Made = end.value
-            return made
+            result: Made = end.value
+            return result
         if time.perf_counter() >= until:
             await asyncio.sleep(0)
             until = time.perf_counter() + TURN

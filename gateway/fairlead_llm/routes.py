@@ -250,9 +250,9 @@ class ServedApi:
 
 def _share_error(reached: ShareTaken) -> LlmError:
     if reached.bound == "agent":
-        message = f"you have {reached.most} model requests in progress, which is the limit for one agent; retry later"
+        message = f"you have {reached.limit} model requests in progress, which is the limit for one agent; retry later"
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
-    message = f"the gateway has {reached.most} model requests in progress, which is its limit; retry later"
+    message = f"the gateway has {reached.limit} model requests in progress, which is its limit; retry later"
     return LlmError(503, message, OVERLOADED, headers=_RETRY)
 
 

@@ -155,7 +155,7 @@ class RestContext:
         """Whether the principal is an administrator. If authentication is off, every principal is. A caller with a key
         that a principal made for itself never is, nor is a caller with the token of a client that no setting names.
         """
-        if identity.made or identity.of_anybody:
+        if identity.is_created_key or identity.of_anybody:
             return False
         certain = (key for key in subjects_of(identity) if key not in identity.doubtful)
         return self.guard.identities.open or not self.administration.groups.isdisjoint(certain)

@@ -97,7 +97,7 @@ def check_room(readers: Shares, scope: Scope, counts: ShareCounts) -> None:
         agent_limit = "of your streams are open, which is the limit for one agent"
         gateway_limit = "streams are open, which is the limit of this gateway"
         text = agent_limit if reached.bound == "agent" else gateway_limit
-        raise Problem(RATE_LIMITED, f"{reached.most} {text}", retry_after_ms=5000)
+        raise Problem(RATE_LIMITED, f"{reached.limit} {text}", retry_after_ms=5000)
 
 
 def event_piece(ident: str, kind: str, data: bytes) -> bytes:

@@ -1,5 +1,5 @@
-"""Admission of a speech session: authenticates its request, reads which tools it wants, and reserves one of the
-sessions that a gateway may have open.
+"""Admission of a speech session: authenticates its request, reads the options that choose its tools, and takes one of
+the limited slots for open sessions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
     wishes: OfferWishes
     """Options that choose the tools of the session."""
     provider_key: str
-    """The caller's own API key for the provider; empty: none."""
+    """The caller's own API key for the provider; empty if the caller sent none."""
 
 
 class _Credentials:
@@ -139,7 +139,7 @@ class SessionSlot:
         self._open = open_
         self._waiting = waiting
         self._agent = agent
-        self._taken: Shares | None = None
+        self._held_shares: Shares | None = None
 
     def take_for_setup(self) -> None:
         """Take a slot for a WebSocket that has not sent its first message, the setup. Raises LlmError if the limit of
@@ -158,25 +158,25 @@ class SessionSlot:
         """Give the slot back, if one is taken."""
         self._move(None)
 
-    def _take(self, shares: Shares, what: str) -> None:
+    def _take(self, shares: Shares, state: str) -> None:
         try:
             shares.take(self._agent)
         except ShareTaken as reached:
-            raise _refusal(reached, what) from reached
+            raise _refusal(reached, state) from reached
         self._move(shares)
 
     def _move(self, to: Shares | None) -> None:
-        taken, self._taken = self._taken, to
-        if taken is not None:
-            taken.give_back(self._agent)
+        previous, self._held_shares = self._held_shares, to
+        if previous is not None:
+            previous.give_back(self._agent)
 
 
-def _refusal(reached: ShareTaken, what: str) -> LlmError:
+def _refusal(reached: ShareTaken, state: str) -> LlmError:
     if reached.bound == "agent":
         text = (
-            f"{reached.most} of your speech sessions {what}, which is the limit for one agent: "
+            f"{reached.limit} of your speech sessions {state}, which is the limit for one agent: "
             "close a session, or retry"
         )
         return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
-    text = f"{reached.most} speech sessions {what}, which is the limit of this gateway: retry later"
+    text = f"{reached.limit} speech sessions {state}, which is the limit of this gateway: retry later"
     return LlmError(503, text, "unavailable", headers=_RETRY)

@@ -36,7 +36,7 @@ from fairlead_speech.sockets import (
 
 OK: Final = "ok"
 CUT: Final = "cut"
-"""Outcome of a session one of whose connections ended without a WebSocket close frame."""
+"""Outcome of a session of which a connection ended without a WebSocket close frame."""
 STALLED: Final = "stalled"
 """Outcome of a session whose client or provider did not read for too long."""
 PROVIDER_CLOSED: Final = "provider_closed"
@@ -63,8 +63,8 @@ class BridgeServices(msgspec.Struct, frozen=True):
 
 
 class SpeechBridge:
-    """Running speech session, with one task for each direction and one that watches for peers that do not read and for
-    a drain of the gateway.
+    """Running speech session, with one task for each direction, and one task that ends the session if a peer does not
+    read or the gateway drains.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SpeechBridge:
         self._reading = services.reading
         self._bounds = services.bounds
         self._drain_deadline: float | None = None
-        """Time at which the session is closed, even while the model responds; None: the gateway is not draining."""
+        """Time at which the session is closed, even while the model responds; None if the gateway is not draining."""
         self._drain_requested = asyncio.Event()
 
     def drain(self, deadline: float) -> None:
@@ -127,7 +127,7 @@ class SpeechBridge:
         else:
             outcome, closing = ended.result()
         closes = []
-        both_open = outcome == UNREADABLE  # otherwise the side that ended is closed already
+        both_open = outcome == UNREADABLE  # with any other outcome, the side that ended is already closed
         if side != "client" or both_open:
             closes.append(self._client.close(closing))
         if side != "provider" or both_open:

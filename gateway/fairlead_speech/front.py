@@ -36,14 +36,14 @@ log = logging.getLogger(__name__)
 
 
 class SpeechFront:
-    """Upgrades connections to speech sessions. Each gateway has one instance, and calls its `drain` and `aclose` at the
-    gateway's end."""
+    """Upgrades connections to speech sessions. Each gateway has one instance, and calls `drain` and `aclose` when it
+    stops."""
 
     def __init__(
         self, services: SpeechServices, guard: RequestGuard, records: RequestRecords, shares: ShareCounts
     ) -> None:
-        """`shares`: counts the requests that are refused because the agent that sent them has reached its limit. The
-        HTTP client in `services` belongs to this object: `aclose` closes that client.
+        """`shares`: counts the requests that are refused because their agent has reached its limit. The HTTP client in
+        `services` belongs to this object, and is closed by `aclose`.
         """
         allowed = services.settings.allowed
         self._guard = guard
@@ -56,18 +56,18 @@ class SpeechFront:
 
     # Called by the listener
 
-    def takes(self, target: bytes, fields: Sequence[Field]) -> bool:
+    def handles(self, target: bytes, fields: Sequence[Field]) -> bool:
         """Whether a request is for a speech session. `target`: request target with path and query."""
         upgrades = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
         path = target.partition(b"?")[0].decode("latin-1")
         return upgrades and self._endpoint(path) is not None and bool(self._services.providers())
 
-    async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
+    async def admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
         """Authenticate a request, take a slot for a session and choose the models. Returns the admitted session, or the
         bytes of an HTTP response with an error in the format of the provider API.
         """
         endpoint = self._endpoint(request.path)
-        assert endpoint is not None, "the listener calls `takes` before"
+        assert endpoint is not None, "the listener calls `handles` before"
         try:
             session_request = await admit(self._guard, request, client)
             return self._admit(endpoint, request.path, session_request)
@@ -110,7 +110,7 @@ class SpeechFront:
             await self._server.shutdown(CLOSE_SECONDS)
         await self._services.client.aclose()
 
-    # Inside
+    # Internals
 
     def _admit(self, endpoint: EngineEndpoint, path: str, session_request: SessionRequest) -> AdmittedUpgrade:
         """Take a slot for a session, and let the endpoint choose models. Raises LlmError."""
@@ -119,7 +119,7 @@ class SpeechFront:
         record = self._records.open(session_request.origin, path)
         slot = self._slots.slot(agent_name(session_request.origin.identity, session_request.origin.address))
         try:
-            serve = endpoint.judge(session_request, slot)
+            serve = endpoint.admit(session_request, slot)
         except LlmError as error:
             slot.release()
             record.end(error.code)
@@ -129,7 +129,7 @@ class SpeechFront:
         return _AdmittedSession(endpoint, serve, record, self._server, slot)
 
     def _endpoint(self, path: str) -> EngineEndpoint | None:
-        return next((each for each in self._endpoints if each.takes(path)), None)
+        return next((each for each in self._endpoints if each.serves(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Run a session, or answer with an error in the format of the provider API. The connection is closed in both

@@ -1,11 +1,11 @@
 """Strict reader of the WebSocket messages of a client or provider, which checks each message before the gateway acts on
 it or forwards it.
 
-Messages that two parsers could read differently are refused: the gateway would decide by one reading, and the receiver
-would act on the other. So each message is decoded strictly: RFC 8259, no repeated member, and no member whose name only
-resembles one that the gateway knows. Then the same bytes are forwarded. Small messages with audio are not decoded, but
-matched with a regular expression for which all parsers agree. Messages above a limit of bytes or values are refused,
-because decoding them would block the event loop. Does no I/O.
+Messages that two parsers could interpret differently are refused: otherwise, the gateway could decide by one meaning,
+and the receiver act on another. So each message is decoded strictly: RFC 8259, no repeated member, and no member whose
+name only resembles a name that the gateway knows. Then the same bytes are forwarded. Small messages with audio are not
+decoded, but matched with a regular expression, whose matches all parsers interpret in the same way. Messages above a
+limit of bytes or values are refused, because decoding them would block the event loop. Does no I/O.
 """
 
 from __future__ import annotations
@@ -134,13 +134,13 @@ class ReadingPace:
         event loop.
         """
         self._reading = reading
-        self._left = PIECE_BYTES
+        self._bytes_left = PIECE_BYTES
 
     async def take(self, size: int) -> None:
         """Count a message of `size` bytes. If this exceeds a piece, let other tasks run first."""
-        self._left -= size + _MESSAGE_COST
-        if self._left < 0:
-            self._left = PIECE_BYTES
+        self._bytes_left -= size + _MESSAGE_COST
+        if self._bytes_left < 0:
+            self._bytes_left = PIECE_BYTES
             async with self._reading:
                 await asyncio.sleep(0)
 

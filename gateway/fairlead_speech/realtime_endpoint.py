@@ -48,7 +48,7 @@ class RealtimeEndpoint:
     def __init__(self, services: SpeechServices) -> None:
         self._services = services
 
-    def takes(self, path: str) -> bool:
+    def serves(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
         return path == REALTIME
 
@@ -56,7 +56,7 @@ class RealtimeEndpoint:
         """Body of an error response to a request that is not upgraded to a WebSocket."""
         return error_body(error)
 
-    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
+    def admit(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
         """Take a slot for a session, and choose its models. Raises LlmError."""
         slot.take_for_session()
         model = self._services.targets(

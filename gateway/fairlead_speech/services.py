@@ -89,7 +89,7 @@ class EngineEndpoint(Protocol):
     engine: str
     """Name of the engine, which is a label of metrics."""
 
-    def takes(self, path: str) -> bool:
+    def serves(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
         ...
 
@@ -97,7 +97,7 @@ class EngineEndpoint(Protocol):
         """JSON body of an error response to a request that is not upgraded, in the format of the engine's API."""
         ...
 
-    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
+    def admit(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
         """Take the slot, and choose the models if the request (not a later message) names one. Raises LlmError."""
         ...
 
@@ -166,7 +166,7 @@ class SpeechServices:
 
         toolbox = make(targets[0])
         tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
-        offer = await toolbox.show(tier.current, frozenset())  # raises Problem for an unknown tier
+        offer = await toolbox.offer_tools(tier.current, frozenset())  # raises Problem for an unknown tier
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
             raise budget_error(refused)

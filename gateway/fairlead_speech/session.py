@@ -1,6 +1,6 @@
 """Interface of a speech session, which all speech engines implement; limits and end of a session.
 
-The interface has no methods that create or cancel responses, because engines differ in the rules about who speaks when.
+The interface has no methods that create or cancel responses, because engines have different rules for turns.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class SpeechSession(Protocol):
     """Interface of a session with a speech model, in any engine."""
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Set the tools that the gateway gives the model in addition to the client's. They apply as soon as the engine
-        allows it.
+        """Set the tools that the model gets from the gateway, in addition to the client's tools. The change applies as
+        soon as the engine allows it.
         """
         ...
 

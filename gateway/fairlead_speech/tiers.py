@@ -1,6 +1,4 @@
-"""Choice of the latency tier of a speech session: from the user's words, by the rules of `POST /v1/tier`, or by
-name.
-"""
+"""Chooses the latency tier of a speech session: by the user's words, with the rules of `POST /v1/tier`, or by name."""
 
 from __future__ import annotations
 
@@ -34,9 +32,9 @@ def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) ->
     return order.index(tier) > (order.index(default) if default in order else 0)
 
 
-def decided_by_words(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
-    """Whether the words of a turn may lead to a slow tier. `named`: tier that the client chose by name, in which case
-    words do not choose a tier.
+def words_may_decide(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
+    """Whether the words of a turn may select a slow tier. `named`: tier that the client chose by name; then, words do
+    not select a tier.
     """
     if named is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
         return False
@@ -95,7 +93,7 @@ class SpokenTier:
         whether the text completes the turn. `continues`: whether the text is appended to the previous text of the turn;
         otherwise it replaces that text.
         """
-        before = self.current
+        previous_tier = self.current
         new_turn = turn != self._turn
         self._turn = turn
         self._turns += new_turn
@@ -104,7 +102,7 @@ class SpokenTier:
             await self._apply_rules(
                 Turn(text=self._text, final=final, number=self._turns - 1, queue_depth=self._queue_depth)
             )
-        return self.current != before
+        return self.current != previous_tier
 
     async def _apply_rules(self, turn: Turn) -> None:
         def apply() -> tuple[Choice, ConversationState] | None:
@@ -146,11 +144,11 @@ class UserTexts:
 
     def add(self, text: UserText) -> None:
         """Queue a text. Pieces of one turn that are waiting are joined."""
-        last = self._waiting[-1] if self._waiting else None
-        if last is not None and last.turn == text.turn and not last.final:
-            last.text = last.text + text.text if text.continues else text.text
-            last.final = text.final
-            last.continues = last.continues and text.continues
+        last_text = self._waiting[-1] if self._waiting else None
+        if last_text is not None and last_text.turn == text.turn and not last_text.final:
+            last_text.text = last_text.text + text.text if text.continues else text.text
+            last_text.final = text.final
+            last_text.continues = last_text.continues and text.continues
         else:
             self._waiting.append(text)
         if self._task is None or self._task.done():

@@ -34,8 +34,9 @@ from fairlead_speech.tiers import SpokenTier, UserText, UserTexts
 
 NO_TOOLS: Final = ToolOffer(0)
 CONCURRENT_OFFERS: Final = 8
-"""Maximum number of sessions for which tools are chosen at the same time; other sessions wait. All sessions of a
-gateway may open or change their tier at once, and the worker thread refuses work that it cannot begin soon.
+"""Maximum number of sessions for which tools are chosen at the same time; other sessions wait. The limit is needed
+because all sessions of a gateway may open or change their tier at once, and the worker thread refuses work that it
+cannot begin soon.
 """
 _EMPTY: Final = ConversationTokens(0, 0)
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class SessionToolbox:
         """Whether the client wants tools of the gateway."""
         return self._wishes.tools != "none"
 
-    async def show(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
+    async def offer_tools(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
         """Offer the tools of a tier. From then on, only these tools may be called. Tools whose names are in
         `client_tool_names` are left out. Raises Problem.
         """
@@ -219,21 +220,21 @@ class TierTools:
         """Choose the tier by a text. If the tier changes, offer the new tier's tools. Tools are also offered again at
         the end of each turn, because policies may have changed.
         """
-        before = self._tier.current
+        previous_tier = self._tier.current
         changed = await self._tier.choose(text.turn, text.text, final=text.final, continues=text.continues)
         if changed or text.final:
-            await self._show_tier(before)
+            await self._offer_changed_tier(previous_tier)
 
     async def update(self, update: TierUpdate) -> None:
         """Apply a change that the client requests. Raises UnknownTier."""
-        before = self._tier.current
+        previous_tier = self._tier.current
         if update.queue_depth is not None:
             self._tier.set_queue_depth(update.queue_depth)
         if update.tier is not None:
             self._tier.select(update.tier)
-        await self._show_tier(before)
+        await self._offer_changed_tier(previous_tier)
 
-    async def show(self) -> None:
+    async def offer_tools(self) -> None:
         """Offer the model the current tools of the tier."""
         offer = await self.build_offer(self._get_client_names())
         if offer is not None:
@@ -244,7 +245,7 @@ class TierTools:
         these tools may be called. Returns None if no offer could be made; the previous offer then remains.
         """
         try:
-            return await self._toolbox.show(self._tier.current, client_names)
+            return await self._toolbox.offer_tools(self._tier.current, client_names)
         except Problem as problem:  # for example, the tier was removed from the installation
             log.info(
                 "A speech session keeps its current tools, because new ones could not be offered: %s",
@@ -256,12 +257,12 @@ class TierTools:
         """Drop the waiting texts."""
         await self._texts.aclose()
 
-    async def _show_tier(self, before: str | None) -> None:
+    async def _offer_changed_tier(self, previous_tier: str | None) -> None:
         current = self._tier.current
-        if current != before and current is not None:
+        if current != previous_tier and current is not None:
             self._context.metrics.count_tier_change(self._context.engine, current)
         if self.open:
-            await self.show()
+            await self.offer_tools()
 
 
 class GatewayToolNames:
@@ -290,9 +291,9 @@ class GatewayToolNames:
         _add_bounded(self._client_names, names)
 
     def answers(self, name: str, declared: Collection[str]) -> bool:
-        """Whether the gateway answers calls of a name, so that the client does not receive them. It answers calls of
-        its own tools. If it has offered any tools, it also answers calls of names that nobody offered, and tells the
-        model which tool may be meant. `declared`: names of the tools that the client declares now.
+        """Whether the gateway answers calls of a name, so that the client does not receive them. The gateway answers
+        calls of its own tools. If it has offered any tools, it also answers calls of unknown names, and tells the model
+        which tool may be meant. `declared`: names of the tools that the client declares now.
         """
         if not name or name in declared:
             return False
@@ -313,7 +314,7 @@ def error_result(message: str) -> Mapping[str, Any]:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def _repeated_result(call: ModelCall) -> Mapping[str, Any]:
+def _result_of_repeated_call(call: ModelCall) -> Mapping[str, Any]:
     """Result of a call that is not run, because an earlier call had its id."""
     reason = f"an earlier call has its id {call.id[:64]}"
     return error_result(f"{call.wire_name[:128]} was not run, because {reason}: call it again with another id")
@@ -338,7 +339,7 @@ class ToolCallHandler:
         self._interruptible = interruptible
         self._engine = engine
         self._metrics = metrics
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen_ids: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
         """Running calls and their tasks, by call id."""
         self._interrupted: set[str] = set()
@@ -353,22 +354,22 @@ class ToolCallHandler:
 
     def __contains__(self, ident: str) -> bool:
         """Whether a call with this id was started."""
-        return ident in self._seen
+        return ident in self._seen_ids
 
     def begin(self, call: ModelCall) -> None:
         """Start a call, whose result is sent to the session. A call with the id of an earlier call is not run. If the
         earlier call is still running, its result answers both calls; if it has ended, the later call gets an error.
         """
-        repeated = call.id in self._seen
+        repeated = call.id in self._seen_ids
         if repeated:
             self._metrics.count_call(self._engine, DUPLICATE)
         if call.id in self._running:
             return
-        self._seen[call.id] = None
-        if len(self._seen) > MAX_IDS:
-            self._seen.popitem(last=False)
-        others = len(self._running)
-        run = self._run_to_end(call, others, repeated=repeated)
+        self._seen_ids[call.id] = None
+        if len(self._seen_ids) > MAX_IDS:
+            self._seen_ids.popitem(last=False)
+        other_calls = len(self._running)
+        run = self._run_to_end(call, other_calls, repeated=repeated)
         self._running[call.id] = call, asyncio.create_task(run, name="call of a speech session")
 
     def interrupt(self) -> None:
@@ -381,8 +382,8 @@ class ToolCallHandler:
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
-        """Handle a cancellation by the provider: the model gets no results of the calls. Calls of other tools than
-        read-only ones still run to their end.
+        """Handle a cancellation by the provider: the model gets no results of the calls. Only calls of read-only tools
+        are cancelled; all other calls run to their end.
         """
         for ident in ids:
             entry = self._running.get(ident)
@@ -402,10 +403,10 @@ class ToolCallHandler:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run_to_end(self, call: ModelCall, others: int, *, repeated: bool) -> None:
+    async def _run_to_end(self, call: ModelCall, other_calls: int, *, repeated: bool) -> None:
         result: Mapping[str, Any]
         try:
-            result = _repeated_result(call) if repeated else await self._run_checked(call, others)
+            result = _result_of_repeated_call(call) if repeated else await self._run_checked(call, other_calls)
         except asyncio.CancelledError:
             self._metrics.count_call(self._engine, CANCELLED)
             if call.id not in self._interrupted:
@@ -419,8 +420,8 @@ class ToolCallHandler:
         if not drop_result:
             await self._session.send_result(call, result)
 
-    async def _run_checked(self, call: ModelCall, others: int) -> Mapping[str, Any]:
-        if others >= MAX_RUNNING:
+    async def _run_checked(self, call: ModelCall, other_calls: int) -> Mapping[str, Any]:
+        if other_calls >= MAX_RUNNING:
             self._metrics.count_call(self._engine, ERROR)
             reason = f"{MAX_RUNNING} calls of this session are running"
             return error_result(f"The call was not run, because {reason}: retry when one has ended")

@@ -237,7 +237,7 @@ class SignInPages:
     def _describe_client(self, server: ServerKey) -> Response:
         """The gateway as an OAuth client (draft-ietf-oauth-client-id-metadata-document-00 section 4)."""
         document = self._site.client_document(server)
-        if not document or not self._sign_ins.wanted_by(server):
+        if not document or not self._sign_ins.requires(server):
             return message_page("Not available here", "This gateway is not an OAuth client of that server.", 404)
         return JSONResponse(
             {

@@ -51,13 +51,13 @@ def test_every_library_that_a_package_imports_is_declared() -> None:
         for name in imports(ast.parse(module.read_text("utf-8")))
     }
     declared = {canonicalize_name(Requirement(each).name) for extra in (*EXTRAS, "") for each in requirements(extra)}
-    undeclared = {
+    extension_not_declared = {
         f"{name} ({module.relative_to(REPOSITORY)})"
         for module, name in imported
         if name not in sys.stdlib_module_names | OURS | OTHER_HALVES.keys()
         and not {canonicalize_name(each) for each in distributions.get(name, [name])} & declared
     }
-    assert undeclared == set()
+    assert extension_not_declared == set()
 
 
 def imports(tree: ast.Module) -> Iterator[str]:

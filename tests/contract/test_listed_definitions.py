@@ -52,7 +52,7 @@ def listing(listed: str, revision: str) -> list[dict[str, Any]]:
     if listed == "Tool":
         raw = b"".join(view.legacy_listing if revision == "2025-11-25" else view.listing)
     else:
-        raw = view.offers.listings[METHODS[listed]]
+        raw = view.resources.listings[METHODS[listed]]
     entries: list[dict[str, Any]] = next(iter(json.loads(raw + b"}").values()))
     return entries
 

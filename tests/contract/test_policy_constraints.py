@@ -95,7 +95,7 @@ def test_a_view_under_a_constraint_that_hides_nothing_is_that_of_everybody(targe
     assert mine is not plain
     assert mine.lists_as(plain)
     assert mine.listing is plain.listing, "the bytes are shared"
-    assert mine.offers is plain.offers
+    assert mine.resources is plain.resources
     for member in ("base", "tier", "hidden", "instructions", "server_info", "pinned", "escaping", "hidden_member"):
         assert getattr(mine, member) == getattr(plain, member), member
     assert [*mine.everything] == [*plain.everything]

@@ -28,7 +28,7 @@ from fairlead_api.documents.state import Quantiles, ServerState, State, ToolStat
 from fairlead_api.meta import ServerKey
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.path.dispatch import CALL
-from fairlead_gateway.recent.ended_call import KeptCaller, PackedCall
+from fairlead_gateway.recent.ended_call import PackedCall, StoredCaller
 from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, QUEUE, CallPhase
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_tools.refusal import CONNECTION_LOST, TIMEOUT
@@ -273,7 +273,7 @@ def _ended_call(
     agent = rng.choice(AGENTS)
     sent = began + 0.00023
     trail: tuple[CallPhase, ...] = ()
-    caller = KeptCaller(agent, agent, agent, 3 * len(agent))
+    caller = StoredCaller(agent, agent, agent, 3 * len(agent))
     if retried:
         trail = (
             CallPhase(QUEUE, sent, sent + 0.0121),

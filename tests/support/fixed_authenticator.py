@@ -11,7 +11,7 @@ class Names:
     """Authenticates a caller by a name that the caller sends. A name can be revoked."""
 
     kind: Kind = "apiKey"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(self, *names: str, groups: frozenset[str] = frozenset()) -> None:
         self.names = set(names)

@@ -38,7 +38,7 @@ APIS = (
         "fairlead_gateway.upstream.openapi",
         (
             (
-                "credential_for(operation, self._access.credential) if own else _NOTHING",
+                "credential_for(operation, self._access.credential) if sends_credential else _NOTHING",
                 "credential_for(operation, self._access.credential)",
             ),
         ),
@@ -48,7 +48,7 @@ APIS = (
     Guard(
         "a secret argument of a tool, for another origin that an API's document names",
         "fairlead_gateway.upstream.openapi",
-        (("if has_secrets and not own:", "if False:"),),
+        (("if has_secrets and not sends_credential:", "if False:"),),
         f"{_SECRETS}::test_a_secret_argument_stays_at_the_origin_of_the_server",
         "bot-hush",
     ),

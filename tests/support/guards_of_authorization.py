@@ -156,14 +156,14 @@ AUTHORIZATION = (
     ),
     Guard(
         "an assertion of a client that was seen and sent again",
-        "fairlead_authorization.sessions.passing_records",
+        "fairlead_authorization.sessions.temporary_records",
         (('write(key, record, "")', "write(key, record)"),),
         f"{_TEST}::test_assertion_is_good_once_and_by_the_clients_own_key",
         "200 == 401",
     ),
     Guard(
         "an assertion of a client that was seen and sent to another replica",
-        "fairlead_authorization.sessions.passing_records",
+        "fairlead_authorization.sessions.temporary_records",
         (('write(key, record, "")', "write(key, record)"),),
         "tests/unit/authorization/test_used_assertions.py"
         "::test_an_assertion_of_a_client_is_good_once_over_all_replicas",
@@ -172,7 +172,7 @@ AUTHORIZATION = (
     Guard(
         "clients that nobody named, whose assertions fill the store",
         "fairlead_authorization.sessions.spent_assertions",
-        (("        if records.count >= room:\n", "        if False:\n"),),
+        (("        if records.count >= limit:\n", "        if False:\n"),),
         "tests/unit/authorization/test_used_assertions.py"
         "::test_clients_that_nobody_named_share_little_room_and_leave_others_theirs",
         "DID NOT RAISE",
@@ -180,7 +180,7 @@ AUTHORIZATION = (
     Guard(
         "a browser filled with cookies of sign-ins",
         f"{_PROTOCOL}.browser_state",
-        (("for name in own[: max(0, len(own) - MAX_OPEN)]]", "for name in own[:0]]"),),
+        (("for name in cookie_names[: max(0, len(cookie_names) - MAX_OPEN)]]", "for name in cookie_names[:0]]"),),
         f"{_TEST}::test_browser_keeps_a_bounded_number_of_sign_ins",
         "assert 7 <= ",
     ),
@@ -223,7 +223,7 @@ AUTHORIZATION = (
     Guard(
         "an administrator's rights for a client that registered itself",
         "fairlead_rest.context",
-        (("        if identity.made or identity.of_anybody:\n", "        if identity.made:\n"),),
+        (("        if identity.is_created_key or identity.of_anybody:\n", "        if identity.is_created_key:\n"),),
         f"{_ANYBODY}::test_client_that_registered_itself_does_not_administer_for_an_administrator",
         "200 == 403",
     ),

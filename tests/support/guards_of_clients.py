@@ -115,7 +115,7 @@ IDENTITY = (
     Guard(
         "tasks that take every process of a server whose clients have their own",
         f"{GATEWAY}.upstream.per_client",
-        (("return self._with_tasks < max(1, self._most // 2)", "return True"),),
+        (("return self._with_tasks < max(1, self._max_sessions // 2)", "return True"),),
         f"{AT}/test_per_client_tasks.py::test_processes_with_tasks_are_half_of_all_and_calls_have_the_others",
         "KeyError: 'content'",
     ),
@@ -194,7 +194,7 @@ IDENTITY = (
     Guard(
         "a name that two issuers may give, in a policy that says of neither",
         f"{GATEWAY}.identity.names",
-        (("if self.several or self._is_reserved(key) or self.carried(key)", "if False"),),
+        (("if self.has_several or self._is_reserved(key) or self.carried(key)", "if False"),),
         f"{NAMES}::test_a_name_without_an_issuer_gives_nothing_where_there_are_two",
         "[True, True]",
     ),
@@ -248,7 +248,7 @@ DOORS = (
     Guard(
         "a crowd of connections",
         f"{GATEWAY}.limits.shares",
-        (('Shares("connections", most or sys.maxsize,', 'Shares("connections", sys.maxsize,'),),
+        (('"connections", limit or sys.maxsize,', '"connections", sys.maxsize,'),),
         f"{AT}/test_crowd.py::test_a_connection_too_many_is_told_why_and_those_inside_go_on",
         "Error",
     ),
@@ -263,8 +263,8 @@ DOORS = (
         "clients that read none of their answers",
         f"{GATEWAY}.limits.buffers",
         (
-            ("return self.most > 0 and (self.unread >= self.half or", "return False and ("),
-            ("return not self.most or (self.unread < self.half and", "return True or ("),
+            ("return self.max_bytes > 0 and (self.unread >= self.half or", "return False and ("),
+            ("return not self.max_bytes or (self.unread < self.half and", "return True or ("),
         ),
         f"{AT}/test_unread_answers.py::test_servers_are_not_read_and_requests_are_refused_while_clients_leave_a_budget_unread",
         "TimeoutError",
@@ -272,14 +272,14 @@ DOORS = (
     Guard(
         "a web page that asks the operations port",
         f"{GATEWAY}.endpoint.page_server",
-        (("misplaced = None if request.path in self._public else self._misplaced(request)", "misplaced = None"),),
+        (("rejection = None if request.path in self._public else self._check_headers(request)", "rejection = None"),),
         f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
         "421",
     ),
     Guard(
         "an agent that calls all the time",
         f"{GATEWAY}.limits.limiter",
-        (("if most is not None and self.busy >= most:", "if False:"),),
+        (("if limit is not None and self.busy >= limit:", "if False:"),),
         "tests/unit/gateway/test_limiter.py::test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over",
         "assert",
     ),

@@ -154,7 +154,7 @@ IDS = (
     Guard(
         "a made key of somebody else, revoked by its id",
         f"{GATEWAY}.identity.made_keys",
-        (("key.id == ident and (anybodys or _is_of(key, identity))", "key.id == ident"),),
+        (("key.id == ident and (of_anyone or _is_of(key, identity))", "key.id == ident"),),
         "tests/component/console/test_made_keys.py::test_keys_of_other_principals_are_for_administrators_alone",
         "[200, 200] == [404, 200]",
     ),

@@ -43,7 +43,7 @@ OWN_TOKENS = (
     Guard(
         "a key that outlives the sign-in of the program that made it",
         f"{GATEWAY}.identity.made_keys",
-        (("identity.made or identity.resource or identity.issued_here", "identity.made"),),
+        (("identity.is_created_key or identity.resource or identity.issued_here", "identity.is_created_key"),),
         f"{_DOORS}::test_a_token_of_the_gateway_makes_no_key_which_would_outlive_the_sign_in",
         "assert 201 == 403",
     ),

@@ -63,7 +63,7 @@ POLICIES = (
     Guard(
         "an update about a resource of a server that was denied",
         f"{GATEWAY}.endpoint.notification_streams",
-        (("if stream is None or not self._sees(stream.exchange, params):", "if stream is None:"),),
+        (("if stream is None or not self._has_resource(stream.exchange, params):", "if stream is None:"),),
         f"{AT}/test_watching.py::test_resource_updates_end_when_the_server_is_denied_to_their_client",
         "[True] == [False]",
     ),
@@ -189,7 +189,7 @@ TENANCY = (
         (
             (
                 "if held and approved_hashes and (hash_ := held_hash(held)) in approved_hashes:",
-                "if held and given and (hash_ := held_hash(held)):",
+                "if held and approved_hashes and (hash_ := held_hash(held)):",
             ),
         ),
         "tests/unit/operator/pinning/test_pinning.py::test_an_approval_never_lets_through_what_came_after_it_was_given",

@@ -6,7 +6,7 @@ from product_guard import GATEWAY, Guard
 
 _HELD = "tests/component/gateway/test_shares.py"
 _SHARES = f"{GATEWAY}.limits.shares"
-_NO_SHARE = ("if agent and self.each < self.most and self.of(agent) + weight > self.each:", "if False:")
+_NO_SHARE = ("if agent and self.each < self.limit and self.of(agent) + weight > self.each:", "if False:")
 _NO_LARGEST = ("for key, agent, weight in entries:", 'for key, agent, weight in ((k, "", w) for k, _, w in entries):')
 _SESSIONS = "tests/component/speech/test_shares_of_sessions.py"
 
@@ -37,7 +37,7 @@ SHARES = (
     Guard(
         "an address with every connection",
         f"{GATEWAY}.limits.shares",
-        (("most_each or -(-most * 3 // 4) or sys.maxsize", "most_each or sys.maxsize"),),
+        (("limit_each or -(-limit * 3 // 4) or sys.maxsize", "limit_each or sys.maxsize"),),
         "tests/component/gateway/test_crowd.py::"
         "test_connections_of_one_address_take_three_quarters_and_others_get_the_rest",
         "At index 6 diff: True != False",

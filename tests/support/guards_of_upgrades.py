@@ -15,7 +15,7 @@ UPGRADES = (
         "Connection: keep-alive",
     ),
     Guard(
-        "a connection that is handed over unjudged",
+        "a connection that is handed over unchecked",
         f"{GATEWAY}.endpoint.upgrades",
         (
             ("if isinstance(verdict, bytes):", "if False:"),

@@ -244,7 +244,7 @@ class Vouching:
     """An authenticator that uses the token as the name of one of these callers."""
 
     kind: Kind = "apiKey"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(self, *identities: Identity) -> None:
         self._identities = {identity.agent: identity for identity in identities}

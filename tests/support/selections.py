@@ -46,11 +46,11 @@ def select(
     before: Selection | None = None,
     *,
     now: float = 0.0,
-    figures: bool = False,
+    with_latency: bool = False,
     **more: Any,
 ) -> Selection:
     """A selection without a gateway. Further keywords are those of the selection."""
-    return finish(build_selection(snapshot, upstreams, before, now=now, figures=figures, **more))
+    return finish(build_selection(snapshot, upstreams, before, now=now, with_latency=with_latency, **more))
 
 
 def build_selection(
@@ -59,10 +59,10 @@ def build_selection(
     before: Selection | None = None,
     *,
     now: float = 0.0,
-    figures: bool = False,
+    with_latency: bool = False,
     **more: Any,
 ) -> Generator[None, None, Selection]:
     """Build a selection in slices, as in the gateway."""
     upstream = upstreams or Upstreams()
     reaches = {key: upstream.reach(server) for key, server in snapshot.servers.items()}
-    return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, figures=figures, **more))
+    return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, with_latency=with_latency, **more))

@@ -16,10 +16,10 @@ from fairlead_authorization.sessions.access_tokens import AccessTokens
 from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
 from fairlead_authorization.sessions.session import (
     ClientSession,
+    IdentityProviderUnavailable,
     IssuedRefreshToken,
-    PersonGone,
-    ProviderAway,
     ProviderGrant,
+    RenewalRefused,
     RenewedPerson,
     RequestedAccess,
     SignedInPerson,
@@ -97,11 +97,11 @@ class RotatingProvider:
         if self.held is not None:
             await self.held.wait()
         if self.away:
-            raise ProviderAway("the provider does not answer")
+            raise IdentityProviderUnavailable("the provider does not answer")
         name, _, number = refresh_token.partition(".")
         if self.grants.get(name) != refresh_token:
             self.grants.pop(name, None)
-            raise PersonGone
+            raise RenewalRefused
         self.grants[name] = f"{name}.{int(number) + 1}"
         now = person(who.subject, groups=self.groups)
         answer = now if self.answers is None else self.answers(now)

@@ -1,1 +1,1 @@
-"""Clients: by a document at their URL, by registration, or by the configuration."""
+"""Clients of three kinds: with a metadata document at their URL, registered, or configured."""

@@ -1,4 +1,4 @@
-"""A client as the authorization server knows it, and the directory that finds it. Declarations only."""
+"""OAuth client of the authorization server, and the interface that finds clients. Declarations only."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ Authentication = Literal["none", "client_secret_basic", "client_secret_post", "p
 
 
 class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):
-    """OAuth client (RFC 7591 section 2), checked. Its text never shows a secret."""
+    """Validated OAuth client (RFC 7591 section 2). `repr` shows no secret."""
 
     id: str
-    """`client_id`: for a document its URL."""
+    """`client_id`; for a client with a document, the document's URL."""
     kind: ClientKind
     name: str = ""
-    """`client_name`, as the client says it: shown as text and never trusted."""
+    """`client_name` that the client gives itself. Shown as text, and never trusted."""
     redirect_uris: tuple[str, ...]
     agent: str | None = None
-    """Name of the agent in policies; None for a client that registered itself, as it can take any name."""
+    """Name of the agent in policies; None for a client that registered itself, because it may choose any name."""
     authentication: Authentication = "none"
     secret_sha256: str = ""
-    """SHA-256 of the client's secret, hexadecimal; empty without one."""
+    """SHA-256 of the client's secret, hexadecimal; empty without a secret."""
     keys: tuple[dict[str, Any], ...] = ()
     """Public keys for `private_key_jwt` (RFC 7517)."""
     digest: str
-    """Digest of redirect URIs, authentication and keys: users are asked again when it changes."""
+    """Digest of redirect URIs, authentication and keys. If it changes, users have to consent again."""
     is_named: bool = False
-    """Whether the settings name the client, or the host of its document; else anybody may be behind it."""
+    """Whether the settings name the client, or the host of its document. Any other client may be anybody's program."""
     expires_at: float = 0.0
-    """End of a registration, in seconds since the epoch; 0: none."""
+    """End of the registration, in seconds since the epoch; 0 for a client that does not expire."""
 
     def __repr__(self) -> str:
         return f"RegisteredClient({self.id!r}, kind={self.kind!r})"
 
 
 class UnknownClient(Exception):
-    """There is no such client, or its document is not usable. The message is one sentence for a page or log."""
+    """The client does not exist, or its document is not usable. The message is one sentence for a page or log."""
 
 
-class ClientsAway(Exception):
-    """The client cannot be looked up now, as its document cannot be fetched. The message is one sentence."""
+class ClientUnavailable(Exception):
+    """The client cannot be looked up now, because its document cannot be fetched. The message is one sentence."""
 
 
 class ClientDirectory(Protocol):
     """Finds clients."""
 
     async def find(self, client_id: str) -> RegisteredClient:
-        """The client with an id. Raises UnknownClient, ClientsAway."""
+        """The client with an id. Raises UnknownClient, ClientUnavailable."""
         ...

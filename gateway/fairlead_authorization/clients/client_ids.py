@@ -1,8 +1,9 @@
-"""URLs of client ID metadata documents and of key sets: which are acceptable, and whose hosts are allowed. Pure module.
+"""Validates URLs of client ID metadata documents and of key sets, and checks whether their hosts are allowed. Pure
+module.
 
-A client that is known by a document has the document's URL as its id (draft-ietf-oauth-client-id-metadata-document,
-"Client Identifier"), and ids are compared as texts. A URL that could be read in two ways is therefore not accepted, and
-none is ever normalized.
+The id of a client with a document is the document's URL (draft-ietf-oauth-client-id-metadata-document, "Client
+Identifier"), and ids are compared as strings. So a URL that software may interpret in two ways is rejected, and URLs
+are never normalized.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _URL: Final = re.compile(
     r"(?P<query>\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
 _HIDDEN: Final = re.compile(r"%(?:2f|5c|[01][0-9a-f]|7f)", re.IGNORECASE)
-"""Encoded slashes, backslashes and control characters, which other software may decode before it reads the path."""
+"""Encoded slashes, backslashes and control characters. Other software may decode them before it splits the path."""
 _DOT: Final = re.compile(r"%2e", re.IGNORECASE)
 
 
@@ -41,7 +42,7 @@ class DocumentAddress(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """Host, and the port where it is not the default: what `clientHosts` has."""
+        """Host, and the port if it is not the default: the form of entries in `clientHosts`."""
         return self.host if self.port == _DEFAULT_PORT else f"{self.host}:{self.port}"
 
     @property
@@ -51,34 +52,34 @@ class DocumentAddress(msgspec.Struct, frozen=True):
 
 
 def is_document_id(client_id: str) -> bool:
-    """Whether a client id is meant to be the URL of a document, acceptable or not."""
+    """Whether a client id is meant to be the URL of a document, valid or not."""
     return "://" in client_id[: len(_SCHEME)]
 
 
-def document_address(url: str, what: str = "client id") -> DocumentAddress:
-    """Check a URL, which messages call `what`. Raises UnknownClient."""
+def document_address(url: str, url_name: str = "client id") -> DocumentAddress:
+    """Check a URL, which messages call `url_name`. Raises UnknownClient."""
     if len(url) > MAX_URL:
-        raise UnknownClient(f"the {what} is a URL of more than {MAX_URL} characters")
+        raise UnknownClient(f"the {url_name} is a URL of more than {MAX_URL} characters")
     match = _URL.fullmatch(url)
     port = int(match["port"] or _DEFAULT_PORT) if match else 0
-    dots = match is not None and any(_DOT.sub(".", part) in (".", "..") for part in match["path"].split("/"))
+    dots = match is not None and any(_DOT.sub(".", segment) in (".", "..") for segment in match["path"].split("/"))
     if match is None or dots or port > 65_535 or match["port"] == str(_DEFAULT_PORT) or _HIDDEN.search(url):
         raise UnknownClient(
-            f"the {what} is not a usable URL: it has to be https://HOST/PATH with a host name in lower case, and "
+            f"the {url_name} is not a usable URL: it has to be https://HOST/PATH with a host name in lower case, and "
             "without a user, a fragment, dot segments or encoded slashes"
         )
     return DocumentAddress(url, match["host"], port, (match["path"] + (match["query"] or "")).encode("ascii"))
 
 
-def lot_of(address: DocumentAddress, hosts: Collection[str]) -> str:
-    """Host with whose documents one shares room: its own, if the settings name it, else `*` for all others.
-    `hosts` are those of `clientHosts`.
+def capacity_group(address: DocumentAddress, hosts: Collection[str]) -> str:
+    """Group of documents that share a limit: the documents of one host that the settings name, or `*` for the documents
+    of all other hosts. `hosts` is the setting `clientHosts`.
     """
     return address.authority if address.authority in hosts else ANY_HOST
 
 
 def require_allowed(address: DocumentAddress, hosts: Collection[str]) -> None:
-    """Raise UnknownClient unless the host of a URL is among `hosts`, of which `*` is any host at the default port."""
+    """Raise UnknownClient unless the host of a URL is in `hosts`; `*` there stands for any host at the default port."""
     if address.authority in hosts or (ANY_HOST in hosts and address.port == _DEFAULT_PORT):
         return
     raise UnknownClient(

@@ -15,18 +15,18 @@ from fairlead_authorization.clients.registration import ID_PREFIX
 from fairlead_gateway.identity.authorization_server import ConfiguredClient
 
 _ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
-"""Client ids (RFC 6749 appendix A.1) without spaces."""
+"""Pattern of client ids (RFC 6749 appendix A.1), without spaces."""
 
 
 def configured_clients(clients: Iterable[ConfiguredClient], agents: Mapping[str, str]) -> dict[str, RegisteredClient]:
-    """Clients by id; `agents` has names of agents by client id, and another client's agent is its id.
+    """Configured clients by id. `agents` has the agent names by client id; by default, the agent name is the id.
 
     Raises BadSetting.
     """
-    return {client.id: _checked(client, agents.get(client.id, client.id)) for client in clients}
+    return {client.id: _check_client(client, agents.get(client.id, client.id)) for client in clients}
 
 
-def _checked(client: ConfiguredClient, agent: str) -> RegisteredClient:
+def _check_client(client: ConfiguredClient, agent: str) -> RegisteredClient:
     where = f"clients of authorizationServer: {client.id[:80]}"
     if not _ID.fullmatch(client.id) or client.id.startswith(ID_PREFIX):
         raise BadSetting(
@@ -56,6 +56,6 @@ def _checked(client: ConfiguredClient, agent: str) -> RegisteredClient:
         secret_sha256=client.secret_sha256,
         keys=keys,
         is_named=True,
-        # another secret is the same client, as the administrator says so
+        # the digest does not include the secret: the administrator vouches that the client stays the same
         digest=client_digest(client.redirect_uris, authentication, map(thumbprint, keys)),
     )

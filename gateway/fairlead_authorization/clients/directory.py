@@ -1,4 +1,4 @@
-"""Finds clients of all kinds: those of the settings first, then registered ones, then those with a document."""
+"""Finds clients of all kinds: configured clients first, then registered clients, then clients with a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_authorization.clients.registration import ID_PREFIX, Registrations
 
 
 class Clients:
-    """The `ClientDirectory` of a gateway. `configured` has clients by id, `registrations` is None where clients cannot
+    """The `ClientDirectory` of a gateway. `configured` are clients by id. `registrations` is None if clients may not
     register themselves.
     """
 
@@ -26,7 +26,7 @@ class Clients:
         self._documents = documents
 
     async def find(self, client_id: str) -> RegisteredClient:
-        """The client with an id. Raises UnknownClient, ClientsAway."""
+        """The client with an id. Raises UnknownClient, ClientUnavailable."""
         if client := self._configured.get(client_id):
             return client
         if client_id.startswith(ID_PREFIX):

@@ -1,7 +1,7 @@
-"""Clients that are known by a document at their URL: fetched, checked and cached, one fetch per URL at a time.
+"""Clients with a metadata document: fetches, checks and caches the documents, with one fetch per URL at a time.
 
-An error is never cached. While a host cannot be reached, the last good document stays in use, for MAX_AGE at most; one
-that is no longer there, or no longer valid, ends at once.
+Errors are never cached. While a host cannot be reached, the last valid document stays in use, for at most MAX_AGE. A
+client whose document was removed, or is no longer valid, is dropped at once.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
-from fairlead_authorization.clients.client_ids import DocumentAddress, document_address, lot_of, require_allowed
+from fairlead_authorization.clients.client import ClientUnavailable, RegisteredClient, UnknownClient
+from fairlead_authorization.clients.client_ids import DocumentAddress, capacity_group, document_address, require_allowed
 from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES, client_of_document, read_document
 from fairlead_authorization.clients.fetching import Fetch
 from fairlead_authorization.clients.key_sets import BadKeySet, read_key_set
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 
 MIN_AGE: Final = 300.0
-"""Seconds for which a document is cached at least: VS Code's forbids caching, and each refresh of a token needs it."""
+"""Minimum seconds for which a document is cached. VS Code's document forbids caching, but each refresh of a token needs
+the document."""
 MAX_AGE: Final = 86_400.0
-"""Seconds for which a document is cached at most, and for which the last good one is used while its host is away."""
+"""Maximum seconds for which a document is cached, and for which it stays in use while its host cannot be reached."""
 MAX_KEYS_AGE: Final = 3_600.0
-"""Seconds for which a client with a key set at a URL is cached at most, as it replaces its keys."""
+"""Maximum seconds for which a client with `jwks_uri` is cached, because such a client replaces its keys."""
 RETRY_SECONDS: Final = 30.0
-"""Seconds between two attempts while the last good document is in use."""
+"""Seconds between two attempts while an expired document is in use."""
 MAX_CLIENTS: Final = 256
-"""Limit on the cached clients of each host that the settings name, and of all others together; beyond it, the one that
-was used longest ago is dropped.
+"""Maximum number of cached clients of each host that the settings name, and of all other hosts together. At the limit,
+the least recently used client is dropped.
 """
 MAX_FETCHES: Final = 16
-"""Limit on the documents that are fetched at once: of each host that the settings name, and of all others together."""
+"""Maximum number of concurrent fetches from each host that the settings name, and from all other hosts together."""
 MAX_KEY_SET_BYTES: Final = 32 << 10
 
 
@@ -45,7 +46,7 @@ class _Cached(msgspec.Struct):
 
 
 class DocumentClients:
-    """Clients by the URLs of their documents. `hosts` are those of `clientHosts`, `agents` has names of agents by
+    """Clients by the URLs of their documents. `hosts` is the setting `clientHosts`; `agents` has the agent names by
     client id. `clock` is in monotonic seconds.
     """
 
@@ -62,25 +63,25 @@ class DocumentClients:
         self._clock = clock
         self._cached: defaultdict[str, OrderedDict[str, _Cached]] = defaultdict(OrderedDict)
         self._fetches: defaultdict[str, dict[str, SharedTask[RegisteredClient]]] = defaultdict(dict)
-        """Both by lot and URL: hosts of anybody leave those that the settings name their own room."""
+        """Both by group (`capacity_group`) and URL, so that unnamed hosts do not use the capacity of named hosts."""
 
     async def find(self, client_id: str) -> RegisteredClient:
-        """The client whose document is at a URL. Raises UnknownClient, ClientsAway."""
+        """The client whose document is at a URL. Raises UnknownClient, ClientUnavailable."""
         address = document_address(client_id)
         require_allowed(address, self._hosts)
-        lot = self._cached[lot_of(address, self._hosts)]
-        cached = lot.get(client_id)
+        cache = self._cached[capacity_group(address, self._hosts)]
+        cached = cache.get(client_id)
         if cached is None:
-            return await self._fetched(address)
-        lot.move_to_end(client_id)
+            return await self._fetch_shared(address)
+        cache.move_to_end(client_id)
         now = self._clock()
         if now < max(cached.fresh_until, min(cached.retry_at, cached.fetched_at + MAX_AGE)):
             return cached.client
         try:
-            return await self._fetched(address)
-        except ClientsAway:
+            return await self._fetch_shared(address)
+        except ClientUnavailable:
             if self._clock() >= cached.fetched_at + MAX_AGE:
-                lot.pop(client_id, None)
+                cache.pop(client_id, None)
                 raise
             cached.retry_at = self._clock() + RETRY_SECONDS
             return cached.client
@@ -90,37 +91,37 @@ class DocumentClients:
         for fetch in [fetch for fetches in self._fetches.values() for fetch in fetches.values()]:
             await fetch.aclose()
 
-    async def _fetched(self, address: DocumentAddress) -> RegisteredClient:
-        fetches = self._fetches[lot_of(address, self._hosts)]
+    async def _fetch_shared(self, address: DocumentAddress) -> RegisteredClient:
+        fetches = self._fetches[capacity_group(address, self._hosts)]
         fetch = fetches.get(address.url)
         if fetch is None or not fetch.running:
             if len(fetches) >= MAX_FETCHES:
-                raise ClientsAway("too many documents of clients are fetched at once: try again")
+                raise ClientUnavailable("too many documents of clients are fetched at once: try again")
             fetch = SharedTask(self._fetch(address), "client document")
             fetches[address.url] = fetch
         try:
             return await fetch.result()
         except TaskStopped:
-            raise ClientsAway(f"the fetch of the document {address.url} was ended: try again") from None
+            raise ClientUnavailable(f"the fetch of the document {address.url} was ended: try again") from None
         finally:
             if not fetch.running and fetches.get(address.url) is fetch:
                 del fetches[address.url]
 
     async def _fetch(self, address: DocumentAddress) -> RegisteredClient:
-        began, lot = self._clock(), self._cached[lot_of(address, self._hosts)]
+        began, cache = self._clock(), self._cached[capacity_group(address, self._hosts)]
         try:
             client, age = await self._load(address)
         except UnknownClient:
-            lot.pop(address.url, None)
+            cache.pop(address.url, None)
             raise
-        lot[address.url] = _Cached(client, began, began + age)
-        lot.move_to_end(address.url)
-        while len(lot) > MAX_CLIENTS:
-            lot.popitem(last=False)
+        cache[address.url] = _Cached(client, began, began + age)
+        cache.move_to_end(address.url)
+        while len(cache) > MAX_CLIENTS:
+            cache.popitem(last=False)
         return client
 
     async def _load(self, address: DocumentAddress) -> tuple[RegisteredClient, float]:
-        """Fetch and check a client; returns it with the seconds for which it is cached."""
+        """Fetch and check a client. Returns it, and the seconds for which it may be cached."""
         fetched = await self._fetch_document(address, MAX_DOCUMENT_BYTES)
         document = read_document(fetched.body, address)
         keys: tuple[dict[str, Any], ...] = document.keys

@@ -1,8 +1,8 @@
-"""Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): from JSON to a client. No I/O.
+"""Parses client ID metadata documents (draft-ietf-oauth-client-id-metadata-document). No I/O.
 
-What a client may not have here is ignored where it can do without it: further grants, such as `jwt-bearer` in Claude's
-document or `device_code` in that of VS Code, redirect URIs that are not usable beside others that are, and logos. A
-document that asks for a shared secret, or has one, is refused: everybody can read it.
+Unsupported content is ignored if the client works without it: other grants, such as `jwt-bearer` in Claude's document
+or `device_code` in VS Code's, unusable redirect URIs if others are usable, and logos. A document that requires or
+contains a shared secret is refused, because everybody can read it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead_authorization.clients.key_sets import BadKeySet, thumbprint, usabl
 from fairlead_authorization.clients.redirects import redirect_problem
 
 MAX_DOCUMENT_BYTES: Final = 5 << 10
-"""Limit on a document (draft, "Client Metadata Document Size")."""
+"""Maximum number of bytes of a document (draft, "Client Metadata Document Size")."""
 MAX_REDIRECTS: Final = 32
 """Limit on the redirect URIs of a client; further ones are ignored."""
 _MAX_NAME: Final = 80
@@ -28,18 +28,18 @@ _MAX_NAME: Final = 80
 
 
 class ClientDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Checked document, before keys at another URL are known."""
+    """Validated document, before keys at `jwks_uri` are fetched."""
 
     name: str
     redirect_uris: tuple[str, ...]
     authentication: Authentication
     keys: tuple[dict[str, Any], ...] = ()
     jwks_uri: str = ""
-    """Where the keys are; empty if the document has them, or the client is public."""
+    """URL of the keys; empty if the document contains the keys, or the client is public."""
 
 
 class _DocumentMembers(msgspec.Struct, frozen=True):
-    """Members that are read. Their type is `Any` where another type than RFC 7591 says costs nothing."""
+    """Members that are read. Members whose type need not be valid have the type `Any`."""
 
     client_id: str
     redirect_uris: list[Any]
@@ -95,8 +95,8 @@ def client_of_document(
     *,
     is_named: bool = False,
 ) -> RegisteredClient:
-    """The client of a document, with the `keys` of its own or of its `jwks_uri`. `is_named`: whether the settings name
-    it or its host.
+    """The client of a document. `keys` are from the document or its `jwks_uri`. `is_named`: whether the settings name
+    the client or its host.
     """
     return RegisteredClient(
         id=address.url,
@@ -110,29 +110,29 @@ def client_of_document(
         digest=client_digest(
             document.redirect_uris,
             document.authentication,
-            # a set at a URL of the client is replaced regularly, without another client
+            # a key set at `jwks_uri` is replaced regularly, and the client stays the same
             [document.jwks_uri] if document.jwks_uri else map(thumbprint, keys),
         ),
     )
 
 
 def client_digest(redirect_uris: Iterable[str], authentication: Authentication, proofs: Iterable[str]) -> str:
-    """Digest of what makes a client the same: where it gets codes, and how it proves who it is. The order of redirect
-    URIs and of `proofs` (thumbprints of keys, or another text) does not matter.
+    """Digest that identifies a client by its redirect URIs, its authentication method and its `proofs` (thumbprints of
+    keys, or another text). Their order does not matter.
     """
     parts = (sorted(set(redirect_uris)), authentication, sorted(proofs))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
 def usable_redirects(values: Iterable[Any]) -> tuple[str, ...]:
-    """The usable redirect URIs of a list, each once, MAX_REDIRECTS at most."""
+    """The usable redirect URIs of a list, without duplicates, at most MAX_REDIRECTS."""
     usable = dict.fromkeys(value for value in values if isinstance(value, str) and not redirect_problem(value))
     return tuple(usable)[:MAX_REDIRECTS]
 
 
 def display_name(value: Any) -> str:
-    """A client's name as text of one line, without control characters and those that reverse the direction of text;
-    empty if it is not a text.
+    """A client's name on one line, without control characters and characters that reverse the direction of text; empty
+    if it is not a string.
     """
     if not isinstance(value, str):
         return ""

@@ -1,9 +1,9 @@
-"""Fetches documents of clients: one GET over https, to an address of the internet, without redirects or proxies,
-bounded in bytes and time.
+"""Fetches documents of clients: one GET over https, to a public address, without redirects or proxies, with limits on
+bytes and time.
 
-An attacker can choose the URL, so it must lead nowhere else than to a public host that the settings allow. The
-resolver returns public addresses alone, and the connection goes to what it returned, so that a name cannot lead
-elsewhere when it is looked up again (DNS rebinding).
+An attacker can choose the URL, so a request must reach only public hosts that the settings allow. The resolver returns
+only public addresses, and the connection is opened to a returned address, so that a second look-up of the name cannot
+lead elsewhere (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from fairlead_authorization.clients.client import ClientsAway, UnknownClient
+from fairlead_authorization.clients.client import ClientUnavailable, UnknownClient
 from fairlead_authorization.clients.client_ids import DocumentAddress
 from fairlead_mcp.egress import AddressNotAllowed
 from fairlead_mcp.errors import BadHttp, McpError, TooLarge
@@ -23,7 +23,7 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import Pool
 
 FETCH_SECONDS: Final = 5.0
-"""Time limit of a fetch, with lookup and connection."""
+"""Time limit of a fetch, including the look-up and the connection."""
 _HEAD: Final = (
     b"GET %b HTTP/1.1\r\nHost: %b\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: fairlead\r\n"
     b"Connection: close\r\n\r\n"
@@ -32,7 +32,7 @@ _JSON: Final = re.compile(rb"application/(?:[a-z0-9.-]+\+)?json\s*(?:;|$)", re.I
 _MAX_AGE: Final = re.compile(rb"(?:^|[,\s])max-age\s*=\s*\"?([0-9]{1,9})", re.IGNORECASE)
 _NOT_KEPT: Final = re.compile(rb"(?:^|[,\s])no-(?:store|cache)\b", re.IGNORECASE)
 _AWAY: Final = frozenset({408, 425, 429})
-"""Statuses besides 5xx that say nothing about a document."""
+"""Statuses, in addition to 5xx, that do not show whether the document exists."""
 
 MakeClientTls = Callable[[], Awaitable[tls.SSLContext]]
 """Makes the TLS context that verifies the hosts of clients."""
@@ -43,16 +43,16 @@ class FetchedMetadata(NamedTuple):
 
     body: bytes
     max_age: float
-    """Seconds for which it may be cached; 0 if the host forbids it or does not say."""
+    """Seconds for which the response may be cached; 0 if the host forbids caching or gives no time."""
 
 
 Fetch = Callable[[DocumentAddress, int], Awaitable[FetchedMetadata]]
-"""Fetches a document of at most so many bytes. Raises UnknownClient, ClientsAway."""
+"""Fetches a document; the second parameter is the maximum number of bytes. Raises UnknownClient, ClientUnavailable."""
 
 
 class DocumentFetcher:
-    """Fetches documents; nothing is cached here. `resolve` must return addresses that may be dialled alone, such as
-    those of `fairlead_mcp.egress.public_only`. `clock` is in monotonic seconds.
+    """Fetches documents, without a cache. `resolve` must return only addresses to which connections are allowed, like
+    `fairlead_mcp.egress.public_only`. `clock` is in monotonic seconds.
     """
 
     def __init__(self, resolve: Resolve, make_tls: MakeClientTls, clock: Callable[[], float] = time.monotonic) -> None:
@@ -62,7 +62,9 @@ class DocumentFetcher:
         self._tls: tls.SSLContext | None = None
 
     async def __call__(self, address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
-        """Fetch a document. Raises UnknownClient if the host has none, ClientsAway if it cannot be reached."""
+        """Fetch a document. Raises UnknownClient if the host does not have it, ClientUnavailable if the host cannot be
+        reached.
+        """
         if self._tls is None:
             self._tls = await self._make_tls()
         pool = Pool(
@@ -89,7 +91,7 @@ class DocumentFetcher:
                 f"the document {address.url} cannot be fetched: its host does not speak HTTP"
             ) from error
         except McpError as error:
-            raise ClientsAway(f"the document {address.url} cannot be fetched now: {error}; try again") from error
+            raise ClientUnavailable(f"the document {address.url} cannot be fetched now: {error}; try again") from error
         finally:
             await pool.aclose()
         return _read(answer, address)
@@ -98,7 +100,7 @@ class DocumentFetcher:
 def _read(answer: Answer, address: DocumentAddress) -> FetchedMetadata:
     status = answer.status
     if status >= 500 or status in _AWAY:
-        raise ClientsAway(f"the host of the document {address.url} answers with status {status}: try again later")
+        raise ClientUnavailable(f"the host of the document {address.url} answers with status {status}: try again later")
     if 300 <= status < 400:
         raise UnknownClient(f"the document {address.url} redirects elsewhere ({status}), which is not followed")
     if status != 200:
@@ -111,6 +113,6 @@ def _read(answer: Answer, address: DocumentAddress) -> FetchedMetadata:
 
 
 def _max_age(cache_control: bytes) -> float:
-    """Seconds of `Cache-Control` (RFC 9111 section 5.2.2); 0 without an age."""
+    """`max-age` of `Cache-Control` in seconds (RFC 9111 section 5.2.2); 0 without one."""
     match = None if _NOT_KEPT.search(cache_control) else _MAX_AGE.search(cache_control)
     return float(match[1]) if match else 0.0

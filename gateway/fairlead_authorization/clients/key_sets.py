@@ -1,4 +1,4 @@
-"""Public keys of clients that sign assertions (`private_key_jwt`, RFC 7523): which of a key set are usable. No I/O."""
+"""Selects the usable public keys of clients that sign assertions (`private_key_jwt`, RFC 7523). No I/O."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _KEPT: Final = ("kid", "alg", "use")
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _MIN_RSA_BITS: Final = 2_048
 _MAX_RSA_BITS: Final = 8_192
-"""Longer keys would make a verification slow."""
+"""Maximum size of a key; longer keys would make verification slow."""
 
 
 class BadKeySet(ValueError):
-    """No key of a set is usable. The message is the end of a sentence."""
+    """A key set without usable keys. The message is the end of a sentence."""
 
 
 class _ClientKeySet(msgspec.Struct):
@@ -41,9 +41,9 @@ def read_key_set(data: bytes) -> tuple[dict[str, Any], ...]:
 
 
 def usable_keys(keys: Iterable[Any]) -> tuple[dict[str, Any], ...]:
-    """The keys with which a client can sign, without members that do not matter. One unusable key costs only itself.
+    """The usable keys of a client, reduced to the members that matter. Unusable keys are left out.
 
-    Raises BadKeySet if none is left, or if one has its private part, which others than the client then know.
+    Raises BadKeySet if no key is usable, or if a key contains its private part, which is then no longer secret.
     """
     # imported late, because few clients have keys and the import takes a second
     from joserfc.errors import JoseError

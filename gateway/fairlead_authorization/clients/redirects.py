@@ -1,4 +1,4 @@
-"""Redirect URIs: which a client may have, and whether a request has one of them (RFC 6749 section 3.1.2). Pure module.
+"""Validates redirect URIs of clients, and matches redirect URIs of requests (RFC 6749 section 3.1.2). Pure module.
 
 | kind | example | compared |
 |---|---|---|
@@ -6,7 +6,8 @@
 | loopback (RFC 8252 section 7.3) | `http://127.0.0.1/callback` | as text without the port, which a program chooses |
 | private use (RFC 8252 section 7.1) | `cursor://anysphere.cursor-mcp/oauth/callback` | as text |
 
-`localhost` counts as a loopback address, as several clients use it; it does not stand for 127.0.0.1, or the reverse.
+`localhost` is accepted as a loopback address, because several clients use it. It does not match 127.0.0.1, nor the
+other way round.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ _NEVER: Final = frozenset(
         "wss",
     }
 )
-"""Schemes that browsers or systems handle themselves, so that no installed client gets the code."""
+"""Schemes that browsers or operating systems handle themselves, so that no client would receive the code."""
 _NEVER_PREFIX: Final = ("ms-", "web+", "chrome-", "moz-")
 
 
 def redirect_problem(uri: str) -> str:
-    """Say why a client cannot have a redirect URI, as the end of a sentence; empty for one that it can have."""
+    """Why a client may not have a redirect URI, as the end of a sentence; empty for a valid redirect URI."""
     if not uri or len(uri) > MAX_REDIRECT or not _URI.fullmatch(uri):
         return f"has more than {MAX_REDIRECT} characters, a fragment, or characters that a URI cannot have"
     scheme = uri.partition(":")[0]
@@ -75,7 +76,7 @@ def redirect_problem(uri: str) -> str:
 
 
 def matches(uri: str, registered: Collection[str]) -> bool:
-    """Whether a request's redirect URI is one of the client's."""
+    """Whether the redirect URI of a request is in `registered`, the redirect URIs of the client."""
     if uri in registered:
         return True
     without = _without_port(uri)
@@ -88,8 +89,8 @@ def is_loopback_redirect(uri: str) -> bool:
 
 
 def redirect_host(uri: str) -> str:
-    """Where a redirect URI leads, for users and for `redirectHosts`: `HOST` or `HOST:PORT`, `localhost` for all
-    loopback addresses, `SCHEME://HOST` or `SCHEME:` for a client's own scheme. Empty for an unusable URI.
+    """Target of a redirect URI, in the form for users and for `redirectHosts`: `HOST` or `HOST:PORT`, `localhost` for
+    all loopback addresses, `SCHEME://HOST` or `SCHEME:` for a client's own scheme. Empty for an unusable URI.
     """
     if redirect_problem(uri):
         return ""
@@ -103,7 +104,7 @@ def redirect_host(uri: str) -> str:
 
 
 def _without_port(uri: str) -> tuple[str, str] | None:
-    """Host and rest of a loopback URI, an empty path as `/` (RFC 3986 section 6.2.3); None for another URI."""
+    """Host and path of a loopback URI; an empty path becomes `/` (RFC 3986 section 6.2.3). None for any other URI."""
     match = _LOOPBACK.fullmatch(uri) if len(uri) <= MAX_REDIRECT and _URI.fullmatch(uri) else None
     if match is None or int(match[2] or 80) > 65_535:
         return None

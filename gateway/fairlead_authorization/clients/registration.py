@@ -1,8 +1,8 @@
-"""Registration by clients themselves (RFC 7591): a client's id is its sealed metadata, so nothing is stored.
+"""Registration by clients themselves (RFC 7591). The id of a client is its sealed metadata, so nothing is stored.
 
-A registration can therefore not be ended singly, but expires, and all end with the installation's key. Its client is
-public: a secret would prove nothing about a client that anybody can be. What a client may not have is left out of the
-answer, which says what it has (section 3.2.1).
+So a single registration cannot be revoked. It expires, and all registrations become invalid when the installation's key
+is replaced. Registered clients are public, because anybody can register, so that a secret would prove nothing. The
+response contains the metadata that the client has; unsupported metadata are left out (section 3.2.1).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fairlead_gateway.identity.sealed_values import ValueSealer, ValueTooLong
 
 ID_PREFIX: Final = "registered."
 MAX_BODY_BYTES: Final = 16 << 10
-"""Limit on a registration request."""
+"""Maximum number of bytes of a registration request."""
 MAX_ID: Final = 1_536
-"""Limit on the id of a registered client in characters, as it is part of URLs."""
+"""Maximum number of characters of a registered client's id, because the id is part of URLs."""
 SEALER_USE: Final = b"oauth-client"
-"""`use` of the sealer of ids."""
+"""Parameter `use` of the `ValueSealer` of ids."""
 _PURPOSE: Final = "client id"
 _DAY: Final = 86_400
 
@@ -72,8 +72,8 @@ _opened: Final = msgspec.json.Decoder(_SealedClient).decode
 
 
 class Registrations:
-    """Registers clients and knows them again. `key` is the installation's key; with an empty one, registrations end
-    with this process. `now` is in seconds since the epoch.
+    """Registers clients, and finds registered clients by their ids. `key` is the installation's key; if it is empty,
+    registrations are valid until this process ends. `now` returns seconds since the epoch.
     """
 
     def __init__(self, settings: ClientRegistrationSettings, key: bytes, now: Callable[[], float] = time.time) -> None:
@@ -83,7 +83,7 @@ class Registrations:
         self._now = now
 
     def register(self, body: bytes) -> RegistrationAnswer:
-        """Register a client by its request. Raises RegistrationRefused."""
+        """Register the client that sent the request `body`. Raises RegistrationRefused."""
         request = _read(body)
         allowed = tuple(uri for uri in usable_redirects(request.redirect_uris) if redirect_host(uri) in self._hosts)
         if not allowed:
@@ -103,7 +103,7 @@ class Registrations:
         )
 
     def find(self, client_id: str) -> RegisteredClient:
-        """The client with an id that `register` gave. Raises UnknownClient."""
+        """The client with an id that `register` has assigned. Raises UnknownClient."""
         sealed = client_id.removeprefix(ID_PREFIX)
         opened = self._sealer.open(sealed, _PURPOSE) if len(client_id) <= MAX_ID and sealed.isascii() else None
         if opened is None:
@@ -125,13 +125,13 @@ class Registrations:
         )
 
     def _advice(self, redirect_uris: Any) -> str:
-        """Say why none of the redirect URIs can be used."""
+        """Why none of the redirect URIs can be used, and what to do."""
         hosts = [redirect_host(uri) for uri in redirect_uris if isinstance(uri, str)]
-        shown = next(filter(None, hosts), "")
-        if not shown:
+        host = next(filter(None, hosts), "")
+        if not host:
             return "none of the redirect URIs is usable: https, or http on a loopback address, without a fragment"
         return (
-            f"clients at {shown} cannot register here: an administrator can add {shown} to redirectHosts of "
+            f"clients at {host} cannot register here: an administrator can add {host} to redirectHosts of "
             "authorizationServer.registration"
         )
 
@@ -145,8 +145,8 @@ def _read(body: bytes) -> _Request:
         raise RegistrationRefused(INVALID_CLIENT_METADATA, "the request is not a JSON object") from None
     if not isinstance(request.redirect_uris, list):
         raise RegistrationRefused(INVALID_REDIRECT_URI, "redirect_uris has to be a list of URIs")
-    for member, wanted in (("grant_types", "authorization_code"), ("response_types", "code")):
+    for member, required in (("grant_types", "authorization_code"), ("response_types", "code")):
         listed = getattr(request, member)
-        if isinstance(listed, list) and listed and wanted not in listed:
-            raise RegistrationRefused(INVALID_CLIENT_METADATA, f"{member} has to include {wanted}")
+        if isinstance(listed, list) and listed and required not in listed:
+            raise RegistrationRefused(INVALID_CLIENT_METADATA, f"{member} has to include {required}")
     return request

@@ -1,11 +1,11 @@
-"""Endpoints and pages of the authorization server, as an API that the guard lets through without a credential.
+"""Endpoints and pages of the authorization server. They need no credential of the gateway.
 
-GET  /oauth/authorize           client's request; leads to a provider
-GET  /oauth/callback/NAME       answer of the provider NAME; leads to consent, or to the client
-POST /oauth/consent             the person's decision; leads to the client
-POST /oauth/token               code, refresh token or assertion for an access token
-POST /oauth/revoke              end of a client's access
-POST /oauth/register            registration of a client, where it is allowed
+GET  /oauth/authorize           authorization request of a client; redirects to a provider
+GET  /oauth/callback/NAME       answer of the provider NAME; shows the consent page, or redirects to the client
+POST /oauth/consent             the person's decision; redirects to the client
+POST /oauth/token               exchanges a code, refresh token or assertion for an access token
+POST /oauth/revoke              ends a client's access
+POST /oauth/register            registers a client, if registration is allowed
 GET  /oauth/jwks                public keys
 GET  /.well-known/oauth-authorization-server, …/openid-configuration    metadata
 """
@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from fairlead_authorization.clients.registration import MAX_BODY_BYTES, RegistrationRefused
 from fairlead_authorization.protocol.authorize import UNUSABLE, AuthorizationEndpoint, PageProblem
 from fairlead_authorization.protocol.callback import ProviderCallback
-from fairlead_authorization.protocol.client_requests import away, read_body
+from fairlead_authorization.protocol.client_requests import read_body, unavailable
 from fairlead_authorization.protocol.consent import ConsentPages
 from fairlead_authorization.protocol.metadata import (
     AUTHORIZE,
@@ -48,7 +48,7 @@ from fairlead_authorization.protocol.responses import (
 )
 from fairlead_authorization.protocol.revocation import RevocationEndpoint
 from fairlead_authorization.protocol.token import ClientTokenEndpoint
-from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import SessionRefused, SessionStoreUnavailable
 from fairlead_gateway.core.request import by_name
 from fairlead_gateway.identity.persons import identity_of
 from fairlead_offers.problems import Problem
@@ -81,7 +81,10 @@ class AuthorizationApi:
         self._pages: dict[str, tuple[str, Endpoint]] = {
             AUTHORIZE: ("GET", AuthorizationEndpoint(parts).answer),
             CONSENT: ("POST", self._decide),
-            **{f"{CALLBACK}{name}": ("GET", functools.partial(self._come_back, name=name)) for name in parts.providers},
+            **{
+                f"{CALLBACK}{name}": ("GET", functools.partial(self._handle_callback, name=name))
+                for name in parts.providers
+            },
         }
         self._endpoints: dict[str, tuple[str, Endpoint]] = {
             TOKEN: ("POST", ClientTokenEndpoint(parts, guard.record_sign_in).answer),
@@ -98,7 +101,7 @@ class AuthorizationApi:
         }
 
     async def request(self, scope: Scope) -> AuthorizationRequest | None:
-        """The request as one for these endpoints; None if its path does not belong to them."""
+        """The request, if its path belongs to these endpoints; else None."""
         path = scope["path"]
         if path in self._pages or path in self._endpoints:
             return AuthorizationRequest(self, scope, is_page=path in self._pages)
@@ -113,26 +116,26 @@ class AuthorizationApi:
         """Answer the browser of a person."""
         method, endpoint = self._pages[request.scope["path"]]
         if request.method != method:
-            return message_page(UNUSABLE, f"This page takes {method} alone.", 405)
+            return message_page(UNUSABLE, f"This page only supports {method}.", 405)
         seconds = self._rates[request.scope["path"]].take(self._address(request))
         try:
             if seconds:
                 raise PageProblem(f"{_TOO_MANY[:1].upper()}{_TOO_MANY[1:]}.", 429)
             page = await endpoint(request)
         except PageProblem as problem:
-            self._refused(request, problem.status, str(problem))
+            self._record_refusal(request, problem.status, str(problem))
             page = message_page(UNUSABLE, str(problem), problem.status)
             if problem.status in (429, 503):
                 page.headers["retry-after"] = str(math.ceil(seconds) or RETRY_SECONDS)
         except SessionRefused as error:
-            self._refused(request, 400, str(error))
+            self._record_refusal(request, 400, str(error))
             page = message_page(UNUSABLE, f"You are not signed in: {error}.", 400)
-        except SessionsAway as error:
-            self._refused(request, 503, str(error))
+        except SessionStoreUnavailable as error:
+            self._record_refusal(request, 503, str(error))
             page = message_page(UNUSABLE, f"{error}.", 503)
             page.headers["retry-after"] = str(RETRY_SECONDS)
-        # a client's page that has opened a window for the sign-in waits for it, and any other policy would tell it that
-        # the window is closed
+        # a web page of the client may have opened a window for the sign-in, and waits until the window is closed; with
+        # any other opener policy, the window would seem to be closed already
         page.headers["cross-origin-opener-policy"] = "unsafe-none"
         return page
 
@@ -143,9 +146,9 @@ class AuthorizationApi:
             return preflight_answer()
         seconds = self._rates[request.scope["path"]].take(self._address(request))
         try:
-            # the server leaves the body of an answer to HEAD out
+            # for HEAD, the HTTP server leaves out the body
             if request.method != method and (request.method, method) != ("HEAD", "GET"):
-                raise OAuthRefusal("invalid_request", f"this endpoint takes {method} alone", 405, {"allow": method})
+                raise OAuthRefusal("invalid_request", f"this endpoint only supports {method}", 405, {"allow": method})
             if seconds:
                 raise OAuthRefusal("slow_down", _TOO_MANY, 429, {"retry-after": str(math.ceil(seconds))})
             return await endpoint(request)
@@ -156,7 +159,7 @@ class AuthorizationApi:
 
     # Internals
 
-    async def _come_back(self, request: Request, *, name: str) -> Response:
+    async def _handle_callback(self, request: Request, *, name: str) -> Response:
         return await self._callback.answer(request, name, functools.partial(self._record, request.scope))
 
     async def _decide(self, request: Request) -> Response:
@@ -168,8 +171,8 @@ class AuthorizationApi:
     async def _keys(self, request: Request) -> Response:
         try:
             return document_answer(await self._parts.keys.document())
-        except SessionsAway as error:
-            raise away(error) from error
+        except SessionStoreUnavailable as error:
+            raise unavailable(error) from error
 
     async def _register(self, request: Request) -> Response:
         registrations = self._parts.registrations
@@ -183,7 +186,7 @@ class AuthorizationApi:
     def _record(self, scope: Scope, person: bytes, client: str, what: str) -> None:
         self._guard.record_sign_in(scope, identity_of(person), client, what)
 
-    def _refused(self, request: Request, status: int, reason: str) -> None:
+    def _record_refusal(self, request: Request, status: int, reason: str) -> None:
         self._parts.counts.sign_ins["unavailable" if status == 503 else "refused"] += 1
         self._guard.record_sign_in_refusal(request.scope, status, reason)
 
@@ -192,7 +195,9 @@ class AuthorizationApi:
 
 
 class AuthorizationRequest:
-    """One request. As a `ForeignApi`, it needs no credential of the gateway: the endpoints check who sends it."""
+    """One request, as a `ForeignApi`. It needs no credential of the gateway, because the endpoints authenticate their
+    clients themselves.
+    """
 
     own_pages = True
     public = True
@@ -204,7 +209,9 @@ class AuthorizationRequest:
 
     @property
     def any_origin(self) -> bool:
-        """Whether web pages of any origin may send it: those of clients to the endpoints, which take no cookies."""
+        """Whether web pages of any origin may send the request. True for the endpoints of clients, which read no
+        cookies.
+        """
         return not self._is_page
 
     def credential(self, scope: Scope) -> bytes | None:

@@ -1,7 +1,8 @@
 """Exchange of assertions for access tokens (grant `urn:ietf:params:oauth:grant-type:jwt-bearer`, RFC 7523).
 
-An assertion is that of an identity provider about a person, for a client (ID-JAG), or the token of a ServiceAccount,
-with which a workload comes itself. There is no refresh token: who has one assertion gets the next.
+An assertion is either issued by an identity provider for a person and a client (ID-JAG), or is the token of a
+ServiceAccount, which a workload sends for itself. No refresh tokens are issued, because the sender can get another
+assertion.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, Final
 from fairlead_authorization.protocol.assertions import (
     ASSERTION_TYPES,
     RequestedToken,
+    assertion_refusal,
     check_assertion,
     check_client,
-    refused,
     requested_resource,
 )
 from fairlead_authorization.protocol.client_assertions import claims_of
-from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, away
+from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, unavailable
 from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
 from fairlead_authorization.protocol.responses import OAuthRefusal
 from fairlead_authorization.sessions.access_tokens import IssuedAccessToken
@@ -32,26 +33,28 @@ from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.token_identity import jwt_person
 
 REVIEW_SECONDS: Final = 10.0
-"""Time limit of the review of a ServiceAccount's token."""
+"""Time limit of the TokenReview of a ServiceAccount's token."""
 
 RecordIdentity = Callable[[Identity, str, str], None]
-"""Records who got a token, for which client, and by what."""
+"""Records that a token was issued. Parameters: the identity, the client's id, and a text about the assertion."""
 
 
 class AssertionGrant:
-    """Exchanges assertions, as far as the settings allow them."""
+    """Exchanges the kinds of assertions that the settings allow."""
 
     def __init__(self, parts: AuthorizationParts) -> None:
         self._parts = parts
 
     async def exchange(self, authenticated: AuthenticatedRequest, record: RecordIdentity) -> dict[str, Any]:
-        """Exchange the assertion of an identity provider. Raises OAuthRefusal, SessionsAway, SessionRefused."""
+        """Exchange the assertion of an identity provider. Raises OAuthRefusal, SessionStoreUnavailable,
+        SessionRefused.
+        """
         assertions, parts = self._parts.assertions, self._parts
         if assertions is None:
-            raise _unsupported()
+            raise _unsupported_grant()
         form, client = authenticated.form, authenticated.client.client
         check_client(client)
-        claims = await self._verified(_assertion(form), assertions)
+        claims = await self._verify(_assertion(form), assertions)
         requested = RequestedToken(form.get("resource"), form.get("scope"))
         now = parts.now()
         accepted = check_assertion(claims, client, requested, issuer=parts.issuer, scopes=parts.scopes, now=now)
@@ -67,41 +70,45 @@ class AssertionGrant:
             ends_at=now + MAX_SECONDS,
         )
         token = await parts.tokens.issue(session, of_anybody=not client.is_named)
-        # last, so that a request that fails for another reason can be sent again
+        # the last check, so that an assertion is not used up by a request that fails for another reason
         if not await assertions.spent.spend(accepted.person.issuer, accepted.id, accepted.ends_at):
-            raise refused("the assertion was used before (claim jti): get a new one for each request")
+            raise assertion_refusal("the assertion was used before (claim jti): get a new one for each request")
         person = jwt_person(accepted.person.issuer, accepted.person.subject)
         record(identity_of(person), client.id, f"by an assertion of {accepted.person.issuer}")
         return _content(token, accepted.scopes)
 
     async def exchange_workload(self, form: Mapping[str, str], record: RecordIdentity) -> dict[str, Any]:
-        """Exchange the token of a ServiceAccount. Raises OAuthRefusal, SessionsAway."""
+        """Exchange the token of a ServiceAccount. Raises OAuthRefusal, SessionStoreUnavailable."""
         workloads = self._parts.workloads
         if workloads is None:
-            raise _unsupported()
+            raise _unsupported_grant()
         assertion = _assertion(form)
         if not workloads.wants(assertion):
-            raise refused("without a client, the assertion must be the token of a Kubernetes ServiceAccount")
+            raise assertion_refusal("without a client, the assertion must be the token of a Kubernetes ServiceAccount")
         resource = requested_resource(form.get("resource"), self._parts.issuer)
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
                 verdict = await workloads.look_up(assertion)
         except TimeoutError:
-            raise away("the API server did not answer in time") from None
+            raise unavailable("the API server did not answer in time") from None
         if isinstance(verdict, CredentialRefusal):
-            raise away(verdict.message) if verdict.status == 503 else refused(verdict.message)
+            raise unavailable(verdict.message) if verdict.status == 503 else assertion_refusal(verdict.message)
         token = await self._parts.tokens.issue_to_workload(verdict, resource)
         record(verdict, "", "by the token of a ServiceAccount")
         return _content(token, ())
 
-    async def _verified(self, assertion: str, trusted: IdentityAssertions) -> Mapping[str, Any]:
+    async def _verify(self, assertion: str, trusted: IdentityAssertions) -> Mapping[str, Any]:
         """Claims of an assertion that a trusted issuer signed. Raises OAuthRefusal."""
         issuer = claims_of(assertion).get("iss")
         if not isinstance(issuer, str) or issuer not in trusted.issuers:
-            raise refused("the issuer of the assertion (claim iss) is not one whose assertions this gateway takes")
+            raise assertion_refusal("this gateway does not accept assertions of this issuer (claim iss)")
         claims = await trusted.tokens.verify(assertion, issuer, ASSERTION_TYPES)
         if isinstance(claims, CredentialRefusal):
-            raise away(claims.message) if claims.status == 503 else refused(f"assertion: {claims.message}")
+            raise (
+                unavailable(claims.message)
+                if claims.status == 503
+                else assertion_refusal(f"assertion: {claims.message}")
+            )
         return claims
 
 
@@ -116,5 +123,5 @@ def _content(token: IssuedAccessToken, scopes: tuple[str, ...]) -> dict[str, Any
     return {**content, "scope": " ".join(scopes)} if scopes else content
 
 
-def _unsupported() -> OAuthRefusal:
-    return OAuthRefusal("unsupported_grant_type", "the grant is not one of this server")
+def _unsupported_grant() -> OAuthRefusal:
+    return OAuthRefusal("unsupported_grant_type", "this server does not support the grant type")

@@ -1,8 +1,8 @@
-"""Checks of identity assertions (ID-JAG), with which a client gets a token for a person without a browser. Pure module.
+"""Checks identity assertions (ID-JAG), by which a client gets a token for a person without a browser. Pure module.
 
-An identity provider issues an assertion to a client for one authorization server, which exchanges it for an access
-token (draft-ietf-oauth-identity-assertion-authz-grant section 4.4, RFC 7523 section 3). Type, algorithm, signature and
-the times in it are checked before, with the keys of its issuer.
+An identity provider issues an assertion to a client for one authorization server, which exchanges the assertion for an
+access token (draft-ietf-oauth-identity-assertion-authz-grant section 4.4, RFC 7523 section 3). The caller has already
+checked type, algorithm, signature and times of the assertion.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fairlead_gateway.identity.token_identity import words_of
 ASSERTION_TYPES: Final = frozenset({"oauth-id-jag+jwt", "application/oauth-id-jag+jwt"})
 """`typ` of the header, in lower case."""
 MAX_SECONDS: Final = 3_600.0
-"""Most seconds until `exp`: assertions that were used are remembered as long."""
+"""Maximum number of seconds until `exp`, because used assertions have to be remembered until then."""
 SKEW_SECONDS: Final = 300.0
-"""Largest leeway of an issuer, for which an assertion may be valid after `exp`."""
+"""Largest leeway of an issuer: seconds after `exp` for which an assertion may still be accepted."""
 MAX_ID: Final = 256
-"""Characters of `jti`."""
+"""Maximum number of characters of `jti`."""
 MAX_RESOURCES: Final = 16
 _ASSERTION_CLAIMS: Final = PROTOCOL_CLAIMS | {"resource", "authorization_details", "cnf"}
 
@@ -37,9 +37,9 @@ class AcceptedAssertion(NamedTuple):
     """Access that an assertion grants."""
 
     id: str
-    """`jti`, which is good once."""
+    """`jti`; an assertion can be used once."""
     ends_at: float
-    """Seconds since the epoch from which it cannot be valid any more."""
+    """When the assertion is certainly invalid, in seconds since the epoch."""
     person: SignedInPerson
     resource: str
     """Canonical URL of the resource of the access token."""
@@ -47,21 +47,21 @@ class AcceptedAssertion(NamedTuple):
 
 
 class RequestedToken(NamedTuple):
-    """Resource and scopes in a request, besides the assertion."""
+    """Resource and scopes that a request names in addition to the assertion."""
 
     resource: str | None
-    """As in the request; None: not named."""
+    """Value in the request; None if the request does not name one."""
     scope: str | None
 
 
-def refused(message: str) -> OAuthRefusal:
+def assertion_refusal(message: str) -> OAuthRefusal:
     """Refusal of an assertion."""
     return OAuthRefusal("invalid_grant", message)
 
 
 def check_client(client: RegisteredClient) -> None:
-    """Raise OAuthRefusal for a client that nobody can tell from another one: it neither authenticates, nor is its id
-    the URL of its document.
+    """Raise OAuthRefusal for a client that others can impersonate: it does not authenticate, and its id is not the URL
+    of its document.
     """
     if client.authentication == "none" and client.kind != "document":
         raise OAuthRefusal(
@@ -79,27 +79,27 @@ def check_assertion(
     scopes: Sequence[str],
     now: float,
 ) -> AcceptedAssertion:
-    """Check the claims of an assertion that a trusted issuer signed, and that has not expired. `issuer` is the URL of
-    the gateway, `scopes` are all that it knows, `now` is in seconds since the epoch. Raises OAuthRefusal.
+    """Check the claims of an unexpired assertion that a trusted issuer signed. `issuer` is the URL of the gateway;
+    `scopes` are all scopes of the gateway; `now` is in seconds since the epoch. Raises OAuthRefusal.
     """
     audience = claims.get("aud")
     names = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
     if len(names) != 1 or not isinstance(names[0], str) or names[0].rstrip("/") != issuer:
-        raise refused(f"the assertion must have one audience (claim aud), which is {issuer}")
+        raise assertion_refusal(f"the assertion must have one audience (claim aud), which is {issuer}")
     if claims.get("client_id") != client.id:
-        raise refused("the assertion was issued to another client (claim client_id)")
+        raise assertion_refusal("the assertion was issued to another client (claim client_id)")
     ends, issued = time_of(claims.get("exp")), time_of(claims.get("iat"))
     if ends is None or issued is None:
-        raise refused("the assertion needs the claims iat and exp")
+        raise assertion_refusal("the assertion needs the claims iat and exp")
     if ends > now + MAX_SECONDS + SKEW_SECONDS:
-        raise refused(f"the assertion is valid for more than {MAX_SECONDS:g} s (claim exp)")
+        raise assertion_refusal(f"the assertion is valid for more than {MAX_SECONDS:g} s (claim exp)")
     if not _is_text(claims):
-        raise refused("the assertion has text that is not valid Unicode")
+        raise assertion_refusal("the assertion has text that is not valid Unicode")
     name, subject = claims.get("jti"), claims.get("sub")
     if not isinstance(name, str) or not 0 < len(name) <= MAX_ID:
-        raise refused(f"the assertion needs the claim jti, with at most {MAX_ID} characters")
+        raise assertion_refusal(f"the assertion needs the claim jti, with at most {MAX_ID} characters")
     if not isinstance(subject, str) or not subject:
-        raise refused("the assertion has no subject (claim sub)")
+        raise assertion_refusal("the assertion has no subject (claim sub)")
     person = SignedInPerson(
         issuer=claims["iss"],
         subject=subject,
@@ -115,15 +115,15 @@ def check_assertion(
 
 
 def requested_resource(resource: str | None, issuer: str) -> str:
-    """Resource that a request names; the whole gateway if it names none. Raises OAuthRefusal."""
-    own = issuer if resource is None else canonical_resource(resource, issuer)
-    if own is None:
+    """Resource that a request names; the gateway's URL if it names none. Raises OAuthRefusal."""
+    resource_url = issuer if resource is None else canonical_resource(resource, issuer)
+    if resource_url is None:
         raise OAuthRefusal("invalid_target", f"the resource must be {issuer} or a URL below it")
-    return own
+    return resource_url
 
 
 def _is_text(claims: Mapping[str, Any]) -> bool:
-    """Whether claims can be written as UTF-8: JSON can escape half a character."""
+    """Whether claims can be encoded as UTF-8: JSON may contain an escaped half of a surrogate pair."""
     try:
         msgspec.json.encode(dict(claims))
     except UnicodeEncodeError:
@@ -132,26 +132,28 @@ def _is_text(claims: Mapping[str, Any]) -> bool:
 
 
 def _resource(claims: Mapping[str, Any], requested: str | None, issuer: str) -> str:
-    """Resource of the access token: that of the request, at or below one of the assertion's."""
+    """Resource of the access token: the requested resource, which must be at or below a resource of the assertion."""
     named = claims.get("resource", issuer)
     listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     granted = [canonical_resource(each, issuer) if isinstance(each, str) else None for each in listed[:MAX_RESOURCES]]
-    own = [each for each in granted if each is not None]
-    if not own or len(own) < len(listed):
-        raise refused(f"the assertion is for another resource (claim resource) than {issuer} and what is below it")
-    if requested is None and len(own) > 1:
+    resources_here = [each for each in granted if each is not None]
+    if not resources_here or len(resources_here) < len(listed):
+        raise assertion_refusal(f"the resource of the assertion (claim resource) must be {issuer} or a URL below it")
+    if requested is None and len(resources_here) > 1:
         raise OAuthRefusal("invalid_target", "the assertion is for several resources: name one in resource")
-    resource = own[0] if requested is None else requested_resource(requested, issuer)
-    if not any(is_at(resource, each) for each in own):
-        raise OAuthRefusal("invalid_target", f"the assertion is for {own[0]} and what is below it")
+    resource = resources_here[0] if requested is None else requested_resource(requested, issuer)
+    if not any(is_at(resource, each) for each in resources_here):
+        raise OAuthRefusal("invalid_target", f"the assertion is for {resources_here[0]} and what is below it")
     return resource
 
 
 def _scopes(claims: Mapping[str, Any], requested: str | None, supported: Sequence[str]) -> tuple[str, ...]:
-    """Supported scopes that the assertion grants, and that the request names if it names any."""
+    """Supported scopes that the assertion grants. If the request names scopes, only those."""
     granted = words_of(claims.get("scope"))
-    wanted = granted if requested is None else requested.split()
-    scopes = tuple(scope for scope in supported if scope in granted and scope in wanted)
+    requested_scopes = granted if requested is None else requested.split()
+    scopes = tuple(scope for scope in supported if scope in granted and scope in requested_scopes)
     if supported and not scopes:
-        raise refused(f"the assertion grants no scope of this gateway (claim scope): {' '.join(supported)}"[:300])
+        raise assertion_refusal(
+            f"the assertion grants no scope of this gateway (claim scope): {' '.join(supported)}"[:300]
+        )
     return scopes

@@ -1,4 +1,4 @@
-"""Authorization endpoint (RFC 6749 section 4.1.1): checks a client's request, and sends the browser to a provider."""
+"""Authorization endpoint (RFC 6749 section 4.1.1): checks a request, and redirects the browser to a provider."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
+from fairlead_authorization.clients.client import ClientUnavailable, RegisteredClient, UnknownClient
 from fairlead_authorization.clients.redirects import matches, redirect_host
-from fairlead_authorization.protocol.browser_state import PersonAwaited
+from fairlead_authorization.protocol.browser_state import AwaitingProvider
 from fairlead_authorization.protocol.grants import LoadedClient, LoadedRequest, LoadedServer, OAuth2Error
 from fairlead_authorization.protocol.metadata import AUTHORIZE
 from fairlead_authorization.protocol.parameters import MAX_QUERY, Parameters, UnreadableParameters, read_parameters
@@ -21,18 +21,18 @@ from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import browser_redirect, error_url
-from fairlead_authorization.sessions.session import ProviderAway, RequestedAccess
+from fairlead_authorization.sessions.session import IdentityProviderUnavailable, RequestedAccess
 from fairlead_gateway.identity.sealed_values import ValueTooLong
 from fairlead_web.sign_in_html import choice_page
 
 PROVIDER: Final = "fairlead_provider"
-"""Parameter that names the provider, where a person can choose."""
+"""Parameter that names the provider, if a person can choose between several."""
 UNUSABLE: Final = "This program cannot sign you in"
 
 
 class PageProblem(Exception):
-    """A problem that the person is told, and the client is not, as it may not be the client. The message is one
-    sentence.
+    """An error that is shown to the person and not sent to the client, because the redirect URI may belong to an
+    attacker. The message is one sentence.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:
@@ -41,7 +41,7 @@ class PageProblem(Exception):
 
 
 class _ClientRefused(Exception):
-    """An error for the client (RFC 6749 section 4.1.2.1)."""
+    """An error that is sent to the client (RFC 6749 section 4.1.2.1)."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class _ClientRefused(Exception):
 
 
 class _Target(NamedTuple):
-    """Who gets the answer."""
+    """Client and redirect URI to which the answer is sent."""
 
     client: RegisteredClient
     redirect_uri: str
@@ -77,7 +77,7 @@ class AuthorizationEndpoint:
             provider = self._provider(parameters.values)
             if provider is None:
                 return self._choice(query)
-            await asyncio.sleep(0)  # the checks took time already, so let calls run
+            await asyncio.sleep(0)  # lets calls run, because the checks have taken some time
             return await self._send_to(provider, target, access, request)
         except _ClientRefused as error:
             outcome = "unavailable" if error.error == "temporarily_unavailable" else "refused"
@@ -86,7 +86,9 @@ class AuthorizationEndpoint:
             return refusal(client, target.redirect_uri, error.error, str(error), target.state, issuer)
 
     async def _target(self, parameters: Parameters) -> _Target:
-        """The client and its redirect URI, to which no error is sent before both are certain. Raises PageProblem."""
+        """The client and its redirect URI. Raises PageProblem, because errors are sent to the redirect URI only after
+        both have been checked.
+        """
         values = parameters.values
         client_id, redirect_uri = values.get("client_id", ""), values.get("redirect_uri", "")
         if not client_id or parameters.repeated & {"client_id", "redirect_uri"}:
@@ -100,7 +102,7 @@ class AuthorizationEndpoint:
         return _Target(client, redirect_uri, "" if "state" in parameters.repeated else values.get("state", ""))
 
     def _check(self, parameters: Parameters, target: _Target) -> RequestedAccess:
-        """Check everything else. Raises _ClientRefused."""
+        """Check all other parameters. Raises _ClientRefused."""
         parts, values = self._parts, parameters.values
         if parameters.repeated - {"resource"}:
             raise _ClientRefused("invalid_request", "a parameter is repeated")
@@ -134,7 +136,7 @@ class AuthorizationEndpoint:
     def _choice(self, query: str) -> Response:
         choices = [
             (
-                f"Sign in with {provider.client.shown}",
+                f"Sign in with {provider.client.display_name}",
                 f"{self._parts.issuer}{AUTHORIZE}?{query}&{PROVIDER}={quote(name)}",
             )
             for name, provider in self._parts.providers.items()
@@ -144,14 +146,16 @@ class AuthorizationEndpoint:
     async def _send_to(
         self, provider: OpenIdProvider, target: _Target, access: RequestedAccess, request: Request
     ) -> Response:
-        """Send the browser to the provider, with a cookie that its answer needs. Raises _ClientRefused."""
+        """Redirect the browser to the provider, and set the cookie that the provider's answer needs. Raises
+        _ClientRefused.
+        """
         parts = self._parts
         try:
             begun = await provider.begin()
-        except ProviderAway as error:
+        except IdentityProviderUnavailable as error:
             raise _ClientRefused("temporarily_unavailable", str(error)) from error
-        await asyncio.sleep(0)  # once more, before the state is sealed
-        state = PersonAwaited(
+        await asyncio.sleep(0)  # lets calls run again, before the state is sealed
+        state = AwaitingProvider(
             id=begun.authorization.state,
             client_id=target.client.id,
             client_state=target.state,
@@ -175,8 +179,9 @@ class AuthorizationEndpoint:
 
 
 def refusal(client: RegisteredClient, redirect_uri: str, code: str, message: str, state: str, issuer: str) -> Response:
-    """Redirect with an error to a client, before somebody has signed in; for a client of anybody a page with a link, as
-    links to the gateway would lead a browser anywhere (RFC 9700 section 4.11.2).
+    """Response to a request that failed before anybody signed in. A client that a setting names gets the error by a
+    redirect. For any other client, a page shows the error and a link: otherwise, links to the gateway could redirect a
+    browser anywhere (RFC 9700 section 4.11.2).
     """
     url = error_url(redirect_uri, code, message, state, issuer)
     if client.is_named:
@@ -187,10 +192,10 @@ def refusal(client: RegisteredClient, redirect_uri: str, code: str, message: str
 
 
 async def find_client(parts: AuthorizationParts, client_id: str) -> RegisteredClient:
-    """The client with an id, for a page. Raises PageProblem."""
+    """Find a client for a page. Raises PageProblem."""
     try:
         return await parts.clients.find(client_id)
     except UnknownClient as error:
         raise PageProblem(f"{error}.") from error
-    except ClientsAway as error:
+    except ClientUnavailable as error:
         raise PageProblem(f"{error}.", 503) from error

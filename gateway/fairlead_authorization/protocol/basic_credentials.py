@@ -9,16 +9,16 @@ from urllib.parse import unquote_plus
 
 
 class BasicCredentials(NamedTuple):
-    """Client id, and its secret in each way in which clients encode it."""
+    """Client id, and all possible values of the secret, because clients encode it differently."""
 
     client_id: str
     secrets: tuple[str, ...]
 
 
 def basic_credentials(authorization: str) -> BasicCredentials | None:
-    """Read a header; None if it is of another kind or cannot be read.
+    """Parse a header; None if it has another scheme or is invalid.
 
-    Both are form-encoded, but many clients send the secret as it is.
+    Id and secret should be form-encoded, but many clients send the secret unencoded.
     """
     kind, _, pair = authorization.partition(" ")
     if kind.lower() != "basic":

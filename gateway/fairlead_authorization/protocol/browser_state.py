@@ -1,8 +1,8 @@
-"""State of unfinished sign-ins, in sealed cookies of the browser: the gateway stores nothing before a person has signed
-in. Replicas with the same session key read each other's cookies.
+"""State of unfinished sign-ins, in sealed cookies of the browser, so that the gateway stores nothing before a person
+has signed in. Replicas with the same session key can open each other's cookies.
 
-A sign-in has a cookie of its own, which only the browser that began it has. So an answer of the provider that an
-attacker obtained is not taken from another browser, nor a consent.
+Each sign-in has a cookie, which only the browser that began the sign-in has. So an attacker who has obtained an answer
+of the provider, or a consent form, cannot use it in another browser.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fairlead_gateway.identity.sealed_values import ValueSealer
 from fairlead_mcp.oauth.consent import Authorization
 
 SIGN_IN_SECONDS: Final = 600
-"""Longest time from the client's request to the code."""
+"""Maximum time from the client's request to the code."""
 MAX_OPEN: Final = 4
-"""Sign-ins of one browser besides a new one; beyond it, the oldest end."""
+"""Maximum number of open sign-ins of one browser when a new one begins; older ones are ended."""
 _COOKIE: Final = "fairlead_oauth_"
 
 State = TypeVar("State", bound="BrowserState")
@@ -32,7 +32,7 @@ class BrowserState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Common members."""
 
     id: str
-    """`state` towards the provider, which finds the cookie."""
+    """`state` of the request to the provider, which is also part of the cookie's name."""
     client_id: str
     client_state: str = ""
     """`state` of the client's request."""
@@ -41,8 +41,8 @@ class BrowserState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Seconds since the epoch."""
 
 
-class PersonAwaited(BrowserState, frozen=True, kw_only=True, tag="person"):
-    """A browser that was sent to the provider."""
+class AwaitingProvider(BrowserState, frozen=True, kw_only=True, tag="person"):
+    """State of a browser that was redirected to the provider."""
 
     provider: str
     """Name of the provider."""
@@ -50,7 +50,7 @@ class PersonAwaited(BrowserState, frozen=True, kw_only=True, tag="person"):
     resource: str
     scopes: tuple[str, ...] = ()
     authorization: Authorization
-    """Request at the provider, without its URL."""
+    """Authorization request to the provider, without its URL."""
     nonce: str
 
     @property
@@ -61,16 +61,16 @@ class PersonAwaited(BrowserState, frozen=True, kw_only=True, tag="person"):
         )
 
 
-class ConsentAwaited(BrowserState, frozen=True, kw_only=True, tag="consent"):
-    """A browser whose person has signed in, and has to consent."""
+class AwaitingConsent(BrowserState, frozen=True, kw_only=True, tag="consent"):
+    """State of a browser whose person has signed in and has to consent."""
 
     session_id: str
     issuer: str
     subject: str
     client_digest: str
-    """`RegisteredClient.digest` that the page was about."""
+    """`RegisteredClient.digest` when the consent page was shown."""
     token: str
-    """Value of the page's form, which no other site knows."""
+    """Secret value in the page's form, which other sites cannot know (CSRF token)."""
 
 
 class BrowserStates:
@@ -81,7 +81,7 @@ class BrowserStates:
         self._sealer = ValueSealer(session_key, b"oauth sign-in")
         self._secure = secure
         self._now = now
-        # browsers take cookies with this prefix from this host alone: another host of the domain cannot set one
+        # browsers accept cookies with this prefix only from this host: other hosts of the domain cannot set them
         self._prefix = f"__Host-{_COOKIE}" if secure else _COOKIE
 
     def expiry(self) -> int:
@@ -89,7 +89,7 @@ class BrowserStates:
         return int(self._now()) + SIGN_IN_SECONDS
 
     def cookie(self, state: BrowserState) -> str:
-        """`Set-Cookie` of a state, in place of the one before. Raises ValueTooLong."""
+        """`Set-Cookie` that stores a state, and replaces the state with the same id. Raises ValueTooLong."""
         name = self._name(state.id)
         return self._line(name, self._sealer.seal(state, name), SIGN_IN_SECONDS)
 
@@ -98,20 +98,22 @@ class BrowserStates:
         return self._line(self._name(state_id), "", 0)
 
     def surplus_cookies(self, cookies: Mapping[str, str]) -> list[str]:
-        """`Set-Cookie` lines that make room for another sign-in, for a browser sends all cookies with each request."""
-        own = [name for name in cookies if name.startswith(self._prefix)]
+        """`Set-Cookie` values that delete the oldest states before another sign-in begins, because a browser sends all
+        cookies with each request.
+        """
+        cookie_names = [name for name in cookies if name.startswith(self._prefix)]
         # browsers send older cookies first (RFC 6265 section 5.4)
-        return [self._line(name, "", 0) for name in own[: max(0, len(own) - MAX_OPEN)]]
+        return [self._line(name, "", 0) for name in cookie_names[: max(0, len(cookie_names) - MAX_OPEN)]]
 
     def find(self, kind: type[State], cookies: Mapping[str, str], state_id: str) -> State | None:
-        """The state of this id in the browser's cookies; None without one, or after its time."""
+        """The state with an id in the browser's cookies; None if it is missing or expired."""
         name = self._name(state_id)
         data = self._sealer.open(cookies.get(name, ""), name)
         if data is None:
             return None
         try:
-            state = msgspec.json.decode(data, type=PersonAwaited | ConsentAwaited)
-        except msgspec.ValidationError:  # of another release, whose states have other members
+            state = msgspec.json.decode(data, type=AwaitingProvider | AwaitingConsent)
+        except msgspec.ValidationError:  # sealed by another release, whose states have other members
             return None
         is_own = hmac.compare_digest(state.id.encode(), state_id.encode("utf-8", "replace"))
         return state if isinstance(state, kind) and is_own and state.expires_at > self._now() else None
@@ -122,5 +124,5 @@ class BrowserStates:
 
     def _line(self, name: str, value: str, seconds: int) -> str:
         secure = "; Secure" if self._secure else ""
-        # the provider leads the browser back from another site, so the cookie is `Lax`
+        # `Lax`, because the provider's redirect comes from another site
         return f"{name}={value}; Path=/{secure}; Max-Age={seconds}; HttpOnly; SameSite=Lax"

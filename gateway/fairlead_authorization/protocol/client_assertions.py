@@ -11,34 +11,35 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from fairlead_authorization.clients.client import RegisteredClient
-from fairlead_authorization.clients.client_ids import document_address, lot_of
+from fairlead_authorization.clients.client_ids import capacity_group, document_address
 from fairlead_authorization.protocol.metadata import ASSERTION_ALGORITHMS
 from fairlead_authorization.sessions.spent_assertions import MAX_ALIVE, SpentAssertions
 from fairlead_gateway.identity.authorization_server import ANY_HOST
 from fairlead_gateway.identity.jwt_authenticator import json_of, time_of
 
 MAX_ASSERTION: Final = 8 << 10
-"""Characters."""
+"""Maximum number of characters of `jti`."""
 MAX_SECONDS: Final = 600.0
-"""Most seconds until `exp`: used assertions are remembered as long."""
+"""Maximum number of seconds until `exp`, because used assertions have to be remembered until then."""
 LEEWAY_SECONDS: Final = 30.0
 MAX_OF_STRANGERS: Final = 128
-"""Limit on the assertions that a replica remembers of clients that nobody named, which take some 40 kB together."""
+"""Maximum number of used assertions that a replica remembers for all clients that no setting names; they take about
+40 kB."""
 MAX_JTI: Final = 256
 
 
 def claims_of(assertion: str) -> dict[str, Any]:
-    """Claims of an assertion, of which nothing is verified; empty if it is unreadable."""
+    """Unverified claims of an assertion; empty if it is unreadable."""
     parts = assertion.split(".")
     readable = len(parts) == 3 and len(assertion) <= MAX_ASSERTION
     return dict(json_of(parts[1]) or {}) if readable else {}
 
 
-def verified_claims(
+def verify_assertion(
     client: RegisteredClient, assertion: str, audiences: tuple[str, ...], now: float
 ) -> Mapping[str, Any] | None:
-    """Claims of an assertion that one of the client's keys has signed for this server, and that has not expired; None
-    for any other. `audiences` are the issuer and the URL of the endpoint; `now` is in seconds since the epoch.
+    """Claims of an unexpired assertion for this server, signed with one of the client's keys; None for any other
+    assertion. `audiences` are the issuer and the URL of the endpoint; `now` is in seconds since the epoch.
     """
     if not client.keys or len(assertion) > MAX_ASSERTION:
         return None
@@ -61,11 +62,11 @@ def verified_claims(
 
 
 class UsedAssertions:
-    """Assertions that any replica has taken: each is good once (RFC 7523 section 3, `jti`). `hosts` are those of
+    """Ensures that each assertion is used only once, at any replica (RFC 7523 section 3, `jti`). `hosts` is the setting
     `clientHosts`.
 
-    With the host `*` and by registration anybody is a client, so all of these share some room. A client that an
-    administrator or the settings named has room of its own.
+    The number of remembered assertions is limited per group. Clients that anybody can create (by registration, or with
+    the host `*`) share one group. Each configured client, and each host that the settings name, has its own group.
     """
 
     def __init__(self, spent: SpentAssertions, hosts: Collection[str]) -> None:
@@ -73,18 +74,18 @@ class UsedAssertions:
         self._hosts = hosts
 
     async def take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
-        """Take the assertion with these verified claims; False if it has no `jti` or was taken before. Raises
-        SessionsAway.
+        """Use the assertion with these verified claims; False if it has no `jti` or was used before. Raises
+        SessionStoreUnavailable.
         """
         name, ends = claims.get("jti"), time_of(claims.get("exp"))
         if not isinstance(name, str) or not 0 < len(name) <= MAX_JTI or ends is None:
             return False
-        lot = self._lot(client)
-        room = MAX_OF_STRANGERS if lot == ANY_HOST else MAX_ALIVE
-        ends_at = ends + 2 * LEEWAY_SECONDS  # on the clock of whichever replica
-        return await self._spent.spend(f"client {client.id}", name, ends_at, lot=lot, room=room)
+        group = self._capacity_group(client)
+        limit = MAX_OF_STRANGERS if group == ANY_HOST else MAX_ALIVE
+        ends_at = ends + 2 * LEEWAY_SECONDS  # the assertion is then expired by the clock of every replica
+        return await self._spent.spend(f"client {client.id}", name, ends_at, group=group, limit=limit)
 
-    def _lot(self, client: RegisteredClient) -> str:
+    def _capacity_group(self, client: RegisteredClient) -> str:
         if client.kind == "document":
-            return lot_of(document_address(client.id), self._hosts)
+            return capacity_group(document_address(client.id), self._hosts)
         return ANY_HOST if client.kind == "registered" else f"client {client.id}"

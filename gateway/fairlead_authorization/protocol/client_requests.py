@@ -1,4 +1,4 @@
-"""Requests that clients send themselves: their form, and who the client is (RFC 6749 sections 2.3 and 3.2)."""
+"""Reads requests that clients send directly, and authenticates the clients (RFC 6749 sections 2.3 and 3.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
-from fairlead_authorization.clients.client import ClientsAway, RegisteredClient, UnknownClient
+from fairlead_authorization.clients.client import ClientUnavailable, RegisteredClient, UnknownClient
 from fairlead_authorization.protocol.basic_credentials import basic_credentials
 from fairlead_authorization.protocol.client_assertions import claims_of
 from fairlead_authorization.protocol.grants import (
@@ -20,7 +20,7 @@ from fairlead_authorization.protocol.grants import (
 from fairlead_authorization.protocol.parameters import MAX_FORM, Parameters, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import RETRY_SECONDS, OAuthRefusal
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_web.bodies import read_at_most
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -29,7 +29,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Basic realm="fairlead"'}
 
 
 class AuthenticatedRequest(NamedTuple):
-    """Request of a client that has authenticated, or that is public."""
+    """Request of an authenticated or public client."""
 
     client: LoadedClient
     request: LoadedRequest
@@ -43,7 +43,7 @@ class ClientRequests:
     """Reads requests of clients to one endpoint."""
 
     def __init__(self, parts: AuthorizationParts, path: str) -> None:
-        """`path` is that of the endpoint."""
+        """`path` is the path of the endpoint."""
         self._parts = parts
         self._audiences = (parts.issuer, parts.issuer + path)
 
@@ -52,7 +52,7 @@ class ClientRequests:
         return await self.authenticate(await self.load(request))
 
     async def load(self, request: Request) -> LoadedRequest:
-        """Read the form alone. Raises OAuthRefusal."""
+        """Read the form, without authenticating the client. Raises OAuthRefusal."""
         parameters = await read_form(request)
         authorization = request.headers.get("authorization", "")
         loaded = LoadedRequest("POST", parameters, {"Authorization": authorization} if authorization else {})
@@ -65,14 +65,14 @@ class ClientRequests:
         client_id = _client_id(loaded)
         if not client_id:
             raise OAuthRefusal("invalid_client", "the request names no client: send client_id", 401, _CHALLENGE)
-        # where the client names itself in the header or in its assertion alone
+        # the client may name itself only in the header or in its assertion
         loaded.values.setdefault("client_id", client_id)
         try:
             client = await self._parts.clients.find(client_id)
         except UnknownClient as error:
             raise OAuthRefusal("invalid_client", str(error), 401, _CHALLENGE) from error
-        except ClientsAway as error:
-            raise away(error) from error
+        except ClientUnavailable as error:
+            raise unavailable(error) from error
         loaded_client = LoadedClient(client, self._parts.scopes)
         try:
             self._server(loaded_client).authenticate(loaded)
@@ -86,14 +86,14 @@ class ClientRequests:
         return AuthenticatedRequest(loaded_client, loaded)
 
     async def _take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
-        """Whether the assertion by which a client has authenticated was not used before. Raises OAuthRefusal."""
+        """Use the assertion by which a client has authenticated; False if it was used before. Raises OAuthRefusal."""
         try:
             return await self._parts.used.take(client, claims)
-        except SessionsAway as error:
-            raise away(error) from error
+        except SessionStoreUnavailable as error:
+            raise unavailable(error) from error
 
     def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
-        """Check a token request over its session; returns the scopes of the access token. Raises OAuthRefusal."""
+        """Check a token request against its session. Returns the scopes of the access token. Raises OAuthRefusal."""
         try:
             return self._server(authenticated.client, granted).check_token_request(authenticated.request)
         except OAuth2Error as error:
@@ -104,8 +104,8 @@ class ClientRequests:
         return LoadedServer(client, granted, audiences=self._audiences, now=self._parts.now())
 
 
-def away(reason: Exception | str) -> OAuthRefusal:
-    """Refusal while the store, a provider or a client's document cannot be reached: nothing is lost."""
+def unavailable(reason: Exception | str) -> OAuthRefusal:
+    """Refusal because the store, a provider or a client's document cannot be reached. The client can try again."""
     return OAuthRefusal("temporarily_unavailable", str(reason), 503, {"retry-after": str(RETRY_SECONDS)})
 
 
@@ -130,12 +130,12 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def names_client(loaded: LoadedRequest) -> bool:
-    """Whether a request says in any way that it is one of a client."""
+    """Whether a request names a client, by a parameter, the header or an assertion."""
     return bool(loaded.headers) or not loaded.form.keys().isdisjoint(_CLIENT_PARAMETERS)
 
 
 def _client_id(loaded: LoadedRequest) -> str:
-    """The client that a request names; nothing is verified yet. Empty for none, or for more than one."""
+    """Id of the client that a request names, not verified yet; empty if it names no client, or several."""
     form = loaded.form
     basic = basic_credentials((loaded.headers or {}).get("Authorization", ""))
     names = {form.get("client_id", ""), basic.client_id if basic is not None else ""}

@@ -1,7 +1,8 @@
-"""Consent of a person to a client, once per client, redirect host and scopes.
+"""Consent page: a person consents to a client once per client, redirect host and scopes.
 
-The provider knows the gateway as one client, so that it asks nobody about the clients behind it. Without this page each
-of them would get what the person allowed another one (confused deputy; MCP 2025-11-25, Security Best Practices).
+The provider knows only the gateway as its client, and does not ask people about the gateway's clients. Without this
+page, every client would get the access that the person has granted to another client (confused deputy; MCP 2025-11-25,
+Security Best Practices).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import is_loopback_redirect, redirect_host
 from fairlead_authorization.protocol.authorize import PageProblem, find_client
-from fairlead_authorization.protocol.browser_state import BrowserState, ConsentAwaited
+from fairlead_authorization.protocol.browser_state import AwaitingConsent, BrowserState
 from fairlead_authorization.protocol.metadata import CONSENT
 from fairlead_authorization.protocol.parameters import MAX_FORM, UnreadableParameters, read_parameters
 from fairlead_authorization.protocol.parts import AuthorizationParts
@@ -29,7 +30,7 @@ from fairlead_mcp.oauth.authorization_request import new_secret
 from fairlead_web.sign_in_html import decision_page, onward_page
 
 Recorder: TypeAlias = Callable[[bytes, str, str], None]
-"""Records a sign-in in the audit log: the person's key, the client, what was given."""
+"""Records a sign-in in the audit log. Parameters: the person's key, the client's id, and a text about the access."""
 _NAMES: Final = ("preferred_username", "email", "name")
 _GONE: Final = "This sign-in was completed already, or took longer than ten minutes: start again from the program."
 _FOREIGN: Final = "The form is not from this page: start again from the program that wants to sign you in."
@@ -54,7 +55,7 @@ class ConsentPages:
 
     def ask(self, session: ClientSession, client: RegisteredClient, state: BrowserState) -> Response:
         """Page that asks the person. Raises PageProblem."""
-        waiting = ConsentAwaited(
+        waiting = AwaitingConsent(
             id=state.id,
             client_id=client.id,
             client_state=state.client_state,
@@ -67,8 +68,8 @@ class ConsentPages:
             token=new_secret(),
         )
         hidden = {"id": waiting.id, "token": waiting.token}
-        title = f"Allow {_shown(client.name) or 'this program'} to use your account?"
-        # a page of anybody could move its window so that the second click of two lands on Allow
+        title = f"Allow {_one_line(client.name) or 'this program'} to use your account?"
+        # a web page could place its window so that the second click of a double click hits Allow
         confirmation = "" if client.is_named or client.kind != "document" else _CONFIRMATION
         facts, notes = self._facts(session, client), _notes(client, session)
         page = decision_page(title, facts, notes, CONSENT, hidden, confirmation)
@@ -78,10 +79,10 @@ class ConsentPages:
             raise PageProblem("Your subject at the provider and the program's state are too long together.") from error
 
     async def answer(self, request: Request, record: Recorder) -> Response:
-        """Answer the form. Raises PageProblem, SessionRefused, SessionsAway."""
+        """Answer the form. Raises PageProblem, SessionRefused, SessionStoreUnavailable."""
         parts = self._parts
         fields = await _fields(request)
-        state = parts.states.find(ConsentAwaited, request.cookies, fields.get("id", ""))
+        state = parts.states.find(AwaitingConsent, request.cookies, fields.get("id", ""))
         if state is None:
             raise PageProblem(_GONE, 403)
         token = fields.get("token", "").encode("utf-8", "replace")
@@ -98,26 +99,26 @@ class ConsentPages:
             url = error_url(
                 state.redirect_uri, "access_denied", "the person declined", state.client_state, parts.issuer
             )
-            return self._onward(url, state, "The program is told that you declined.")
+            return self._leave_page(url, state, "The program is told that you declined.")
         client = await find_client(parts, state.client_id)
         if client.digest != state.client_digest or client.id != session.client_id:
             raise PageProblem("The program has changed meanwhile: start again from it.")
         await parts.sessions.consent(session, client)
         url = await self.code_url(waiting, state, record)
-        return self._onward(url, state, "You can close this window once the program goes on.")
+        return self._leave_page(url, state, "You can close this window once the program goes on.")
 
     async def code_url(self, waiting: WaitingSession, state: BrowserState, record: Recorder) -> str:
-        """URL that takes a code to the client. Raises SessionRefused, SessionsAway."""
+        """URL that takes a code to the client. Raises SessionRefused, SessionStoreUnavailable."""
         parts, session = self._parts, waiting.session
         code = await parts.sessions.issue_code(waiting)
         parts.counts.sign_ins["signed_in"] += 1
         scopes = " ".join(session.access.scopes)
-        what = f"access to {session.access.resource}{f' for {scopes}' if scopes else ''}"
-        record(jwt_person(session.person.issuer, session.person.subject), session.client_id, what)
+        grant = f"access to {session.access.resource}{f' for {scopes}' if scopes else ''}"
+        record(jwt_person(session.person.issuer, session.person.subject), session.client_id, grant)
         return code_url(session.access.redirect_uri, code, state.client_state, parts.issuer)
 
-    def _onward(self, url: str, state: BrowserState, text: str) -> Response:
-        # by a page: `form-action` forbids the redirect of a form to another site
+    def _leave_page(self, url: str, state: BrowserState, text: str) -> Response:
+        # a page with a link, because `form-action` forbids that a form is redirected to another site
         page = onward_page("Back to the program", text, url, "Continue")
         return with_cookies(page, [self._parts.states.end_cookie(state.id)])
 
@@ -125,14 +126,16 @@ class ConsentPages:
         person, access = session.person, session.access
         named = next((person.claims[name] for name in _NAMES if isinstance(person.claims.get(name), str)), "")
         account = (
-            f"{_shown(named)} at {urlsplit(person.issuer).netloc}" if named else f"{person.subject} at {person.issuer}"
+            f"{_one_line(named)} at {urlsplit(person.issuer).netloc}"
+            if named
+            else f"{person.subject} at {person.issuer}"
         )
-        whole = access.resource == self._parts.issuer
+        is_whole_gateway = access.resource == self._parts.issuer
         facts = [
             ("Your account", account),
             ("Program", _origin_of(client)),
             ("The answer goes to", redirect_host(access.redirect_uri) or access.redirect_uri),
-            ("Access to", f"{access.resource}: {_EVERYTHING}" if whole else access.resource),
+            ("Access to", f"{access.resource}: {_EVERYTHING}" if is_whole_gateway else access.resource),
         ]
         if access.scopes:
             facts.append(("Scopes", " ".join(access.scopes)))
@@ -140,7 +143,7 @@ class ConsentPages:
 
 
 def _origin_of(client: RegisteredClient) -> str:
-    """Who says what the client is."""
+    """Source of the client's name and identity, for the page."""
     if client.kind == "document":
         return f"{urlsplit(client.id).netloc} ({client.id})"
     if client.kind == "configured":
@@ -157,14 +160,14 @@ def _notes(client: RegisteredClient, session: ClientSession) -> list[str]:
     return notes
 
 
-def _shown(text: str) -> str:
-    """A text of others on one line, shortened."""
+def _one_line(text: str) -> str:
+    """Untrusted text on one line, shortened."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * _MAX_SHOWN]).split())
     return line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
 
 
 def _is_own_form(request: Request) -> bool:
-    """Whether a form comes from a page of this gateway, as far as the browser says (Fetch Metadata)."""
+    """Whether a form comes from a page of this gateway; True if the browser does not tell (Fetch Metadata)."""
     return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
 
 

@@ -1,7 +1,7 @@
-"""Checks of requests by Authlib, over a client and a session that were loaded before. No I/O.
+"""Checks requests with Authlib, against a client and a session that were loaded before. No I/O.
 
-Authlib's server is synchronous: the endpoint awaits the client and the session, lets Authlib check the request over
-them, then awaits what the request changes.
+Authlib's server is synchronous. So the endpoint first awaits client and session, then lets Authlib check the request
+against them, and then awaits the changes that the request makes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import matches
 from fairlead_authorization.protocol.basic_credentials import basic_credentials
-from fairlead_authorization.protocol.client_assertions import verified_claims
+from fairlead_authorization.protocol.client_assertions import verify_assertion
 from fairlead_authorization.protocol.metadata import AUTHENTICATION_METHODS
 from fairlead_authorization.protocol.parameters import Parameters
 from fairlead_authorization.sessions.session import ClientSession
@@ -34,9 +34,10 @@ from fairlead_authorization.sessions.session import ClientSession
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 MAX_SCOPES: Final = 32
 _URI: Final = "https://gateway.invalid/"
-"""Authlib refuses requests whose URL is http; that a gateway has no TLS is judged by its settings."""
+"""An https URL for Authlib, which refuses requests with an http URL. The gateway's settings decide about TLS."""
 _SECRET_METHODS: Final = frozenset({"client_secret_basic", "client_secret_post"})
-"""Interchangeable: both send the secret, and libraries choose without asking."""
+"""Methods that are accepted for each other: both send the secret, and libraries choose one without looking at the
+registration."""
 
 
 class LoadedRequest(OAuth2Request):
@@ -57,10 +58,10 @@ class LoadedRequest(OAuth2Request):
 
 
 class LoadedClient(ClientMixin):
-    """A client, as Authlib asks about it."""
+    """Adapts a client to Authlib's interface."""
 
     def __init__(self, client: RegisteredClient, scopes: tuple[str, ...]) -> None:
-        """`scopes` are all that the gateway knows."""
+        """`scopes` are all scopes of the gateway."""
         self.client = client
         self._scopes = scopes
 
@@ -71,7 +72,9 @@ class LoadedClient(ClientMixin):
         return ""
 
     def get_allowed_scope(self, scope: Collection[str] | str) -> str:
-        """Known scopes among the requested, the others are left out (RFC 6749 section 3.3); all if none is known."""
+        """The requested scopes that the gateway has; others are left out (RFC 6749 section 3.3). All scopes of the
+        gateway if it has none of the requested scopes.
+        """
         requested = scope.split()[:MAX_SCOPES] if isinstance(scope, str) else ()
         granted = [scope for scope in self._scopes if scope in requested]
         return " ".join(granted or self._scopes)
@@ -95,7 +98,7 @@ class LoadedClient(ClientMixin):
 
 
 class SessionGrant(AuthorizationCodeMixin, TokenMixin):
-    """A session, as Authlib asks about its code and its refresh token."""
+    """Adapts a session, with its code and refresh token, to Authlib's interface."""
 
     code_challenge_method = "S256"
 
@@ -114,8 +117,8 @@ class SessionGrant(AuthorizationCodeMixin, TokenMixin):
 
 
 class S256Challenge(CodeChallenge):
-    """PKCE (RFC 7636), which all clients need, and by S256 alone: without a method it would be `plain`, to which
-    everybody who sees the request knows the answer.
+    """PKCE (RFC 7636), which is required for all clients, with S256 only. The default method `plain` is refused,
+    because everybody who sees the request would know the verifier.
     """
 
     def validate_code_challenge(self, grant: AuthorizationCodeGrant, redirect_uri: str) -> None:
@@ -129,7 +132,7 @@ class _CodeGrant(AuthorizationCodeGrant):
     server: LoadedServer
 
     def authenticate_token_endpoint_client(self) -> LoadedClient:
-        self.request.auth_method = "none"  # has authenticated before; PKCE is for all
+        self.request.auth_method = "none"  # the client has authenticated already; PKCE is still required
         return self.server.client
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> SessionGrant | None:
@@ -141,7 +144,7 @@ class _RefreshGrant(RefreshTokenGrant):
     server: LoadedServer
 
     def authenticate_token_endpoint_client(self) -> LoadedClient:
-        return self.server.client  # has authenticated before
+        return self.server.client  # the client has authenticated already
 
     def authenticate_refresh_token(self, refresh_token: str) -> SessionGrant:
         assert self.server.granted is not None, "the endpoint has loaded the session"
@@ -159,8 +162,8 @@ class LoadedServer(AuthorizationServer):
         audiences: tuple[str, ...] = (),
         now: float = 0.0,
     ) -> None:
-        """`granted` is the session of the code or refresh token in the request; `audiences` are those that an assertion
-        of the client may have; `now` is in seconds since the epoch.
+        """`granted` is the session of the code or refresh token in the request; `audiences` are the accepted audiences
+        of the client's assertion; `now` is in seconds since the epoch.
         """
         super().__init__()
         self.client = client
@@ -171,18 +174,18 @@ class LoadedServer(AuthorizationServer):
         self.register_client_auth_method("private_key_jwt", _assertion_check(audiences, now))
 
     def query_client(self, client_id: str) -> LoadedClient:
-        return self.client  # which the endpoint has found by this id
+        return self.client  # the endpoint has already looked it up by this id
 
     def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Nobody listens."""
+        """No-op."""
 
     def create_oauth2_request(self, request: LoadedRequest) -> LoadedRequest:
         return request
 
-    # What endpoints ask
+    # Interface for endpoints
 
     def check_authorization(self, request: LoadedRequest) -> tuple[str, ...]:
-        """Check an authorization request (RFC 6749 section 4.1.1); returns the scopes. Raises OAuth2Error."""
+        """Check an authorization request (RFC 6749 section 4.1.1). Returns the scopes. Raises OAuth2Error."""
         if request.values.get("response_mode", "query") != "query":
             raise InvalidRequestError("response_mode must be query")
         response_type = request.values.get("response_type")
@@ -199,8 +202,8 @@ class LoadedServer(AuthorizationServer):
         self.authenticate_client(request, list(AUTHENTICATION_METHODS))
 
     def check_token_request(self, request: LoadedRequest) -> tuple[str, ...]:
-        """Check a token request of the client that has authenticated, over the session of its code or refresh token;
-        returns the scopes of the access token. Raises OAuth2Error.
+        """Check a token request of an authenticated client against the session of its code or refresh token. Returns
+        the scopes of the access token. Raises OAuth2Error.
         """
         assert self.granted is not None, "the endpoint has loaded the session"
         grant = self.get_token_grant(request)
@@ -212,7 +215,7 @@ class LoadedServer(AuthorizationServer):
 
 
 def _check_basic(query_client: Callable[[str], LoadedClient | None], request: LoadedRequest) -> LoadedClient | None:
-    """In place of Authlib's, which takes a plus sign for itself where it is a space."""
+    """Check `Authorization: Basic`. Replaces Authlib's check, which does not decode a plus sign to a space."""
     basic = basic_credentials((request.headers or {}).get("Authorization", ""))
     client = query_client(basic.client_id) if basic is not None else None
     if basic is None or client is None or not any(map(client.check_client_secret, basic.secrets)):
@@ -230,7 +233,7 @@ def _assertion_check(
         client = query_client(form.get("client_id", ""))
         if client is None:
             return None
-        request.assertion_claims = verified_claims(client.client, form["client_assertion"], audiences, now)
+        request.assertion_claims = verify_assertion(client.client, form["client_assertion"], audiences, now)
         return client if request.assertion_claims is not None else None
 
     return check

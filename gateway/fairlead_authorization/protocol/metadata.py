@@ -10,7 +10,7 @@ import msgspec
 
 AUTHORIZE: Final = "/oauth/authorize"
 CALLBACK: Final = "/oauth/callback/"
-"""The name of the provider follows: each has a redirect URI of its own (RFC 9700 section 4.4.2.2)."""
+"""Path before the provider's name. Each provider has its own redirect URI (RFC 9700 section 4.4.2.2)."""
 CONSENT: Final = "/oauth/consent"
 TOKEN: Final = "/oauth/token"  # noqa: S105  # a path, not a secret
 REVOKE: Final = "/oauth/revoke"
@@ -22,12 +22,12 @@ JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ID_JAG_PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 AUTHENTICATION_METHODS: Final = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
 ASSERTION_ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA", "Ed25519")
-"""Algorithms of assertions of clients, all asymmetric."""
+"""Algorithms of clients' assertions. All are asymmetric."""
 
 
 class ServerMetadata(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Metadata (RFC 8414 section 2). Members of OpenID Connect Discovery are there too, for clients that read the
-    document at its place; there are no ID tokens for clients.
+    """Metadata (RFC 8414 section 2), with the members of OpenID Connect Discovery for clients that read the document at
+    OpenID's path. Clients get no ID tokens.
     """
 
     issuer: str
@@ -60,8 +60,8 @@ def server_metadata(
     takes_assertions: bool = False,
     takes_workloads: bool = False,
 ) -> ServerMetadata:
-    """The document. `takes_documents`: whether a client id may be the URL of a document; `registers`: whether clients
-    may register themselves; `takes_assertions`, `takes_workloads`: whether identity assertions and tokens of
+    """Create the document. `takes_documents`: whether a client id may be the URL of a document; `registers`: whether
+    clients may register themselves; `takes_assertions`, `takes_workloads`: whether identity assertions and tokens of
     ServiceAccounts are exchanged.
     """
     base = issuer.rstrip("/")
@@ -90,8 +90,9 @@ def server_metadata(
 
 
 def metadata_paths(issuer: str) -> frozenset[str]:
-    """Paths of the document: path-inserted of RFC 8414 section 3.1 and of OpenID Connect, and path-appended (OpenID
-    Connect Discovery 1.0 section 4). With a path in the issuer those without it too, as proxies may remove it.
+    """Paths of the document. The well-known path of RFC 8414 (section 3.1) and of OpenID Connect before the issuer's
+    path, and after it (OpenID Connect Discovery 1.0 section 4); also without the issuer's path, which proxies may
+    remove.
     """
     path = urlsplit(issuer).path.rstrip("/")
     return frozenset({_OAUTH, _OPENID, _OAUTH + path, _OPENID + path, path + _OPENID})

@@ -1,4 +1,4 @@
-"""Parameters of requests to the endpoints: bounded, and each at most once. No I/O."""
+"""Reads parameters of requests to the endpoints. Their number is limited, and each may occur at most once. No I/O."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MAX_PARAMETERS: Final = 48
 
 
 class Parameters(NamedTuple):
-    """Parameters of a query or form. One without a value counts as absent (RFC 6749 section 3.1)."""
+    """Parameters of a query or form. A parameter without a value counts as absent (RFC 6749 section 3.1)."""
 
     values: Mapping[str, str]
-    """The first value of each."""
+    """First value of each parameter."""
     repeated: frozenset[str] = frozenset()
-    """Parameters that are there more than once, which none may be (RFC 6749 sections 3.1 and 3.2)."""
+    """Parameters that occur more than once, which is invalid (RFC 6749 sections 3.1 and 3.2)."""
 
 
 class UnreadableParameters(Exception):
-    """There are too many parameters. The message is one sentence."""
+    """A request has too many parameters. The message is one sentence."""
 
 
 def read_parameters(text: str) -> Parameters:
@@ -39,6 +39,6 @@ def read_parameters(text: str) -> Parameters:
 
 
 def with_parameters(uri: str, parameters: Mapping[str, str]) -> str:
-    """Add parameters to a redirect URI, whose own query stays as it is (RFC 6749 section 3.1.2)."""
+    """Add parameters to a redirect URI, without changing its query (RFC 6749 section 3.1.2)."""
     separator = "" if uri.endswith(("?", "&")) else "&" if "?" in uri else "?"
     return f"{uri}{separator}{urlencode(parameters)}"

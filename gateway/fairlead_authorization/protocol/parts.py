@@ -1,4 +1,4 @@
-"""Parts of one authorization server."""
+"""Components that the endpoints of an authorization server share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_authorization.protocol.browser_state import BrowserStates
 from fairlead_authorization.protocol.client_assertions import UsedAssertions
 from fairlead_authorization.protocol.provider import OpenIdProvider
 from fairlead_authorization.sessions.access_tokens import AccessTokens
-from fairlead_authorization.sessions.session import PersonGone, RenewedPerson, SessionStore, SignedInPerson
+from fairlead_authorization.sessions.session import RenewalRefused, RenewedPerson, SessionStore, SignedInPerson
 from fairlead_authorization.sessions.signing_keys import SigningKeys
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_gateway.identity.authenticator import Authenticator
@@ -30,62 +30,62 @@ class SignInCounts:
 
     def __init__(self) -> None:
         self.sign_ins: Counter[str] = Counter()
-        """By outcome: `begun`, `signed_in`, `denied`, `refused`, `unavailable`."""
+        """Sign-ins by outcome: `begun`, `signed_in`, `denied`, `refused`, `unavailable`."""
         self.tokens: Counter[tuple[str, str]] = Counter()
-        """By grant type and outcome: `issued`, `refused`, `unavailable`."""
+        """Token requests by grant type and outcome: `issued`, `refused`, `unavailable`."""
 
 
 class IdentityAssertions(NamedTuple):
     """Trust in assertions of identity providers (ID-JAG)."""
 
     issuers: frozenset[str]
-    """Issuers whose assertions are taken."""
+    """Issuers whose assertions are accepted."""
     tokens: Tokens
-    """Verifies what the issuers sign."""
+    """Verifies assertions of these issuers."""
     spent: SpentAssertions
 
 
 class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts that the endpoints share."""
+    """Components that the endpoints share."""
 
     issuer: str
     """URL of the gateway, without a slash at the end."""
     scopes: tuple[str, ...]
-    """Scopes that clients can ask for: those that every token must have."""
+    """Scopes that clients may request; every token must have all of them."""
     clients: ClientDirectory
     takes_documents: bool
     """Whether a client id may be the URL of a document."""
     registrations: Registrations | None
-    """None: clients cannot register themselves."""
+    """None if clients may not register themselves."""
     sessions: SessionStore
     tokens: AccessTokens
     keys: SigningKeys
     own_tokens: OwnTokens
     """Verifies the gateway's own tokens."""
     providers: Mapping[str, OpenIdProvider]
-    """By name."""
+    """Providers by name."""
     states: BrowserStates
     used: UsedAssertions
-    """Assertions with which clients have authenticated."""
+    """Used assertions of clients."""
     now: Callable[[], float]
     """Seconds since the epoch."""
     clock: Callable[[], float]
     """Monotonic seconds."""
     assertions: IdentityAssertions | None = None
-    """None: no assertions are taken."""
+    """Trust in identity assertions; None if no assertions are accepted."""
     workloads: Authenticator | None = None
-    """Verifies tokens of ServiceAccounts that are exchanged; None: none are."""
+    """Verifies tokens of ServiceAccounts; None if they are not exchanged."""
     counts: SignInCounts = msgspec.field(default_factory=SignInCounts)
 
     def provider_of(self, issuer: str) -> OpenIdProvider | None:
-        """The provider that is an issuer; None if the gateway signs nobody in there."""
+        """The provider with an issuer URL; None if people do not sign in there."""
         return next((each for each in self.providers.values() if each.client.issuer.issuer == issuer), None)
 
     async def renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        """Ask the provider of a person again. Raises PersonGone, ProviderAway."""
+        """Renew a person's claims and tokens at the provider. Raises RenewalRefused, IdentityProviderUnavailable."""
         provider = self.provider_of(person.issuer)
         if provider is None:
-            raise PersonGone(f"this gateway signs nobody in at {person.issuer} any more")
+            raise RenewalRefused(f"people no longer sign in at {person.issuer} for this gateway")
         return await provider.renew(person, refresh_token)
 
     async def revoke(self, grant: StoredGrant) -> bool:

@@ -1,7 +1,7 @@
-"""Sign-in of users at an OpenID provider, whose client the gateway is, and the renewal of what the provider says.
+"""Sign-in of users at an OpenID provider, where the gateway is a client, and renewal of their claims.
 
-The claims that count are those of the token with which a direct login would come: the access token where the gateway
-accepts it, else the ID token.
+The claims are taken from the token that a user would present without this authorization server: from the access token,
+if the gateway accepts it, else from the ID token.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_authorization.sessions.session import (
-    PersonGone,
-    ProviderAway,
+    IdentityProviderUnavailable,
     ProviderGrant,
+    RenewalRefused,
     RenewedPerson,
     SignedInPerson,
 )
@@ -58,16 +58,16 @@ log = logging.getLogger(__name__)
 
 OPENID: Final = "openid"
 RENEWAL_SECONDS: Final = 12.0
-"""Time limit of the request of a renewal, with discovery; other replicas wait for it."""
+"""Time limit of a renewal's request, including discovery. Other replicas wait for it."""
 KEYS_SECONDS: Final = 5.0
-"""Time limit of the look-up of keys that verify what a renewal gave, when its refresh token is used up already."""
-_GONE: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED, INVALID_REQUEST})
-"""Causes for which the person is gone at the provider, and not the provider. Dex says `invalid_request` of a refresh
-token that it has revoked or that has expired.
+"""Time limit for fetching the keys that verify the tokens of a renewal. By then, the old refresh token is used up."""
+_REFUSED_CAUSES: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_DENIED, INVALID_REQUEST})
+"""Causes that mean that the grant has ended at the provider. Dex answers `invalid_request` for a refresh token that was
+revoked or has expired.
 """
-_AWAY: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
-# `prompt` is not set without the settings: no metadata say that a provider needs it, and Entra, which offers
-# offline_access too, would ask each person at each sign-in (OpenID Connect Core 1.0 section 11 leaves it open)
+_UNAVAILABLE_CAUSES: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
+# without the setting, no `prompt` is sent: metadata do not tell whether a provider needs it for a refresh token, and
+# Entra, which offers offline_access too, would ask each person at each sign-in (OpenID Connect Core 1.0 section 11)
 _UNRENEWED: Final = (
     "%s gave no refresh token, so sign-ins end after unrenewedHours of authorizationServer: allow refresh tokens there "
     "for the client %s; if it gives them only after its own consent page, set prompt: consent in providers; or leave "
@@ -78,35 +78,35 @@ _REJECTED: Final = (
     "clientId and clientSecretFile (chart: clientSecret) of authorizationServer with the client's registration there"
 )
 _OPTIONAL: Final = frozenset({"profile", "email", "groups", OFFLINE_ACCESS})
-"""Scopes by default, which not every provider knows."""
+"""Default scopes; not every provider knows them."""
 PROTOCOL_CLAIMS: Final = frozenset(
     {
         *("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "nonce", "sid", "scope", "scp"),
         *("azp", "client_id", "at_hash", "c_hash", "s_hash"),
-        *("cid", "appid", "appidacr", "azpacr", "uti"),  # of Okta and Entra
+        *("cid", "appid", "appidacr", "azpacr", "uti"),  # Okta and Entra
     }
 )
-"""Claims about a token and its client, which are another token's and client's at the gateway."""
+"""Claims about a token and its client. They are left out, because the gateway's token and client are others."""
 
 
 class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateway as a client of a provider. Its text never shows the secret."""
+    """The gateway as a client of a provider. `repr` does not show the secret."""
 
     name: str
-    """In the path of the redirect URI."""
+    """Name of the provider in the path of the redirect URI."""
     issuer: Issuer
     client_id: str
     client_secret: str = ""
     scopes: tuple[str, ...] = ()
     """Scopes besides `openid`."""
     prompt: str = ""
-    """`prompt` of its requests; empty: not sent."""
+    """`prompt` of authorization requests; empty to send none."""
     ca_bundle: str | None = None
-    """PEM certificates that verify the provider; None: the system's."""
+    """PEM certificates that verify the provider's TLS certificate; None for the system's CAs."""
 
     @property
-    def shown(self) -> str:
-        """Name for users: the host."""
+    def display_name(self) -> str:
+        """Name of the provider for users: its host."""
         return urlsplit(self.issuer.issuer).netloc
 
     def __repr__(self) -> str:
@@ -114,14 +114,14 @@ class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderSignIn(NamedTuple):
-    """Authorization request at the provider."""
+    """Authorization request to the provider."""
 
     authorization: Authorization
     nonce: str
 
 
 class SignedIn(NamedTuple):
-    """A person who has signed in, and the grant that renews what the provider says."""
+    """A person who has signed in, and the provider's grant, by which the person's claims are renewed."""
 
     person: SignedInPerson
     grant: ProviderGrant
@@ -136,7 +136,7 @@ class PersonDeclined(SignInFailed):
 
 
 class OpenIdProvider:
-    """One provider."""
+    """Client of one OpenID provider."""
 
     def __init__(self, client: IdentityProviderClient, tokens: Tokens, redirect_uri: str, access: TokenAccess) -> None:
         """`tokens` verifies the provider's tokens. `access` has no server."""
@@ -147,17 +147,17 @@ class OpenIdProvider:
         self._flow: ConsentFlow | None = None
         self._metadata: AuthorizationServerMetadata | None = None
         self._failure: GrantFailed | None = None
-        """Why there are no metadata, since `_failed_at`."""
+        """Error of the last discovery, at `_failed_at`; None if metadata are available."""
         self._failed_at = float("-inf")
         self._discover_at = float("-inf")
         """Monotonic seconds of the next discovery."""
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._warned = False
         self._rejected = False
-        """Whether the provider has rejected the gateway as its client, which was logged."""
+        """Whether it was logged that the provider rejects the gateway as its client."""
 
     async def begin(self) -> ProviderSignIn:
-        """Prepare the sign-in of a person. Raises ProviderAway."""
+        """Prepare the sign-in of a person. Raises IdentityProviderUnavailable."""
         nonce = new_secret()
         try:
             flow = await self._ready()
@@ -169,25 +169,27 @@ class OpenIdProvider:
                 metadata=self._metadata,
             )
         except GrantFailed as error:
-            raise ProviderAway(self._sentence(error)) from error
+            raise IdentityProviderUnavailable(self._sentence(error)) from error
         return ProviderSignIn(authorization, nonce)
 
     async def finish(self, request: ProviderSignIn, answer: Mapping[str, str]) -> SignedIn:
-        """Redeem the answer with which the browser came back. Raises SignInFailed, ProviderAway."""
+        """Redeem the answer that the browser has brought from the provider. Raises SignInFailed,
+        IdentityProviderUnavailable.
+        """
         try:
             flow = await self._ready()
             grant, issued = await flow.redeem(request.authorization, answer)
         except GrantFailed as error:
             if error.cause == ACCESS_DENIED:
                 raise PersonDeclined(self._sentence(error)) from error
-            if error.cause in _AWAY:
-                raise ProviderAway(self._sentence(error)) from error
+            if error.cause in _UNAVAILABLE_CAUSES:
+                raise IdentityProviderUnavailable(self._sentence(error)) from error
             raise SignInFailed(self._sentence(error)) from error
         self._rejected = False
         claims = await self._verify(issued.id_token)
         fault = id_token_fault(claims, self.client.client_id, request.nonce)
         if fault is not None:
-            raise SignInFailed(f"the answer of {self.client.shown} does not belong to this sign-in: {fault}")
+            raise SignInFailed(f"the answer of {self.client.display_name} does not belong to this sign-in: {fault}")
         person = await self._person(issued, claims)
         if not grant.refresh_token and OFFLINE_ACCESS in self.client.scopes and not self._warned:
             self._warned = True
@@ -195,34 +197,34 @@ class OpenIdProvider:
         return SignedIn(person, ProviderGrant(grant.refresh_token, grant.expires_at))
 
     async def renew(self, person: SignedInPerson, refresh_token: str) -> RenewedPerson:
-        """Ask the provider for a person again. Raises PersonGone, ProviderAway."""
+        """Renew a person's claims and tokens. Raises RenewalRefused, IdentityProviderUnavailable."""
         grant = StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
                 flow = await self._ready()
                 issued = await flow.renew(grant)
         except TimeoutError as error:
-            message = f"{self.client.shown} did not answer within {RENEWAL_SECONDS:g} s: try again"
-            raise ProviderAway(message) from error
+            message = f"{self.client.display_name} did not answer within {RENEWAL_SECONDS:g} s: try again"
+            raise IdentityProviderUnavailable(message) from error
         except GrantFailed as error:
-            if error.cause in _GONE:
-                raise PersonGone(self._sentence(error)) from error
-            raise ProviderAway(self._sentence(error)) from error
+            if error.cause in _REFUSED_CAUSES:
+                raise RenewalRefused(self._sentence(error)) from error
+            raise IdentityProviderUnavailable(self._sentence(error)) from error
         self._rejected = False
         renewed = ProviderGrant(issued.refresh_token or refresh_token, issued.refresh_expires_at)
         try:
             async with asyncio.timeout(KEYS_SECONDS):
-                now = await self._renewed_person(issued, person)
+                renewed_person = await self._read_renewed_person(issued, person)
         except TimeoutError as error:
-            raise ProviderAway(self._keys_away, renewed) from error
+            raise IdentityProviderUnavailable(self._keys_unavailable, renewed) from error
         except SignInFailed as error:
-            raise PersonGone(str(error)) from error
-        except ProviderAway as error:
-            raise ProviderAway(str(error), renewed) from error
-        return RenewedPerson(now, renewed, _tokens_of(issued))
+            raise RenewalRefused(str(error)) from error
+        except IdentityProviderUnavailable as error:
+            raise IdentityProviderUnavailable(str(error), renewed) from error
+        return RenewedPerson(renewed_person, renewed, _tokens_of(issued))
 
     async def revoke(self, refresh_token: str) -> bool:
-        """Revoke a refresh token (RFC 7009), where the provider takes revocations; False if it fails."""
+        """Revoke a refresh token (RFC 7009); False if that fails. True if the provider does not support revocation."""
         try:
             flow = await self._ready()
         except GrantFailed:
@@ -241,11 +243,11 @@ class OpenIdProvider:
     # Internals
 
     async def _ready(self) -> ConsentFlow:
-        """The flow, whose client authenticates as the provider's metadata say. Raises GrantFailed."""
-        arrived = self._access.monotonic()
-        async with self._turn:
-            if self._failure is not None and self._failed_at >= arrived:
-                # or each would wait for the time limits of all before
+        """The consent flow, with the authentication method that the provider's metadata name. Raises GrantFailed."""
+        called_at = self._access.monotonic()
+        async with self._lock:
+            if self._failure is not None and self._failed_at >= called_at:
+                # otherwise, each waiting task would repeat the failed discovery and wait for its timeout
                 raise self._failure.with_traceback(None)
             if self._access.monotonic() >= self._discover_at:
                 await self._discover()
@@ -255,7 +257,9 @@ class OpenIdProvider:
             return self._flow
 
     async def _discover(self) -> None:
-        """Read the metadata; those of before stay in use while the provider is away. Raises GrantFailed."""
+        """Read the metadata. While the provider cannot be reached, earlier metadata stay in use. Raises GrantFailed if
+        there are none.
+        """
         try:
             self._metadata = await discover_issuer(self._access, self.client.issuer.issuer, self.client.ca_bundle)
         except GrantFailed as error:
@@ -281,51 +285,54 @@ class OpenIdProvider:
             ca_bundle=client.ca_bundle,
         )
         credential = Credential(client_secret=client.client_secret)
-        # nothing is stored, as the client is registered already
+        # an empty store suffices, because the client is registered already
         return ConsentFlow(settings, credential, self._access, MemoryGrants())
 
     async def _verify(self, id_token: str) -> Mapping[str, Any]:
-        """Claims of an ID token. Raises SignInFailed, ProviderAway."""
+        """Claims of an ID token. Raises SignInFailed, IdentityProviderUnavailable."""
         if not id_token:
             raise SignInFailed(
-                f"{self.client.shown} sent no ID token: let the client {self.client.client_id} use the scope openid"
+                f"{self.client.display_name} sent no ID token: "
+                f"let the client {self.client.client_id} use the scope openid"
             )
-        await asyncio.sleep(0)  # reading the provider's answer took time already, so let calls run
+        await asyncio.sleep(0)  # lets calls run, because reading the provider's answer has taken some time
         claims = await self._tokens.verify(id_token, self.client.issuer.issuer)
         if not isinstance(claims, CredentialRefusal):
             return claims
         if claims.status == 503:
-            raise ProviderAway(self._keys_away)
-        raise SignInFailed(f"the ID token of {self.client.shown} is not accepted: {claims.message}")
+            raise IdentityProviderUnavailable(self._keys_unavailable)
+        raise SignInFailed(f"the ID token of {self.client.display_name} is not accepted: {claims.message}")
 
     @property
-    def _keys_away(self) -> str:
-        return f"the keys of {self.client.shown} cannot be fetched: try again in a moment"
+    def _keys_unavailable(self) -> str:
+        return f"the keys of {self.client.display_name} cannot be fetched: try again in a moment"
 
     async def _person(self, issued: IssuedToken, id_claims: Mapping[str, Any]) -> SignedInPerson:
         token = issued.access.value
         accepted = None
         if self._tokens.wants(token):
-            await asyncio.sleep(0)  # verifying the ID token took time already, so let calls run
+            await asyncio.sleep(0)  # lets calls run, because verifying the ID token has taken some time
             accepted = self._tokens.check(token) or await self._tokens.look_up(token)
         if isinstance(accepted, CredentialRefusal) and accepted.status == 503:
-            # those of the ID token might be of other groups, and at some providers of another subject
-            raise ProviderAway(self._keys_away)
+            # the claims of the ID token may have other groups and, at some providers, another subject
+            raise IdentityProviderUnavailable(self._keys_unavailable)
         issuer = self.client.issuer.issuer
         claims = id_claims
         if isinstance(accepted, Identity) and accepted.claims["iss"] == issuer:
             claims = accepted.claims
         hidden = PROTOCOL_CLAIMS.union(self.client.issuer.agent_claims)
-        shown = {name: value for name, value in claims.items() if name not in hidden}
-        return SignedInPerson(issuer=issuer, subject=claims["sub"], claims=shown)
+        shown_claims = {name: value for name, value in claims.items() if name not in hidden}
+        return SignedInPerson(issuer=issuer, subject=claims["sub"], claims=shown_claims)
 
-    async def _renewed_person(self, issued: IssuedToken, before: SignedInPerson) -> SignedInPerson:
-        """The person as the provider says; as before where it sends no claims. Raises SignInFailed, ProviderAway."""
+    async def _read_renewed_person(self, issued: IssuedToken, previous: SignedInPerson) -> SignedInPerson:
+        """The renewed person; `previous` if the provider sends no claims. Raises SignInFailed,
+        IdentityProviderUnavailable.
+        """
         if issued.id_token:
             return await self._person(issued, await self._verify(issued.id_token))
         if self._tokens.wants(issued.access.value):
-            return await self._person(issued, {"sub": before.subject, **before.claims})
-        return before
+            return await self._person(issued, {"sub": previous.subject, **previous.claims})
+        return previous
 
     def _sentence(self, error: GrantFailed) -> str:
         if error.cause != INVALID_CLIENT:
@@ -333,13 +340,12 @@ class OpenIdProvider:
         if not self._rejected:
             self._rejected = True
             log.warning(_REJECTED, self.client.issuer.issuer, self.client.client_id)
-        return (
-            f"{self.client.shown} rejects the gateway as its client (invalid_client): tell the gateway's administrator"
-        )
+        name = self.client.display_name
+        return f"{name} rejects the gateway as its client (invalid_client): tell the gateway's administrator"
 
 
 def _tokens_of(issued: IssuedToken) -> dict[str, SubjectToken]:
-    """Tokens of an answer whose ID token was verified, by type."""
+    """Tokens in an answer, by type. The ID token was verified."""
     access = SubjectToken(issued.access.value, issued.access.expires_at)
     tokens = {ACCESS_TOKEN_TYPE: access, JWT_TYPE: access}
     claims = json_of(issued.id_token.split(".")[1]) if issued.id_token else None

@@ -1,4 +1,4 @@
-"""Rates of requests per address. No I/O; the clock is a parameter."""
+"""Limits the rate of requests per address. No I/O; the clock is a parameter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fairlead_gateway.limits.rate import MINUTE, Rate
 from fairlead_mcp.addresses import client_of
 
 MAX_ADDRESSES: Final = 4_096
-"""Limit on the addresses that are counted; beyond it, the one whose last request is oldest is forgotten."""
+"""Maximum number of addresses that are counted. At the limit, the least recently seen address is forgotten."""
 PER_MINUTE: Final = 1_800
-"""Requests of one address to one endpoint: services such as Claude refresh the tokens of all their users from a few
-addresses.
+"""Requests per minute of one address to one endpoint. The limit is high, because services such as Claude refresh the
+tokens of all their users from a few addresses.
 """
 BURST: Final = 600
 REGISTRATIONS_PER_MINUTE: Final = 30
@@ -29,7 +29,7 @@ class AddressRates:
         self._rates: OrderedDict[str, Rate] = OrderedDict()
 
     def take(self, address: str) -> float:
-        """Admit a request and return 0, or the seconds after which one would be admitted."""
+        """Admit a request and return 0; otherwise return the seconds after which a request would be admitted."""
         key = client_of(address)
         rate = self._rates.pop(key, None) or Rate(self._per_minute, MINUTE, burst=self._burst)
         self._rates[key] = rate

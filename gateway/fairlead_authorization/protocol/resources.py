@@ -1,4 +1,4 @@
-"""Which resource a client asks for (RFC 8707): the gateway's URL, or one below it. No I/O."""
+"""Validates the resource that a client requests (RFC 8707): the gateway's URL, or a URL below it. No I/O."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 
 def canonical_resource(resource: str, base: str) -> str | None:
-    """The resource as it is compared: scheme and host in lower case, without the default port and a slash at the end.
+    """Canonical form of a resource for comparisons: scheme and host in lower case, without default port and trailing
+    slash.
 
-    `base` is the gateway's public URL. None if the resource is not at it or below it, or has user, query, fragment,
-    percent-encoding, or segments of dots (MCP 2025-11-25, Authorization, "Canonical Server URI").
+    `base` is the gateway's public URL. None if the resource is not `base` or below it, or has user, query, fragment,
+    percent-encoding or dot segments (MCP 2025-11-25, Authorization, "Canonical Server URI").
     """
     if len(resource) > MAX_RESOURCE or not (resource.isascii() and resource.isprintable()) or "\\" in resource:
         return None
     try:
-        parts, own = urlsplit(resource), urlsplit(base)
-        same = _origin(parts) == _origin(own)
+        url, base_url = urlsplit(resource), urlsplit(base)
+        same = _origin(url) == _origin(base_url)
     except ValueError:
         return None
-    if not same or "@" in parts.netloc or "?" in resource or "#" in resource:
+    if not same or "@" in url.netloc or "?" in resource or "#" in resource:
         return None
-    path, root = parts.path.rstrip("/"), own.path.rstrip("/")
+    path, root = url.path.rstrip("/"), base_url.path.rstrip("/")
     below = path == root or path.startswith(root + "/")
     dots = any(set(segment) <= {"."} and segment for segment in path.split("/"))
     if not below or dots or PLAIN_PATH.fullmatch(path) is None:
@@ -34,5 +35,5 @@ def canonical_resource(resource: str, base: str) -> str | None:
     return f"{base.rstrip('/')}{path.removeprefix(root)}"
 
 
-def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
-    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+def _origin(url: SplitResult) -> tuple[str, str, int | None]:
+    return url.scheme, url.hostname or "", url.port or _PORTS.get(url.scheme)

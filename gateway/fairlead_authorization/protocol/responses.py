@@ -1,4 +1,4 @@
-"""Answers of the endpoints to clients and browsers. No I/O."""
+"""Responses of the endpoints to clients and browsers. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_web.bodies import JSON
 from fairlead_web.cross_origin import CROSS_ORIGIN
 
 RETRY_SECONDS: Final = 5
-"""`Retry-After` while the store or a provider is away."""
+"""`Retry-After` while the store or a provider cannot be reached."""
 _NO_STORE: Final = {"cache-control": "no-store", "pragma": "no-cache", "x-content-type-options": "nosniff"}
 _PLAIN: Final = str.maketrans({'"': "'", "\\": "/"})
 
@@ -29,31 +29,31 @@ class OAuthRefusal(Exception):
 
 
 def description_of(message: str) -> str:
-    """The message in the characters of `error_description` (RFC 6749 section 4.1.2.1)."""
+    """Reduce a message to the characters that `error_description` allows (RFC 6749 section 4.1.2.1)."""
     return "".join(letter if " " <= letter <= "~" else "?" for letter in message.translate(_PLAIN))
 
 
 def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer that is not stored, and that web pages of any origin may read."""
+    """JSON response that must not be cached, and that web pages of any origin may read."""
     return Response(encode(content), status, {**_NO_STORE, **CROSS_ORIGIN, **(headers or {})}, JSON)
 
 
 def document_answer(content: Any) -> Response:
-    """A public document, which may be cached for five minutes: keys are published an hour before they sign."""
+    """Response with a public document. It may be cached for five minutes: keys are published an hour early."""
     headers = {**CROSS_ORIGIN, "cache-control": "public, max-age=300", "x-content-type-options": "nosniff"}
     return Response(encode(content), 200, headers, JSON)
 
 
 def error_answer(refusal: OAuthRefusal) -> Response:
-    """The JSON of an error (RFC 6749 section 5.2)."""
+    """JSON response for an error (RFC 6749 section 5.2)."""
     content = {"error": refusal.error, "error_description": description_of(str(refusal))}
     return json_answer(content, refusal.status, refusal.headers)
 
 
 def browser_redirect(url: str, cookies: Iterable[str] = ()) -> Response:
-    """Send the browser to a URL."""
+    """Redirect the browser to a URL."""
     response = RedirectResponse(url, 303, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
-    # Starlette percent-encodes the URL, which is encoded already
+    # not Starlette's RedirectResponse, which would percent-encode the encoded URL again
     response.headers["location"] = url
     return with_cookies(response, cookies)
 
@@ -66,12 +66,12 @@ def with_cookies(response: Response, cookies: Iterable[str]) -> Response:
 
 
 def error_url(redirect_uri: str, error: str, message: str, state: str, issuer: str) -> str:
-    """Where the browser takes an error to the client (RFC 6749 section 4.1.2.1, `iss` of RFC 9207)."""
+    """Redirect URI with an error for the client (RFC 6749 section 4.1.2.1, `iss` of RFC 9207)."""
     parameters = {"error": error, "error_description": description_of(message), "state": state, "iss": issuer}
     return with_parameters(redirect_uri, {name: value for name, value in parameters.items() if value})
 
 
 def code_url(redirect_uri: str, code: str, state: str, issuer: str) -> str:
-    """Where the browser takes a code to the client (RFC 6749 section 4.1.2, `iss` of RFC 9207)."""
+    """Redirect URI with a code for the client (RFC 6749 section 4.1.2, `iss` of RFC 9207)."""
     parameters = {"code": code, "state": state, "iss": issuer}
     return with_parameters(redirect_uri, {name: value for name, value in parameters.items() if value})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead_authorization.protocol.client_requests import ClientRequests, away
+from fairlead_authorization.protocol.client_requests import ClientRequests, unavailable
 from fairlead_authorization.protocol.metadata import REVOKE
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 
 
 class RevocationEndpoint:
@@ -21,8 +21,8 @@ class RevocationEndpoint:
         self._requests = ClientRequests(parts, REVOKE)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a client, also for an unknown token with 200 (section 2.2). Refresh token and access token both end
-        the session, of this client alone. Raises OAuthRefusal.
+        """Answer a client. The answer to an unknown token is 200 too (section 2.2). Both refresh token and access token
+        end the session, if it belongs to this client. Raises OAuthRefusal.
         """
         authenticated = await self._requests.read(request)
         token = authenticated.form.get("token")
@@ -35,6 +35,6 @@ class RevocationEndpoint:
                 owner = await self._own_tokens.session_of(token)
                 if owner is not None and owner.client_id == client_id:
                     await self._sessions.end(owner.person, owner.session)
-        except SessionsAway as error:
-            raise away(error) from error
+        except SessionStoreUnavailable as error:
+            raise unavailable(error) from error
         return json_answer({})

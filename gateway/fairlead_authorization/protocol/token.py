@@ -15,17 +15,22 @@ from starlette.types import Scope
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.protocol.assertion_grant import AssertionGrant
-from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, ClientRequests, away, names_client
+from fairlead_authorization.protocol.client_requests import (
+    AuthenticatedRequest,
+    ClientRequests,
+    names_client,
+    unavailable,
+)
 from fairlead_authorization.protocol.grants import SessionGrant
 from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.resources import canonical_resource
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
 from fairlead_authorization.sessions.session import (
+    IdentityProviderUnavailable,
     IssuedRefreshToken,
-    ProviderAway,
     SessionRefused,
-    SessionsAway,
+    SessionStoreUnavailable,
 )
 from fairlead_gateway.core.identity import Identity
 
@@ -35,7 +40,8 @@ _COUNTED: Final = {CODE: CODE, REFRESH: REFRESH, JWT_BEARER: "jwt_bearer"}
 """Names of grants in metrics."""
 
 RecordSignIn = Callable[[Scope, Identity, str, str], None]
-"""Records by the request who has signed in, for which client, and by what."""
+"""Records that a token was issued. Parameters: the request, the identity, the client's id, and a text about the
+assertion."""
 
 
 class ClientTokenEndpoint:
@@ -65,10 +71,10 @@ class ClientTokenEndpoint:
             elif grant == JWT_BEARER:
                 content = await self._assertions.exchange(authenticated, record)
             else:
-                raise OAuthRefusal("unsupported_grant_type", "the grant is not one of this server")
-        except (SessionsAway, ProviderAway) as error:
+                raise OAuthRefusal("unsupported_grant_type", "this server does not support the grant type")
+        except (SessionStoreUnavailable, IdentityProviderUnavailable) as error:
             self._parts.counts.tokens[counted, "unavailable"] += 1
-            raise away(error) from error
+            raise unavailable(error) from error
         except SessionRefused as error:
             self._parts.counts.tokens[counted, "refused"] += 1
             raise OAuthRefusal("invalid_grant", str(error)) from error
@@ -88,8 +94,8 @@ class ClientTokenEndpoint:
             self._check_resource(form.get("resource"), issued)
             return await self._content(issued, client, scopes)
         except OAuthRefusal:
-            # somebody else may have the code
-            with contextlib.suppress(SessionsAway):
+            # the code may be in the hands of somebody else
+            with contextlib.suppress(SessionStoreUnavailable):
                 await self._parts.sessions.revoke(issued.refresh_token, client.id)
             raise
 
@@ -98,9 +104,9 @@ class ClientTokenEndpoint:
         if "refresh_token" not in form:
             raise OAuthRefusal("invalid_request", "the request needs refresh_token")
         refreshed = await self._parts.sessions.refresh(form["refresh_token"], client.id, self._parts.renew)
-        # the name that the settings have for the client now, which may be another client's name of before
+        # compare with the agent name in the current settings, which may have belonged to another client before
         issued = refreshed._replace(session=msgspec.structs.replace(refreshed.session, agent=client.agent))
-        # a refused request has used its token up, which is good for the same successor a while
+        # a refused request has used up its refresh token, which gives the same successor again within the grace window
         scopes = self._requests.check(authenticated, SessionGrant(issued.session))
         self._check_resource(form.get("resource"), issued)
         return await self._content(issued, client, scopes)
@@ -109,7 +115,7 @@ class ClientTokenEndpoint:
         """Raise OAuthRefusal unless a request names the session's own resource, or none (RFC 8707 section 2.2)."""
         own = issued.session.access.resource
         if resource is not None and canonical_resource(resource, self._parts.issuer) != own:
-            raise OAuthRefusal("invalid_target", f"the person has signed in for the resource {own} alone")
+            raise OAuthRefusal("invalid_target", f"the person has signed in only for the resource {own}")
 
     async def _content(
         self, issued: IssuedRefreshToken, client: RegisteredClient, scopes: tuple[str, ...]

@@ -32,7 +32,7 @@ class IssuedAccessToken(NamedTuple):
 
     value: str
     expires_in: int
-    """Seconds from now."""
+    """Lifetime in seconds from now."""
 
     def __repr__(self) -> str:
         return f"IssuedAccessToken(expires_in={self.expires_in})"
@@ -52,9 +52,9 @@ class AccessTokens:
     async def issue(
         self, session: ClientSession, scopes: Sequence[str] | None = None, *, of_anybody: bool = False
     ) -> IssuedAccessToken:
-        """Token for a session, with the session's scopes, or with `scopes` if they are fewer. `of_anybody`: no setting
-        names the client. A session without an id is not stored (that of an assertion is not), so its token cannot be
-        revoked. Raises SessionsAway.
+        """Issue a token for a session, with all scopes of the session or only `scopes`. `of_anybody`: no setting names
+        the client. A session without an id (for an assertion) is not stored, so its token cannot be revoked. Raises
+        SessionStoreUnavailable.
         """
         person = session.person
         claims: dict[str, Any] = {
@@ -73,8 +73,8 @@ class AccessTokens:
         return await self._sign(claims, session.ends_at)
 
     async def issue_to_workload(self, workload: Identity, resource: str) -> IssuedAccessToken:
-        """Token for a ServiceAccount that its own token identifies. It expires no later than that token. Raises
-        SessionsAway.
+        """Issue a token for a ServiceAccount, which was identified by its own token. The issued token expires no later
+        than the ServiceAccount's token. Raises SessionStoreUnavailable.
         """
         account = workload.service_account
         assert account is not None, "the identity of a workload has its ServiceAccount"
@@ -88,11 +88,11 @@ class AccessTokens:
         return await self._sign(claims, workload.expires_at)
 
     async def _sign(self, claims: Mapping[str, Any], ends_at: float) -> IssuedAccessToken:
-        """Token with claims, which expires at `ends_at` at the latest, in seconds since the epoch. Raises
-        SessionsAway.
+        """Sign a token with `claims`, which expires at `ends_at` (seconds since the epoch) or earlier. Raises
+        SessionStoreUnavailable.
         """
         signer = await self._keys.signer()
-        await asyncio.sleep(0)  # reading the session took time already, so let calls run
+        await asyncio.sleep(0)  # lets calls run, because reading the session has taken some time
         now = int(self._now())
         ends = int(min(now + self._seconds, ends_at))
         common = {"iss": self._address, "iat": now, "exp": ends, "jti": secrets.token_urlsafe(12)}

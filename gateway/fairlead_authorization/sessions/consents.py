@@ -1,7 +1,7 @@
 """Consents of users to clients: their records, and the sessions that they cover. Pure module.
 
-A consent is for one client as it was described then, the host to which it redirects, some scopes, and a resource with
-all resources below it.
+A consent is for one client (with its digest at that time), one redirect host, some scopes, and a resource with all
+resources below it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.clients.redirects import redirect_host
-from fairlead_authorization.sessions.room import making_way
+from fairlead_authorization.sessions.record_limits import records_to_delete
 from fairlead_authorization.sessions.session import ClientSession
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.token_identity import jwt_person
@@ -23,11 +23,11 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 PREFIX: Final = "consent:"
 """Prefix of the keys of consents (`GrantKey.server`)."""
 CONSENT_SECONDS: Final = 365 * 86_400.0
-"""Time after which a person is asked again."""
+"""Time after which a person has to consent again."""
 MAX_CONSENTS: Final = 100
-"""Maximum number of consents of one person; beyond it the oldest is deleted."""
+"""Maximum number of consents of one person; at the limit, the oldest is deleted."""
 MAX_CONSENT_BYTES: Final = 20_000
-"""Maximum size of one person's consents in bytes of JSON; beyond it the oldest is deleted."""
+"""Maximum size of one person's consents in bytes of JSON; at the limit, the oldest are deleted."""
 
 
 def new_consent(session: ClientSession, client: RegisteredClient, now: float) -> tuple[GrantKey, StoredGrant]:
@@ -67,13 +67,13 @@ def has_lapsed(consent: StoredGrant, now: float) -> bool:
 
 
 def surplus(consents: Iterable[tuple[GrantKey, StoredGrant]], new: StoredGrant) -> list[GrantKey]:
-    """The oldest consents of a person, which have to be deleted to make room for another one."""
+    """The oldest consents of a person that have to be deleted before `new` is stored."""
     oldest_first = sorted(consents, key=lambda each: each[1].granted_at)
-    return making_way(oldest_first, new, MAX_CONSENTS, MAX_CONSENT_BYTES)
+    return records_to_delete(oldest_first, new, MAX_CONSENTS, MAX_CONSENT_BYTES)
 
 
 def _redirect_host(session: ClientSession) -> str:
-    """Host of a session's redirect URI; the URI itself if it has no host that users could recognize."""
+    """Host of a session's redirect URI; the URI itself if it has no recognizable host."""
     return redirect_host(session.access.redirect_uri) or session.access.redirect_uri
 
 

@@ -1,4 +1,6 @@
-"""Rejects the access tokens of sessions that ended: here, at another replica within a second, or before the start."""
+"""Rejects the access tokens of ended sessions: those that end at this or (within a second) at another replica, and
+those that ended before the start.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ log = logging.getLogger(__name__)
 START_SECONDS: Final = 5.0
 """Time limit of the first read of the store. After it, tokens are accepted although the store was not read."""
 AGAIN_SECONDS: Final = 5.0
-"""Time until the store is read again: it reports changes only from some moments after its first answer."""
+"""Time until the store is read again, because it may report changes only from some time after its first answer."""
 LOOKS: Final = 2
-"""Number of reads that the store has to answer."""
+"""Number of successful reads of the store after the start."""
 
 
 class EndedSessions:
@@ -35,44 +37,47 @@ class EndedSessions:
         self._store = store
         self._end = end
         self._pause = pause
-        # a sign-in writes six times, and to read each of them again, at all replicas, was a sixth of its cost
+        # only deletions are reviewed: a sign-in writes six times, and reading each written record again at all replicas
+        # was a sixth of the cost of a sign-in
         self._changes = ReviewedChanges(store, self._review, "ended sessions", pause, deletions=True)
-        self._looking: asyncio.Task[None] | None = None
+        self._reading_again: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Watch the store from now on, and reject the tokens of sessions that have ended before."""
         self._changes.start()
-        left = LOOKS
+        remaining = LOOKS
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._look()
-            left -= 1
+            remaining -= 1
         except (GrantStoreError, TimeoutError) as error:
             log.warning("Tokens of sessions that ended before the start are accepted for now: %s", error)
-        self._looking = asyncio.get_running_loop().create_task(self._look_again(left), name="sessions ended before")
+        self._reading_again = asyncio.get_running_loop().create_task(
+            self._look_again(remaining), name="sessions ended before"
+        )
 
     async def aclose(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._reading_again is not None:
+            self._reading_again.cancel()
+            await asyncio.gather(self._reading_again, return_exceptions=True)
         await self._changes.aclose()
 
     async def _look(self) -> None:
-        """Reject the tokens of all sessions whose end is remembered. Raises GrantStoreError."""
+        """Reject the tokens of all sessions whose end is recorded in the store. Raises GrantStoreError."""
         for key, _ in await self._store.of_person(b""):
             if key.server.startswith(session_ends.PREFIX):
                 self._end(key.server.removeprefix(session_ends.PREFIX))
 
-    async def _look_again(self, left: int) -> None:
-        """Read the store until it has answered the remaining number of times."""
-        while left:
+    async def _look_again(self, remaining: int) -> None:
+        """Read the store until `remaining` reads were successful."""
+        while remaining:
             await self._pause(AGAIN_SECONDS)
             with contextlib.suppress(GrantStoreError):
                 await self._look()
-                left -= 1
+                remaining -= 1
 
     async def _review(self, key: GrantKey) -> bool:
-        """Reject the tokens of a changed session if it has ended; False if that is not known."""
+        """Reject the tokens of a changed session if it has ended. Returns False if the store could not be read."""
         session = session_id_of(key)
         if not session:
             return True

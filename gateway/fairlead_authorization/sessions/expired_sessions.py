@@ -1,4 +1,4 @@
-"""Deletes expired records: of sessions, consents, used assertions and ends of sessions."""
+"""Deletes expired records of sessions, consents, used assertions and ended sessions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 
 from fairlead_authorization.sessions import consents, session_ends, session_record, spent_assertions
 from fairlead_authorization.sessions.session_ends import SessionEnds
-from fairlead_gateway.grants.repeated_look import RepeatedLook
+from fairlead_gateway.grants.periodic_check import PeriodicCheck
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant
 
-LOOK_SECONDS: Final = 3_600.0
+CHECK_SECONDS: Final = 3_600.0
 """Time between two searches for expired records; each reads all sessions."""
 _PREFIXES: Final = (session_record.PREFIX, consents.PREFIX, spent_assertions.PREFIX, session_ends.PREFIX)
 
 
-class _PassingRecords:
-    """Servers whose records are checked (`GrantKey.server`)."""
+class _TemporaryRecords:
+    """Container of the values of `GrantKey.server` whose records are checked."""
 
     def __contains__(self, server: object) -> bool:
         return isinstance(server, str) and server.startswith(_PREFIXES)
@@ -30,18 +30,18 @@ class ExpiredSessions:
         self._store = store
         self._ends = ends
         self._now = now
-        self._repeated = RepeatedLook(self.look, "expired sessions", LOOK_SECONDS)
+        self._periodic = PeriodicCheck(self.check, "expired sessions", CHECK_SECONDS)
 
     def start(self) -> None:
-        self._repeated.start()
+        self._periodic.start()
 
     async def aclose(self) -> None:
-        await self._repeated.aclose()
+        await self._periodic.aclose()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Delete the expired records. Raises GrantStoreError."""
         now = self._now()
-        for key, grant in await self._store.everything(_PassingRecords()):
+        for key, grant in await self._store.everything(_TemporaryRecords()):
             if not _is_over(key, grant, now):
                 continue
             if grant.session is not None:

@@ -1,7 +1,7 @@
 """Decides which key signs access tokens, and when the next one is created. Pure module, except that keys are random.
 
-A key is published some time before it signs, so that everybody who caches the keys has it by then, and stays published
-until its last token has expired. The first key of an installation signs at once.
+A key is published some time before it signs, so that caches of the keys have it by then. It stays published until its
+last token has expired. The first key of an installation signs at once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from fairlead_mcp.oauth.stored_session import StoredSigningKey, StoredTokenKeys
 SIGNING_SECONDS: Final = 30 * 86_400.0
 """Time for which a key signs."""
 PUBLISHED_SECONDS: Final = 2 * 3_600.0
-"""Time for which a key is published before it signs: an hour, and another one for replicas that read the keys late."""
+"""Time for which a key is published before it signs: one hour, and another hour for replicas that read the keys late.
+"""
 RETIRED_SECONDS: Final = 2 * 3_600.0
-"""Time for which a key is published after the next one signs: the longest token, the difference of clocks, and the time
-for which a replica may not have read the keys.
+"""Time for which a key stays published after the next key has begun to sign: the longest lifetime of a token, the
+tolerated difference of clocks, and the longest time between two reads of the keys by a replica.
 """
 SEALING_BYTES: Final = 64
 
@@ -37,15 +38,15 @@ def new_signing_key(signs_from: float) -> StoredSigningKey:
 
 
 def first_keys(now: float) -> StoredTokenKeys:
-    """The keys of an installation that has none."""
+    """Create the first keys of an installation."""
     return StoredTokenKeys(signing=(new_signing_key(now),), sealing=secrets.token_bytes(SEALING_BYTES))
 
 
 def current_keys(
     keys: StoredTokenKeys, now: float, make: Callable[[float], StoredSigningKey] = new_signing_key
 ) -> StoredTokenKeys:
-    """The keys of this time: with the next one if it is due, and without those that are no longer needed. The same
-    object if nothing changes.
+    """Update keys: add the next key if it is due, and remove keys that are no longer needed. Returns `keys` itself if
+    nothing changes.
     """
     signing = keys.signing
     newest = signing[-1]
@@ -59,5 +60,5 @@ def current_keys(
 
 
 def signing_key(keys: StoredTokenKeys, now: float) -> StoredSigningKey:
-    """The key that signs now: the newest that may sign already; the first one if the clock is slow."""
+    """The key that signs now: the newest key that may sign already; the first key if the clock is slow."""
     return next((key for key in reversed(keys.signing) if key.signs_from <= now), keys.signing[0])

@@ -1,8 +1,8 @@
-"""Revokes the providers' refresh tokens of sessions that have ended (RFC 7009), in the background.
+"""Revokes the providers' refresh tokens of ended sessions (RFC 7009), in the background.
 
-When one refresh token is revoked, a provider may end all grants that the gateway has from it for this person. So
-nothing is revoked while the person has another session by that provider. A revocation that fails is not repeated: the
-token expires by itself, and the gateway no longer has it.
+When a refresh token is revoked, some providers end all of the person's grants for the gateway. So a token is not
+revoked while the person has another session with the same provider. A failed revocation is not repeated: the token
+expires, and the gateway has deleted it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreErro
 log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1_024
-"""Maximum number of waiting revocations; beyond it a token is not revoked."""
+"""Maximum number of waiting revocations. At the limit, further tokens are not revoked."""
 CLOSE_SECONDS: Final = 5.0
-"""Time limit of the revocations that still wait when the gateway ends."""
+"""Time limit for the waiting revocations when the gateway stops."""
 
 RevokeGrant = Callable[[StoredGrant], Awaitable[bool]]
-"""Revokes the refresh token of a session; returns False if the provider did not revoke it. Its time is limited."""
+"""Revokes the refresh token of a session. Returns False if the provider did not revoke it. Has a timeout."""
 
 
 class ProviderRevocations:
@@ -59,7 +59,7 @@ class ProviderRevocations:
     # Internals
 
     def _begin(self) -> None:
-        """Start making the waiting revocations, unless that is in progress."""
+        """Start a task that makes the waiting revocations, unless it is running."""
         if self._revoke is not None and (self._work is None or self._work.done()):
             work = self._revoke_all(self._revoke)
             self._work = asyncio.get_running_loop().create_task(work, name="revoke refresh tokens")

@@ -1,11 +1,11 @@
-"""Records of sessions: those in the store of grants, and those that it could not write yet."""
+"""Records of sessions: in the store of grants, and waiting records that could not be written yet."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.session_ends import SessionEnds
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import (
@@ -20,8 +20,8 @@ from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 
 class SessionRecords:
-    """Records of sessions: those in the store, and those that it could not write yet. All methods raise
-    SessionsAway.
+    """Records of sessions: in the store, and waiting records that could not be written yet. All methods raise
+    SessionStoreUnavailable.
     """
 
     def __init__(self, store: GrantStore, ends: SessionEnds) -> None:
@@ -30,17 +30,17 @@ class SessionRecords:
         self._unsaved = UnsavedGrants(store)
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
-        """The record; None if there is none that can be opened."""
+        """A record; None if it is missing or unreadable."""
         try:
             await self._unsaved.save(key)
         except GrantFailed as error:
-            raise SessionsAway(str(error)) from error
+            raise SessionStoreUnavailable(str(error)) from error
         try:
             stored = await self._store.read(key)
         except UnreadableGrant:
             return None
         except GrantStoreError as error:
-            raise SessionsAway(str(error)) from error
+            raise SessionStoreUnavailable(str(error)) from error
         return None if stored is None or stored.grant.session is None else stored
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
@@ -49,8 +49,8 @@ class SessionRecords:
             return await self._store.of_person(person)
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
-        """Replace a version of a record (None: any version). Returns the new version; None if the record has changed
-        meanwhile.
+        """Replace the version `replaces` of a record (None for any version). Returns the new version; None if the
+        record has changed meanwhile.
         """
         with _reading_sessions():
             return await self._store.write(key, grant, replaces)
@@ -66,7 +66,7 @@ class SessionRecords:
             return await self._ends.end(key, grant, version)
 
     def write_later(self, key: GrantKey, grant: StoredGrant, replaces: str) -> None:
-        """Replace a version of a record as soon as the store can be written."""
+        """Replace the version `replaces` of a record as soon as the store can be written."""
         self._unsaved.add(key, VersionedGrant(grant, replaces))
 
     async def aclose(self) -> None:
@@ -75,8 +75,8 @@ class SessionRecords:
 
 @contextlib.contextmanager
 def _reading_sessions() -> Iterator[None]:
-    """Turn the failure of a store of grants into SessionsAway."""
+    """Turn the failure of a store of grants into SessionStoreUnavailable."""
     try:
         yield
     except GrantStoreError as error:
-        raise SessionsAway(str(error)) from error
+        raise SessionStoreUnavailable(str(error)) from error

@@ -1,12 +1,11 @@
-"""Asks the provider about the person of a session, one replica at a time.
+"""Renews the person of a session at the provider, at one replica at a time.
 
-A provider that rotates refresh tokens gives each one once, and may end a person's grant whose refresh token it sees
-twice. So a replica claims the session by compare-and-set before it asks, and others wait until it is done or the claim
-ends.
+A provider that rotates refresh tokens accepts each token once, and may end the grant if it sees a token twice. So a
+replica claims the session by compare-and-set before the request, and other replicas wait until the renewal is done or
+the claim expires.
 
-A process that is killed between the provider's answer and the write leaves the old refresh token in the store. A
-provider that takes it once more, as many do for some seconds, gives another one; at the others the person signs in
-again.
+If a process is killed between the provider's answer and the write, the store still has the old refresh token. Many
+providers accept this token again for some seconds; at other providers, the person has to sign in again.
 """
 
 from __future__ import annotations
@@ -19,32 +18,34 @@ import msgspec
 
 from fairlead_authorization.sessions.record_store import SessionRecords
 from fairlead_authorization.sessions.session import (
-    PersonGone,
-    ProviderAway,
+    IdentityProviderUnavailable,
     ProviderGrant,
     Renew,
+    RenewalRefused,
     SessionRefused,
-    SessionsAway,
+    SessionStoreUnavailable,
 )
 from fairlead_authorization.sessions.session_record import (
     SessionTimes,
+    apply_renewal,
     has_grant_of,
     person_of_session,
-    renewed,
     session_of,
 )
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant, VersionedGrant
 
 CLAIM_SECONDS: Final = 25.0
-"""Time for which a replica renews a session alone; longer than the requests and the write take."""
+"""Lifetime of a replica's claim; longer than the requests and the write take."""
 SKEW_SECONDS: Final = 120.0
-"""Difference between the clocks of two replicas that is tolerated."""
+"""Tolerated difference between the clocks of two replicas."""
 PAUSE_SECONDS: Final = 0.1
 """Time between two reads of a session that another replica renews."""
 
 
 class Renewals:
-    """Renews sessions. `now` is in seconds since the epoch, `clock` any monotonic clock, `pause` waits for seconds."""
+    """Renews sessions. `now` returns seconds since the epoch, `clock` is any monotonic clock, `pause` waits for a
+    number of seconds.
+    """
 
     def __init__(
         self,
@@ -63,40 +64,44 @@ class Renewals:
     async def renew(
         self, key: GrantKey, generation: int, renew: Renew, latest: VersionedGrant
     ) -> VersionedGrant | None:
-        """The session, whose record was `latest` a moment ago, with the person as the provider says now, claimed if the
-        provider was asked; its caller writes it next. None if its refresh token was superseded meanwhile, or if it has
-        ended. Raises SessionRefused if the provider has ended the person's access, which ends the session,
-        ProviderAway, and SessionsAway.
+        """Renew the person of a session at the provider. `latest` is the session's record, read just before. Returns
+        the changed record, which the caller has to write; it is claimed if the provider was asked. None if the session
+        has ended, or if its refresh token was superseded meanwhile.
+
+        Raises IdentityProviderUnavailable, SessionStoreUnavailable, and SessionRefused if the provider has ended the
+        person's access, which also ends the session.
         """
         stored = await self._claim(key, generation, latest)
         if stored is None or not stored.grant.refresh_token:
             return stored
         try:
             answer = await renew(person_of_session(stored.grant), stored.grant.refresh_token)
-        except PersonGone as error:
-            gone = msgspec.structs.replace(stored.grant, refresh_token="")  # so that nobody asks for its revocation
-            if not await self._records.end(key, gone, stored.version):
+        except RenewalRefused as error:
+            # without the refresh token, so that it is not revoked: the provider has ended the grant already
+            unrevoked = msgspec.structs.replace(stored.grant, refresh_token="")
+            if not await self._records.end(key, unrevoked, stored.version):
                 return None
             await self._end_others(key.person, stored.grant)
             raise SessionRefused("the provider has ended the person's access: sign in again") from error
         except Exception as error:
-            await self._release(key, stored, error.grant if isinstance(error, ProviderAway) else None)
+            await self._release(key, stored, error.grant if isinstance(error, IdentityProviderUnavailable) else None)
             raise
         try:
-            grant = renewed(stored.grant, answer.person, answer.grant, self._times, self._now())
+            grant = apply_renewal(stored.grant, answer.person, answer.grant, self._times, self._now())
         except SessionRefused:
-            given = msgspec.structs.replace(stored.grant, refresh_token=answer.grant.refresh_token)
-            await self._records.end(key, given, stored.version)
+            issued = msgspec.structs.replace(stored.grant, refresh_token=answer.grant.refresh_token)
+            await self._records.end(key, issued, stored.version)
             raise
         return VersionedGrant(grant, stored.version)
 
     async def _claim(self, key: GrantKey, generation: int, latest: VersionedGrant) -> VersionedGrant | None:
-        """Wait until no other replica renews the session, and let others wait from now on. None if it has changed.
+        """Wait until no other replica renews the session, then claim it. None if the session has changed.
 
-        The time in a claim is that of another clock. So a claim ends here when its record has not changed for
-        CLAIM_SECONDS; the time only tells one of now from one that was left long ago.
+        The time in a claim comes from another replica's clock. So this replica considers a claim as expired when its
+        record has not changed for CLAIM_SECONDS. The time only serves to recognize claims that were left behind long
+        ago.
         """
-        seen, seen_at = "", 0.0
+        seen_version, seen_at = "", 0.0
         stored: VersionedGrant | None = latest
         while True:
             if stored is None or session_of(stored.grant).generation > generation:
@@ -105,8 +110,8 @@ class Renewals:
                 return stored
             now = self._now()
             if stored.grant.renewing_until and abs(stored.grant.renewing_until - now) <= CLAIM_SECONDS + SKEW_SECONDS:
-                if stored.version != seen:
-                    seen, seen_at = stored.version, self._clock()
+                if stored.version != seen_version:
+                    seen_version, seen_at = stored.version, self._clock()
                 if self._clock() < seen_at + CLAIM_SECONDS:
                     await self._pause(PAUSE_SECONDS)
                     stored = await self._records.read(key)
@@ -118,18 +123,20 @@ class Renewals:
             stored = await self._records.read(key)
 
     async def _end_others(self, person: bytes, ended: StoredGrant) -> None:
-        """End the sessions by a grant that the provider has ended."""
+        """End the person's other sessions with a grant that the provider has ended."""
         for key, grant in await self._records.of_person(person):
             if grant.session is not None and has_grant_of(grant, ended):
                 await self._records.end(key, msgspec.structs.replace(grant, refresh_token=""))
 
-    async def _release(self, key: GrantKey, claimed: VersionedGrant, given: ProviderGrant | None) -> None:
-        """Let other replicas renew the session, with the grant that the provider has issued already."""
+    async def _release(self, key: GrantKey, claimed: VersionedGrant, issued: ProviderGrant | None) -> None:
+        """Give up the claim, so that other replicas can renew the session. `issued` is a grant that the provider has
+        already issued; None without one.
+        """
         grant = msgspec.structs.replace(claimed.grant, renewing_until=0.0)
-        if given is not None:
-            grant = renewed(grant, person_of_session(grant), given, self._times, self._now())
+        if issued is not None:
+            grant = apply_renewal(grant, person_of_session(grant), issued, self._times, self._now())
         try:
             await self._records.write(key, grant, claimed.version)
-        except SessionsAway:  # the claim ends by itself
-            if given is not None:
+        except SessionStoreUnavailable:  # the claim expires
+            if issued is not None:
                 self._records.write_later(key, grant, claimed.version)

@@ -1,8 +1,8 @@
-"""Access of a client for a person, and the port of the sessions. Declarations only.
+"""Session: the access of a client in the name of a person; and the interface of the session store. Declarations only.
 
 A session begins when the person has signed in at the provider. It ends when it expires, or when the person, the
 provider or the client ends it. It is stored as a grant of the provider (`StoredGrant`), so that it is sealed, listed
-and ended like all grants.
+and ended like other grants.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fairlead_mcp.oauth.stored_grant import VersionedGrant
 
 
 class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """A person, as the provider describes them."""
+    """A person with the claims of the provider."""
 
     issuer: str
     """`iss` of the provider."""
     subject: str
     claims: Mapping[str, Any]
-    """Claims of the token with which a direct login would come, without those of the protocol."""
+    """Claims of the provider's token, without claims of the protocol."""
 
 
 class ProviderGrant(NamedTuple):
@@ -32,22 +32,22 @@ class ProviderGrant(NamedTuple):
 
     refresh_token: str = ""
     expires_at: float = 0.0
-    """End of the refresh token, in seconds since the epoch; 0: unknown."""
+    """Expiry of the refresh token, in seconds since the epoch; 0 if unknown."""
 
 
 class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Checked authorization request (RFC 6749 section 4.1.1, RFC 7636, RFC 8707)."""
+    """Validated authorization request (RFC 6749 section 4.1.1, RFC 7636, RFC 8707)."""
 
     redirect_uri: str
     challenge: str
-    """`code_challenge` by S256."""
+    """`code_challenge` of the method S256."""
     resource: str
-    """URL of the gateway or below it, canonical."""
+    """The gateway's URL, or a URL below it, in canonical form."""
     scopes: tuple[str, ...] = ()
 
 
 class ClientSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's access for a person."""
+    """Access of a client in the name of a person."""
 
     id: str
     person: SignedInPerson
@@ -58,7 +58,7 @@ class ClientSession(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     used_at: float
     ends_at: float
-    """Seconds since the epoch; no token outlives it."""
+    """End of the session, in seconds since the epoch. No token is valid longer."""
 
 
 class WaitingSession(NamedTuple):
@@ -66,15 +66,15 @@ class WaitingSession(NamedTuple):
 
     session: ClientSession
     record: VersionedGrant
-    """As it is stored."""
+    """Stored record of the session."""
     has_consent: bool = False
-    """Whether the person had consented before to this client, redirect host and scopes, and the client's digest is the
-    same. One that a page asks about had not.
+    """Whether an earlier consent of the person covers this client (with the same digest), redirect host and scopes. If
+    not, the consent page is shown.
     """
 
 
 class IssuedRefreshToken(NamedTuple):
-    """A session with the refresh token that continues it."""
+    """A session with its current refresh token."""
 
     session: ClientSession
     refresh_token: str
@@ -86,16 +86,16 @@ class RenewedPerson(NamedTuple):
     person: SignedInPerson
     grant: ProviderGrant
     tokens: Mapping[str, SubjectToken] = {}
-    """Tokens that the provider gave, by type (RFC 8693 section 3)."""
+    """Tokens of the provider, by type (RFC 8693 section 3)."""
 
 
-class PersonGone(Exception):
-    """The provider refuses to renew, because the person or the grant does not exist there any more."""
+class RenewalRefused(Exception):
+    """The provider refuses the renewal, because the person or the grant no longer exists there."""
 
 
-class ProviderAway(Exception):
-    """The provider cannot be reached. The session stays as it is, except that `grant`, if the provider issued one
-    already, replaces the earlier grant. The message is one sentence.
+class IdentityProviderUnavailable(Exception):
+    """The provider cannot be reached. The session stays unchanged, except that `grant`, if the provider has already
+    issued one, replaces the earlier grant. The message is one sentence.
     """
 
     def __init__(self, message: str, grant: ProviderGrant | None = None) -> None:
@@ -104,37 +104,37 @@ class ProviderAway(Exception):
 
 
 class SessionRefused(Exception):
-    """`invalid_grant` (RFC 6749 section 5.2): a code or refresh token is unknown, of another client, expired, used
-    twice, or its session has ended; or a session cannot be stored, because the provider's claims about the person are
-    too long. The message is one sentence.
+    """`invalid_grant` (RFC 6749 section 5.2): a code or refresh token is unknown, expired, was used twice, or belongs
+    to another client or an ended session; or a session cannot be stored, because the provider's claims about the person
+    are too long. The message is one sentence.
     """
 
 
 class NotRenewable(Exception):
-    """The provider gave no refresh token with a session. The message is one sentence."""
+    """The session has no refresh token of the provider. The message is one sentence."""
 
 
-class SessionsAway(Exception):
-    """The store cannot be reached: try again. The message is one sentence."""
+class SessionStoreUnavailable(Exception):
+    """The store of sessions cannot be reached. The message is one sentence."""
 
 
 Renew = Callable[[SignedInPerson, str], Awaitable[RenewedPerson]]
-"""Asks the provider with a refresh token. Raises PersonGone, ProviderAway."""
+"""Renews a person at the provider with a refresh token. Raises RenewalRefused, IdentityProviderUnavailable."""
 
 
 class SessionStore(Protocol):
-    """Sessions of all replicas. All methods raise SessionsAway."""
+    """Sessions of all replicas. All methods raise SessionStoreUnavailable."""
 
     async def begin(
         self, person: SignedInPerson, client: RegisteredClient, access: RequestedAccess, grant: ProviderGrant
     ) -> WaitingSession:
-        """Store a session that waits for the person's consent, ten minutes at most. Raises SessionRefused if the
+        """Store a session that waits for the person's consent, for at most ten minutes. Raises SessionRefused if the
         request, or the provider's claims about the person, are too long to be stored.
         """
         ...
 
     async def waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
-        """A session that waits for consent."""
+        """The session with an id that waits for consent; None if there is none."""
         ...
 
     async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
@@ -148,26 +148,26 @@ class SessionStore(Protocol):
         ...
 
     async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:
-        """Redeem a code; the caller checks redirect URI, verifier and resource by the session. A second use ends the
-        session. Raises SessionRefused.
+        """Redeem a code. The caller checks redirect URI, verifier and resource against the session. A second use of the
+        code ends the session. Raises SessionRefused.
         """
         ...
 
     async def refresh(self, refresh_token: str, client_id: str, renew: Renew) -> IssuedRefreshToken:
-        """Rotate a refresh token: the predecessor gives the same successor within the grace window, and ends the
-        session after it (RFC 9700 section 4.14.2). One replica asks the provider, others wait for it. Raises
-        SessionRefused, ProviderAway.
+        """Rotate a refresh token. Within the grace window, a used token gives the same successor again; after it, the
+        use of an old token ends the session (RFC 9700 section 4.14.2). One replica asks the provider, others wait for
+        it. Raises SessionRefused, IdentityProviderUnavailable.
         """
         ...
 
     async def renew(self, person: bytes, session_id: str, renew: Renew) -> RenewedPerson:
-        """Ask the provider for the person of an active session, as `refresh` does; the client's refresh token stays
-        current. Raises SessionRefused, NotRenewable, ProviderAway.
+        """Renew the person of an active session at the provider, like `refresh`, without rotating the client's refresh
+        token. Raises SessionRefused, NotRenewable, IdentityProviderUnavailable.
         """
         ...
 
     async def revoke(self, token: str, client_id: str) -> None:
-        """End the session of a refresh token of the client (RFC 7009); nothing for any other text."""
+        """End the session of a refresh token of the client (RFC 7009); no-op for any other token."""
         ...
 
     async def end(self, person: bytes, session_id: str) -> bool:

@@ -1,7 +1,7 @@
-"""Ends sessions: their records go, their tokens are rejected, and the provider hears of it.
+"""Ends sessions: deletes their records, rejects their access tokens, and has the provider's refresh tokens revoked.
 
-A session that has ended stays known until its last access token has expired, so that a replica that starts meanwhile
-rejects that too.
+The end of a session is recorded until its last access token has expired, so that a replica that starts meanwhile
+rejects these tokens too.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_authorization.sessions.passing_records import PassingRecords
 from fairlead_authorization.sessions.session_record import session_id_of, session_of
+from fairlead_authorization.sessions.temporary_records import TemporaryRecords
 from fairlead_gateway.identity.own_tokens import MAX_SECONDS, SKEW_SECONDS
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
 
 log = logging.getLogger(__name__)
 
 PREFIX: Final = "ended:"
-"""Begins the keys of what remains of sessions that have ended (`GrantKey.server`)."""
+"""Prefix of the keys of records about ended sessions (`GrantKey.server`)."""
 
 
 class SessionEnds:
-    """Ends sessions in `store`. `ended` rejects the tokens of a session at this replica, to which others come by the
-    store, and `revoke` takes sessions whose refresh tokens the provider should revoke; `now` is in seconds since the
-    epoch.
+    """Ends sessions in `store`. `ended` rejects the tokens of a session at this replica; other replicas learn of the
+    end from the store. `revoke` is called with sessions whose refresh tokens the provider should revoke. `now` returns
+    seconds since the epoch.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class SessionEnds:
         self._store = store
         self._ended = ended
         self._revoke = revoke
-        self._remembered = PassingRecords(store, PREFIX, now)
+        self._remembered = TemporaryRecords(store, PREFIX, now)
         self._now = now
 
     async def end(self, key: GrantKey, grant: StoredGrant, version: str | None = None) -> bool:
-        """End a session, with `version` only if its record still has it; False if there is none any more. Raises
-        GrantStoreError.
+        """End a session; with `version`, only if its record still has this version. Returns False if the session does
+        not exist any more. Raises GrantStoreError.
         """
         if not await self._store.delete(key, version):
             return False
         self._ended(session_id_of(key))
         session, now = session_of(grant), self._now()
-        # before it is active a session has no tokens, and no token outlives it
+        # a session that is not active has no tokens, and no token is valid longer than its session
         if session.state == "active" and now < session.ends_at:
             await self._remember(key, now)
         if grant.refresh_token:

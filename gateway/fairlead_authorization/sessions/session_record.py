@@ -1,4 +1,6 @@
-"""Sessions as they are stored: decides which state follows which, and what a refresh token is worth. Pure module."""
+"""Stored records of sessions: their states, and whether a refresh token is current, superseded or replayed. Pure
+module.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,19 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 from fairlead_mcp.oauth.stored_session import SessionState, StoredSession
 
 PREFIX: Final = "session:"
-"""Begins the keys of sessions (`GrantKey.server`)."""
+"""Prefix of the keys of sessions (`GrantKey.server`)."""
 WAITING_SECONDS: Final = 600.0
 """Time for the person's consent."""
 CODE_SECONDS: Final = 60.0
 """Lifetime of a code."""
 MAX_CLAIMS_BYTES: Final = 3_072
-"""Limit on a person's claims as JSON."""
+"""Maximum number of bytes of a person's claims as JSON."""
 MAX_REFRESH_BYTES: Final = 2_048
-"""Limit on the provider's refresh token; a longer one is not kept, as if the provider had given none."""
+"""Maximum length of the provider's refresh token. A longer token is not stored, as if the provider had issued none."""
 MAX_PERSON_BYTES: Final = 1_024
-"""Limit on issuer and subject."""
+"""Maximum length of issuer and subject."""
 _REMEMBERED: Final = 4
-"""Superseded refresh tokens whose time is known."""
+"""Number of superseded refresh tokens whose time is stored."""
 
 Standing = Literal["current", "superseded", "replayed"]
 
@@ -40,20 +42,20 @@ class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Lifetimes, in seconds."""
 
     grace: float = 60.0
-    """Time in which a refresh token that was used gives the current one again."""
+    """Grace window: time in which a used refresh token gives the current one again."""
     renewed: float = 720 * 3_600.0
-    """Longest session of a person whom the provider renews."""
+    """Longest session of a person for whom the provider gave a refresh token."""
     unrenewed: float = 12 * 3_600.0
     """Longest session of a person for whom the provider gave no refresh token."""
 
 
 def session_key(person: bytes, session: str) -> GrantKey:
-    """Place of a session."""
+    """Key of a session in the store."""
     return GrantKey(person, f"{PREFIX}{session}")
 
 
 def session_id_of(key: GrantKey) -> str:
-    """Id of the session at a place; empty if there is something else."""
+    """Id of the session with a key; empty for keys of other records."""
     return key.server.removeprefix(PREFIX) if key.server.startswith(PREFIX) else ""
 
 
@@ -67,7 +69,7 @@ def new_session(
 ) -> StoredGrant:
     """A session that waits for the person's consent. Raises SessionRefused if it is too large to be stored."""
     check_person(person)
-    refresh_token = kept_refresh_token(grant)
+    refresh_token = storable_refresh_token(grant)
     stored = StoredGrant(
         issuer=person.issuer,
         client_id="",
@@ -96,7 +98,7 @@ def new_session(
 
 
 def check_person(person: SignedInPerson) -> None:
-    """Raises SessionRefused if the provider says too much of a person to be stored."""
+    """Raise SessionRefused if the provider's claims about a person are too long to be stored."""
     if len(jwt_person(person.issuer, person.subject)) > MAX_PERSON_BYTES:
         raise SessionRefused("the provider's subject (claim sub) is too long to be stored")
     size = len(msgspec.json.encode(dict(person.claims)))
@@ -107,13 +109,13 @@ def check_person(person: SignedInPerson) -> None:
         )
 
 
-def kept_refresh_token(grant: ProviderGrant) -> str:
+def storable_refresh_token(grant: ProviderGrant) -> str:
     """The provider's refresh token; empty if it is too long to be stored."""
     return grant.refresh_token if len(grant.refresh_token.encode()) <= MAX_REFRESH_BYTES else ""
 
 
 def client_session(key: GrantKey, grant: StoredGrant) -> ClientSession:
-    """A stored session, as the authorization server uses it."""
+    """The session of a record."""
     session = session_of(grant)
     return ClientSession(
         id=session_id_of(key),
@@ -133,7 +135,7 @@ def client_session(key: GrantKey, grant: StoredGrant) -> ClientSession:
 
 
 def session_of(grant: StoredGrant) -> StoredSession:
-    """The session that a grant is for."""
+    """The session members of a record."""
     assert grant.session is not None, "the record of a session has one"
     return grant.session
 
@@ -145,31 +147,32 @@ def person_of_session(grant: StoredGrant) -> SignedInPerson:
 
 
 def is_in(grant: StoredGrant, state: SessionState, now: float) -> bool:
-    """Whether a session is in a state, which has not ended."""
+    """Whether a session is in `state`, and has not ended."""
     session = session_of(grant)
     return session.state == state and not has_ended(grant, now)
 
 
 def has_ended(grant: StoredGrant, now: float) -> bool:
-    """Whether a session has ended by time."""
+    """Whether a session has expired, or its state has."""
     session = session_of(grant)
     return now >= min(session.state_until, session.ends_at)
 
 
 def with_code(grant: StoredGrant, digest: bytes, now: float) -> StoredGrant:
-    """The session after the consent, with a code."""
-    return _changed(grant, state="code", code_sha256=digest, state_until=now + CODE_SECONDS)
+    """The record after the consent, with an authorization code."""
+    return _replace_session(grant, state="code", code_sha256=digest, state_until=now + CODE_SECONDS)
 
 
-def activated(grant: StoredGrant, secret: bytes, now: float) -> StoredGrant:
-    """The session after its code was redeemed, with its first refresh token."""
-    active = _changed(grant, state="active", secret=secret, generation=1, state_until=session_of(grant).ends_at)
+def activate(grant: StoredGrant, secret: bytes, now: float) -> StoredGrant:
+    """The record after its code was redeemed, with the first refresh token."""
+    active = _replace_session(grant, state="active", secret=secret, generation=1, state_until=session_of(grant).ends_at)
     return msgspec.structs.replace(active, used_at=now)
 
 
-def standing(session: StoredSession, generation: int, now: float, grace: float) -> Standing:
-    """Standing of a refresh token by its number: current, or superseded so recently that its successor is given again,
-    or replayed. One of a later number is current: the store has lost what was written last.
+def standing_of(session: StoredSession, generation: int, now: float, grace: float) -> Standing:
+    """Standing of the refresh token with the number `generation`: current; superseded within the grace window, so that
+    its successor is returned again; or replayed. A token with a later number counts as current: the store has then lost
+    the last write.
     """
     age = session.generation - generation
     if age <= 0:
@@ -179,43 +182,43 @@ def standing(session: StoredSession, generation: int, now: float, grace: float) 
     return "replayed"
 
 
-def rotated(grant: StoredGrant, generation: int, now: float) -> StoredGrant:
-    """The session after the refresh token with a number was used: the next one is current."""
+def rotate(grant: StoredGrant, generation: int, now: float) -> StoredGrant:
+    """The record after the refresh token with the number `generation` was used: the next token is current."""
     superseded = (*session_of(grant).superseded_at, now)[-_REMEMBERED:]
-    after = _changed(grant, generation=generation + 1, superseded_at=superseded)
-    return msgspec.structs.replace(after, used_at=now, renewing_until=0.0)
+    changed = _replace_session(grant, generation=generation + 1, superseded_at=superseded)
+    return msgspec.structs.replace(changed, used_at=now, renewing_until=0.0)
 
 
-def renewed(
+def apply_renewal(
     grant: StoredGrant, person: SignedInPerson, provider: ProviderGrant, times: SessionTimes, now: float
 ) -> StoredGrant:
-    """The session after the provider has renewed its person: with the claims of now, and the refresh token that
-    replaces the old one. Raises SessionRefused if it is another person, or if the claims are too many to be stored.
+    """The record after a renewal at the provider: with the new claims, and the provider's new refresh token. Raises
+    SessionRefused if the provider has renewed another person, or if the claims are too long to be stored.
     """
     if (person.issuer, person.subject) != (grant.issuer, session_of(grant).subject):
         raise SessionRefused("the provider has renewed the access of another person")
     check_person(person)
     refresh_token = grant.refresh_token
     if provider.refresh_token not in ("", refresh_token):
-        refresh_token = kept_refresh_token(provider)
+        refresh_token = storable_refresh_token(provider)
     ends_at = session_of(grant).ends_at if refresh_token else min(session_of(grant).ends_at, now + times.unrenewed)
-    after = msgspec.structs.replace(
-        _changed(grant, claims=dict(person.claims), ends_at=ends_at, state_until=ends_at),
+    changed = msgspec.structs.replace(
+        _replace_session(grant, claims=dict(person.claims), ends_at=ends_at, state_until=ends_at),
         refresh_token=refresh_token,
         renewed_at=now if refresh_token != grant.refresh_token else grant.renewed_at,
         expires_at=provider.expires_at or (grant.expires_at if refresh_token == grant.refresh_token else 0.0),
         renewing_until=0.0,
     )
-    if not after.fits:
-        raise SessionRefused("what the provider says of the person is too long to be stored")
-    return after
+    if not changed.fits:
+        raise SessionRefused("the provider's claims about the person are too long to be stored")
+    return changed
 
 
 def has_grant_of(grant: StoredGrant, other: StoredGrant) -> bool:
-    """Whether two sessions are by the same grant of the provider."""
+    """Whether two sessions have the same grant of the provider."""
     return (grant.issuer, grant.refresh_token) == (other.issuer, other.refresh_token)
 
 
-def _changed(grant: StoredGrant, **members: object) -> StoredGrant:
-    """The grant with other members of its session."""
+def _replace_session(grant: StoredGrant, **members: object) -> StoredGrant:
+    """The record with changed members of its session."""
     return msgspec.structs.replace(grant, session=msgspec.structs.replace(session_of(grant), **members))

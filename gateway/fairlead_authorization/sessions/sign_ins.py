@@ -1,4 +1,4 @@
-"""Sessions in the store of grants, as users and administrators see and end them."""
+"""Lists and ends sessions in the store of grants, for users and administrators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, U
 
 
 class _Sessions:
-    """Servers of the records that are sessions (`GrantKey.server`)."""
+    """Container of the values of `GrantKey.server` whose records are sessions."""
 
     def __contains__(self, server: object) -> bool:
         return isinstance(server, str) and server.startswith(session_record.PREFIX)
@@ -31,10 +31,10 @@ class StoredSignIns(ClientSignIns):
         self._now = now
 
     async def of(self, person: bytes) -> Sequence[ClientSignIn]:
-        return self._listed(await self._store.of_person(person))
+        return self._list_sign_ins(await self._store.of_person(person))
 
-    async def everybodys(self) -> Sequence[ClientSignIn]:
-        return self._listed(await self._store.everything(_Sessions()))
+    async def of_everybody(self) -> Sequence[ClientSignIn]:
+        return self._list_sign_ins(await self._store.everything(_Sessions()))
 
     async def end(self, person: bytes, sign_in: str) -> ClientSignIn | None:
         key = session_key(person, sign_in)
@@ -61,14 +61,14 @@ class StoredSignIns(ClientSignIns):
     def _is_listed(self, key: GrantKey, grant: StoredGrant) -> bool:
         return bool(session_id_of(key)) and grant.session is not None and is_in(grant, "active", self._now())
 
-    def _listed(self, records: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ClientSignIn]:
+    def _list_sign_ins(self, records: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ClientSignIn]:
         sign_ins = [_sign_in(key, grant) for key, grant in records if self._is_listed(key, grant)]
         return sorted(sign_ins, key=lambda each: (each.person, -each.used_at, each.id))
 
     async def _forget_consents(
         self, records: Iterable[tuple[GrantKey, StoredGrant]], client: str | None = None
     ) -> None:
-        """Forget those of a person's consents that are for a client; None: all."""
+        """Delete the person's consents to `client`; all consents if `client` is None."""
         for key, grant in records:
             if key.server.startswith(consents.PREFIX) and client in (None, grant.client_id):
                 await self._store.delete(key)
@@ -94,7 +94,7 @@ def _sign_in(key: GrantKey, grant: StoredGrant) -> ClientSignIn:
 
 
 def _document_host(client_id: str) -> str:
-    """Host of the document that a client id is the URL of; empty for another id."""
+    """Host of the document, if the client id is the URL of a document; else empty."""
     if not is_document_id(client_id):
         return ""
     try:

@@ -1,7 +1,7 @@
-"""Keys of the gateway's own tokens, which the store of grants keeps for all replicas.
+"""Keys of the gateway's own tokens, in the store of grants that all replicas share.
 
-The first replica that needs keys makes them. Each replica reads them now and then, and when a token names a key that it
-does not know. While the store is away, the keys that were read stay in use.
+The first replica that needs keys creates them. Each replica reads them periodically, and when a token names an unknown
+key. While the store cannot be reached, the keys that were read last stay in use.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from joserfc.jwk import ECKey, Key
 
 from fairlead_authorization.sessions.key_ring import current_keys, first_keys, signing_key
-from fairlead_authorization.sessions.session import SessionsAway
-from fairlead_authorization.sessions.token_texts import TokenTexts
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
+from fairlead_authorization.sessions.token_sealer import TokenSealer
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, UnreadableGrant
 from fairlead_mcp.oauth.stored_session import StoredTokenKeys
 
@@ -26,17 +26,17 @@ KEYS: Final = GrantKey(b"", "token-keys")
 FRESH_SECONDS: Final = 300.0
 """Time after which the keys are read again."""
 COOL_DOWN: Final = 2.0
-"""Fewest seconds between two reads because of unknown keys."""
+"""Minimum number of seconds between two reads because of unknown keys."""
 _ATTEMPTS: Final = 4
-"""Writes of which each lost its race against another replica."""
+"""Maximum number of attempts to write, each of which may conflict with another replica."""
 
 
 class _ReadKeys(NamedTuple):
-    """The keys, as this replica uses them."""
+    """The keys in the form in which this replica uses them."""
 
     stored: StoredTokenKeys
     by_id: dict[str, ECKey]
-    texts: TokenTexts
+    token_sealer: TokenSealer
 
 
 class TokenSigner(NamedTuple):
@@ -62,7 +62,7 @@ class SigningKeys:
         self._reading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Read the keys from now on."""
+        """Begin to read the keys periodically."""
         self._reading = asyncio.get_running_loop().create_task(self._keep_fresh(), name="keys of tokens")
 
     async def aclose(self) -> None:
@@ -71,29 +71,29 @@ class SigningKeys:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     def find(self, kid: str | None) -> Key | None:
-        """The public key with an id, of those that were read."""
+        """The public key with an id, among the keys that were read."""
         return None if self._keys is None or kid is None else self._keys.by_id.get(kid)
 
     async def refetch(self) -> bool:
-        """Read the keys again, unless that was done just now; True if the store has answered."""
+        """Read the keys again, unless they were read just now; True if the store has answered."""
         try:
             await self._read(COOL_DOWN)
-        except SessionsAway:
+        except SessionStoreUnavailable:
             return False
         return self._read_at > self._failed_at
 
     async def signer(self) -> TokenSigner:
-        """The key that signs now. Raises SessionsAway."""
+        """The key that signs now. Raises SessionStoreUnavailable."""
         keys = await self._read(FRESH_SECONDS)
         key = signing_key(keys.stored, self._now())
         return TokenSigner(key.id, keys.by_id[key.id])
 
-    async def texts(self) -> TokenTexts:
-        """Sealer of codes and refresh tokens. Raises SessionsAway."""
-        return (await self._read(FRESH_SECONDS)).texts
+    async def token_sealer(self) -> TokenSealer:
+        """Sealer of codes and refresh tokens. Raises SessionStoreUnavailable."""
+        return (await self._read(FRESH_SECONDS)).token_sealer
 
     async def document(self) -> dict[str, Any]:
-        """The public keys (RFC 7517 section 5), also those that will sign later. Raises SessionsAway."""
+        """The public keys (RFC 7517 section 5), including keys that will sign later. Raises SessionStoreUnavailable."""
         keys = await self._read(FRESH_SECONDS)
         return {
             "keys": [
@@ -108,15 +108,15 @@ class SigningKeys:
         while True:
             try:
                 await self._read(0.0)
-            except SessionsAway as error:
+            except SessionStoreUnavailable as error:
                 log.warning("The keys of the gateway's tokens cannot be read: %s", error)
             except Exception:
                 log.exception("Reading the keys of the gateway's tokens failed")
             await asyncio.sleep(FRESH_SECONDS)
 
     async def _read(self, max_age: float) -> _ReadKeys:
-        """The keys, read again if those of this replica are older than `max_age` seconds. Raises SessionsAway if there
-        are none.
+        """The keys. They are read again if the last read is more than `max_age` seconds ago. Raises
+        SessionStoreUnavailable if no keys were read.
         """
         async with self._turn:
             keys = self._keys
@@ -126,7 +126,7 @@ class SigningKeys:
                 stored = await self._read_current()
             except GrantStoreError as error:
                 if keys is None:
-                    raise SessionsAway(str(error)) from error
+                    raise SessionStoreUnavailable(str(error)) from error
                 self._failed_at = self._clock()
                 return keys
             self._read_at = self._clock()
@@ -135,14 +135,14 @@ class SigningKeys:
             return keys
 
     async def _read_current(self) -> StoredTokenKeys:
-        """The stored keys, after what is due was written. Raises GrantStoreError."""
+        """The stored keys, after adding a key that is due. Raises GrantStoreError."""
         for _ in range(_ATTEMPTS):
             replaces: str | None = ""
             stored: StoredTokenKeys | None = None
             try:
                 versioned = await self._store.read(KEYS)
             except UnreadableGrant:
-                if self._keys is not None:  # another replica may have a newer key of the store already
+                if self._keys is not None:  # another replica may already have a newer sealing key of the store
                     raise
                 log.warning(
                     "The keys of the gateway's tokens cannot be opened: new ones are made, and people sign in again"
@@ -163,4 +163,4 @@ class SigningKeys:
 
 def _usable(stored: StoredTokenKeys) -> _ReadKeys:
     by_id = {key.id: ECKey.import_key(dict(key.jwk)) for key in stored.signing}
-    return _ReadKeys(stored, by_id, TokenTexts(stored.sealing))
+    return _ReadKeys(stored, by_id, TokenSealer(stored.sealing))

@@ -1,4 +1,4 @@
-"""Sessions of clients over the store of grants, the same for all replicas."""
+"""Sessions of clients in the store of grants, which all replicas share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.sessions import consents, session_record
+from fairlead_authorization.sessions.record_limits import records_to_delete
 from fairlead_authorization.sessions.record_store import SessionRecords
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS, Renewals
-from fairlead_authorization.sessions.room import making_way
 from fairlead_authorization.sessions.session import (
     ClientSession,
     IssuedRefreshToken,
@@ -22,8 +22,8 @@ from fairlead_authorization.sessions.session import (
     RenewedPerson,
     RequestedAccess,
     SessionRefused,
-    SessionsAway,
     SessionStore,
+    SessionStoreUnavailable,
     SignedInPerson,
     WaitingSession,
 )
@@ -38,34 +38,34 @@ from fairlead_authorization.sessions.session_record import (
     session_of,
 )
 from fairlead_authorization.sessions.signing_keys import SigningKeys
-from fairlead_authorization.sessions.token_texts import TokenContent, TokenTexts, code_digest, refresh_proof
+from fairlead_authorization.sessions.token_sealer import TokenContent, TokenSealer, code_digest, refresh_proof
 from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, VersionedGrant
 from fairlead_mcp.oauth.stored_session import StoredSession
 
 MAX_SESSIONS: Final = 50
-"""Limit on the sessions of one person, beyond which the one ends that was not used for the longest time."""
+"""Maximum number of sessions of one person. At the limit, the least recently used session is ended."""
 MAX_SESSIONS_BYTES: Final = 100_000
-"""Limit on their bytes as JSON; beyond it likewise. Sealed, they and the consents take less than a Secret has for a
-person.
+"""Maximum number of bytes of one person's sessions as JSON, with the same effect. Sealed sessions and consents of one
+person then fit into the person's part of a Secret (`secret_room`).
 """
 _SECRET_BYTES: Final = 32
 _ATTEMPTS: Final = 8
-"""Rotations of which each lost its race against another change of the session."""
+"""Maximum number of attempts to rotate, each of which may conflict with another change of the session."""
 _UNKNOWN: Final = "the code or refresh token is unknown, or its session has ended"
-_OTHER_CLIENT: Final = "the code or refresh token is that of another client"
+_OTHER_CLIENT: Final = "the code or refresh token belongs to another client"
 
 
 class _Rotation(NamedTuple):
-    """Rotation of a refresh token that runs here."""
+    """Rotation of a refresh token in progress at this replica."""
 
     generation: int
     task: asyncio.Task[IssuedRefreshToken | None]
 
 
 class StoredSessions(SessionStore):
-    """Sessions in `store`. `now` is in seconds since the epoch, `clock` any monotonic clock, `pause` waits for
-    seconds.
+    """Sessions in `store`. `now` returns seconds since the epoch, `clock` is any monotonic clock, `pause` waits for a
+    number of seconds.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class StoredSessions(SessionStore):
         self._rotations: dict[GrantKey, _Rotation] = {}
 
     async def aclose(self) -> None:
-        """Wait for rotations that run, and write what the store has not taken yet."""
+        """Wait for rotations in progress, and write the records that could not be written yet."""
         if self._rotations:
             tasks = [rotation.task for rotation in self._rotations.values()]
             _, late = await asyncio.wait(tasks, timeout=CLAIM_SECONDS)
@@ -117,25 +117,25 @@ class StoredSessions(SessionStore):
 
     async def consent(self, session: ClientSession, client: RegisteredClient) -> None:
         key, consent = consents.new_consent(session, client, self._now())
-        others = [each for each in _consents(await self._records.of_person(key.person)) if each[0] != key]
-        for other in consents.surplus(others, consent):
+        other_consents = [each for each in _consents(await self._records.of_person(key.person)) if each[0] != key]
+        for other in consents.surplus(other_consents, consent):
             await self._records.delete(other)
         await self._records.write(key, consent, None)
 
     async def issue_code(self, waiting: WaitingSession) -> str:
-        texts = await self._keys.texts()
+        sealer = await self._keys.token_sealer()
         session, (grant, version), now = waiting.session, waiting.record, self._now()
         key = session_key(_person_of(session), session.id)
         proof = secrets.token_bytes(16)
         if is_in(grant, "waiting", now) and await self._records.write(
             key, session_record.with_code(grant, code_digest(proof), now), version
         ):
-            return texts.seal("code", TokenContent(key.person, session.id, 0, proof))
+            return sealer.seal("code", TokenContent(key.person, session.id, 0, proof))
         raise SessionRefused("the sign-in was completed already, or has taken too long")
 
     async def redeem(self, code: str, client_id: str) -> IssuedRefreshToken:
-        texts = await self._keys.texts()
-        content = texts.open("code", code)
+        sealer = await self._keys.token_sealer()
+        content = sealer.open("code", code)
         if content is None:
             raise SessionRefused(_UNKNOWN)
         key = session_key(content.person, content.session)
@@ -146,18 +146,18 @@ class StoredSessions(SessionStore):
         if session.state == "code" and session.client_id != client_id:
             raise SessionRefused(_OTHER_CLIENT)
         if session.state == "code" and not has_ended(stored.grant, now):
-            active = session_record.activated(stored.grant, secrets.token_bytes(_SECRET_BYTES), now)
+            active = session_record.activate(stored.grant, secrets.token_bytes(_SECRET_BYTES), now)
             if await self._records.write(key, active, stored.version) is not None:
-                return _issued(key, active, texts)
-        # it has expired, or it was used, perhaps by another replica just now (RFC 6749 section 4.1.2)
+                return _issue_refresh_token(key, active, sealer)
+        # the code has expired, or was used, perhaps just now at another replica (RFC 6749 section 4.1.2)
         latest = await self._records.read(key)
         if latest is not None:
             await self._records.end(key, latest.grant)
         raise SessionRefused("the code has expired or was used before, so its session has ended")
 
     async def refresh(self, refresh_token: str, client_id: str, renew: Renew) -> IssuedRefreshToken:
-        texts = await self._keys.texts()
-        content = texts.open("refresh", refresh_token)
+        sealer = await self._keys.token_sealer()
+        content = sealer.open("refresh", refresh_token)
         if content is None:
             raise SessionRefused(_UNKNOWN)
         key = session_key(content.person, content.session)
@@ -171,26 +171,26 @@ class StoredSessions(SessionStore):
             if has_ended(stored.grant, now):
                 await self._records.end(key, stored.grant)
                 raise SessionRefused(_UNKNOWN)
-            standing = session_record.standing(session, content.generation, now, self._times.grace)
+            standing = session_record.standing_of(session, content.generation, now, self._times.grace)
             if standing == "superseded":
-                return _issued(key, stored.grant, texts)
+                return _issue_refresh_token(key, stored.grant, sealer)
             if standing == "replayed":
                 await self._records.end(key, stored.grant)
                 raise SessionRefused("the refresh token was used before, so its session has ended: sign in again")
             rotation = self._rotations.get(key)
             if rotation is None:
-                rotation = self._begin_rotation(key, stored, content.generation, renew, texts)
-            # goes on without waiters, or the provider's new refresh token might be lost
+                rotation = self._begin_rotation(key, stored, content.generation, renew, sealer)
+            # shielded: if the rotation were cancelled, the provider's new refresh token could be lost
             issued = await asyncio.shield(rotation.task)
             if issued is not None and rotation.generation == content.generation:
                 return issued
-        raise SessionsAway("the session changes all the time: try again")
+        raise SessionStoreUnavailable("the session changes all the time: try again")
 
     async def renew(self, person: bytes, session_id: str, renew: Renew) -> RenewedPerson:
         key = session_key(person, session_id)
         answers: list[RenewedPerson] = []
 
-        async def noting(before: SignedInPerson, refresh_token: str) -> RenewedPerson:
+        async def renew_and_note(before: SignedInPerson, refresh_token: str) -> RenewedPerson:
             answers.append(await renew(before, refresh_token))
             return answers[-1]
 
@@ -200,15 +200,15 @@ class StoredSessions(SessionStore):
                 raise SessionRefused("the sign-in of this token has ended: sign in again")
             if not stored.grant.refresh_token:
                 raise NotRenewable("the identity provider gave no refresh token with this sign-in")
-            renewed = await self._renewals.renew(key, session_of(stored.grant).generation, noting, stored)
+            renewed = await self._renewals.renew(key, session_of(stored.grant).generation, renew_and_note, stored)
             if renewed is None or not answers:
                 continue
             if await self._write(key, renewed.grant, renewed) is not None:
                 return answers[-1]
-        raise SessionsAway("the session changes all the time: try again")
+        raise SessionStoreUnavailable("the session changes all the time: try again")
 
     async def revoke(self, token: str, client_id: str) -> None:
-        content = (await self._keys.texts()).open("refresh", token)
+        content = (await self._keys.token_sealer()).open("refresh", token)
         if content is None:
             return
         key = session_key(content.person, content.session)
@@ -226,9 +226,9 @@ class StoredSessions(SessionStore):
     # Internals
 
     def _begin_rotation(
-        self, key: GrantKey, stored: VersionedGrant, generation: int, renew: Renew, texts: TokenTexts
+        self, key: GrantKey, stored: VersionedGrant, generation: int, renew: Renew, sealer: TokenSealer
     ) -> _Rotation:
-        rotating = self._rotate(key, stored, generation, renew, texts)
+        rotating = self._rotate(key, stored, generation, renew, sealer)
         task = asyncio.get_running_loop().create_task(rotating, name="refresh")
         rotation = self._rotations[key] = _Rotation(generation, task)
         task.add_done_callback(lambda done: self._end_rotation(key, done))
@@ -237,42 +237,42 @@ class StoredSessions(SessionStore):
     def _end_rotation(self, key: GrantKey, task: asyncio.Task[IssuedRefreshToken | None]) -> None:
         del self._rotations[key]
         if not task.cancelled():
-            task.exception()  # or asyncio would log it, if no waiter is left
+            task.exception()  # retrieved, because asyncio would log it if no waiter is left
 
     async def _rotate(
-        self, key: GrantKey, stored: VersionedGrant, generation: int, renew: Renew, texts: TokenTexts
+        self, key: GrantKey, stored: VersionedGrant, generation: int, renew: Renew, sealer: TokenSealer
     ) -> IssuedRefreshToken | None:
-        """Supersede the refresh token with a number; None if the session has changed meanwhile. Raises SessionRefused,
-        ProviderAway, SessionsAway.
+        """Replace the refresh token with the number `generation` by the next one; None if the session has changed
+        meanwhile. Raises SessionRefused, IdentityProviderUnavailable, SessionStoreUnavailable.
         """
         renewed = await self._renewals.renew(key, generation, renew, stored)
         if renewed is None:
             return None
-        rotated = session_record.rotated(renewed.grant, generation, self._now())
+        rotated = session_record.rotate(renewed.grant, generation, self._now())
         if await self._write(key, rotated, renewed) is None:
             return None
-        return _issued(key, rotated, texts)
+        return _issue_refresh_token(key, rotated, sealer)
 
     async def _write(self, key: GrantKey, rotated: StoredGrant, renewed: VersionedGrant) -> str | None:
         try:
             return await self._records.write(key, rotated, renewed.version)
         except Exception:
             if renewed.grant.refresh_token:
-                # the client gets no successor, so what it has stays current, and only the provider's answer is kept
+                # the client gets no new refresh token, so its old one stays current; only the provider's answer is kept
                 self._records.write_later(key, renewed.grant, renewed.version)
             raise
 
     async def _make_room(self, records: Sequence[tuple[GrantKey, StoredGrant]], new: StoredGrant, now: float) -> None:
-        """End the sessions of a person that are over, and those that leave no room for a new one."""
-        over = {key for key, grant in records if has_ended(grant, now)}
-        others = sorted(
-            (record for record in records if record[0] not in over),
-            # those without consent first, as a page elsewhere can begin them
+        """End expired sessions of a person, and sessions that exceed the limits together with a new one."""
+        ended = {key for key, grant in records if has_ended(grant, now)}
+        candidates = sorted(
+            (record for record in records if record[0] not in ended),
+            # sessions without consent first, because any web page can begin them
             key=lambda each: (session_of(each[1]).state == "active", max(each[1].granted_at, each[1].used_at)),
         )
-        leaving = over.union(making_way(others, new, MAX_SESSIONS, MAX_SESSIONS_BYTES))
+        to_end = ended.union(records_to_delete(candidates, new, MAX_SESSIONS, MAX_SESSIONS_BYTES))
         for key, grant in records:
-            if key in leaving:
+            if key in to_end:
                 await self._records.end(key, grant)
 
 
@@ -289,19 +289,19 @@ def _consents(records: Sequence[tuple[GrantKey, StoredGrant]]) -> list[tuple[Gra
 
 
 def _has_code(session: StoredSession, content: TokenContent) -> bool:
-    """Whether a code is that of a session."""
+    """Whether a code belongs to a session."""
     return secrets.compare_digest(session.code_sha256, code_digest(content.proof))
 
 
 def _has_token(session: StoredSession, content: TokenContent) -> bool:
-    """Whether a refresh token is one of a session, of any number."""
+    """Whether a refresh token, current or old, belongs to a session."""
     expected = refresh_proof(session.secret, content.generation)
     return session.state == "active" and secrets.compare_digest(expected, content.proof)
 
 
-def _issued(key: GrantKey, grant: StoredGrant, texts: TokenTexts) -> IssuedRefreshToken:
+def _issue_refresh_token(key: GrantKey, grant: StoredGrant, sealer: TokenSealer) -> IssuedRefreshToken:
     """A session with its current refresh token."""
     session = session_of(grant)
     proof = refresh_proof(session.secret, session.generation)
     content = TokenContent(key.person, session_id_of(key), session.generation, proof)
-    return IssuedRefreshToken(client_session(key, grant), texts.seal("refresh", content))
+    return IssuedRefreshToken(client_session(key, grant), sealer.seal("refresh", content))

@@ -1,7 +1,8 @@
 """Tokens of the provider for the users of sessions, which are exchanged for tokens of servers (RFC 8693).
 
-A token of this gateway is for the gateway alone, so its caller goes to other authorization servers by the provider's
-token. That is got by the session's refresh token when a call needs it, and is never stored.
+A token that the gateway issued is valid only at the gateway. So for a caller with such a token, the provider's token is
+sent to other authorization servers. It is obtained with the session's refresh token when a call needs it, and is never
+stored.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS
 from fairlead_authorization.sessions.session import (
+    IdentityProviderUnavailable,
     NotRenewable,
-    ProviderAway,
     Renew,
     RenewedPerson,
     SessionRefused,
-    SessionsAway,
     SessionStore,
+    SessionStoreUnavailable,
 )
 from fairlead_gateway.core.identity import Identity, SubjectToken
 from fairlead_mcp.oauth.errors import (
@@ -35,11 +36,11 @@ from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 from fairlead_mcp.oauth.token_cache import SKEW_PART, SKEW_SECONDS
 
 MAX_SESSIONS: Final = 2_048
-"""Limit on the sessions whose tokens, or last failure, are in memory."""
+"""Maximum number of sessions whose tokens or last failure are cached."""
 PAUSE_SECONDS: Final = 1.0
-"""Time for which any answer is given again without another request, also a failure or a token that has expired."""
+"""Time for which any answer is used again without another request, even a failure or an expired token."""
 _Key: TypeAlias = tuple[bytes, str]
-"""Person and session."""
+"""Key of the person, and id of the session."""
 
 
 class _LastAnswer(NamedTuple):
@@ -52,8 +53,8 @@ class _LastAnswer(NamedTuple):
 
 
 class SubjectTokens:
-    """Tokens by the sessions in `sessions`. `renew` asks the provider, `ended` rejects the tokens of a session that has
-    ended; `now` is in seconds since the epoch.
+    """Provider's tokens of the sessions in `sessions`. `renew` asks the provider; `ended` is called with the id of a
+    session that has ended, and rejects its tokens; `now` returns seconds since the epoch.
     """
 
     def __init__(
@@ -67,11 +68,11 @@ class SubjectTokens:
         self._flights: dict[_Key, SharedTask[_LastAnswer]] = {}
 
     async def get(self, identity: Identity, token_type: str) -> SubjectToken:
-        """As `SessionSubject`."""
+        """Implements `core.identity.SessionSubject`."""
         key = (identity.person, identity.session)
         answer = self._answers.get(key)
         if answer is None or not self._is_fresh(answer, token_type):
-            answer = await self._renewed(key)
+            answer = await self._renew_shared(key)
         if answer.failure is not None:
             raise answer.failure.again()
         token = answer.tokens.get(token_type)
@@ -91,7 +92,7 @@ class SubjectTokens:
     # Internals
 
     def _is_fresh(self, answer: _LastAnswer, token_type: str) -> bool:
-        """Whether the last answer counts still."""
+        """Whether the last answer can still be used."""
         now = self._now()
         if now < answer.at + PAUSE_SECONDS:
             return True
@@ -100,11 +101,11 @@ class SubjectTokens:
             return False
         return now < token.expires_at - min(SKEW_SECONDS, SKEW_PART * (token.expires_at - answer.at))
 
-    async def _renewed(self, key: _Key) -> _LastAnswer:
-        """The provider's next answer, for which concurrent callers wait together. Raises GrantFailed at the end."""
+    async def _renew_shared(self, key: _Key) -> _LastAnswer:
+        """The provider's next answer. Concurrent callers wait for one request. Raises GrantFailed after `aclose`."""
         flight = self._flights.get(key)
         if flight is None or not flight.running:
-            # completes without waiters, or the provider's new refresh token might be lost
+            # completes even without waiters: otherwise, the provider's new refresh token could be lost
             flight = self._flights[key] = SharedTask(self._request(key), "subject token", completes=True)
         try:
             return await flight.result()
@@ -118,7 +119,7 @@ class SubjectTokens:
             self._flights.pop(key, None)
 
     async def _ask(self, key: _Key) -> _LastAnswer:
-        """Ask the provider, and keep what it answers."""
+        """Ask the provider, and cache its answer."""
         renewed: RenewedPerson | None = None
         failure: GrantFailed | None = None
         try:
@@ -128,12 +129,13 @@ class SubjectTokens:
             failure = GrantFailed(str(error), cause=SUBJECT_TOKEN_EXPIRED)
         except NotRenewable as error:
             failure = GrantFailed(
-                f"{error}, so there is no token to exchange for one of the server: have the provider give one",
+                f"{error}, so there is no token that could be exchanged for a token for the server: set the provider "
+                "to issue one",
                 cause=NO_SUBJECT_TOKEN,
             )
-        except ProviderAway as error:
+        except IdentityProviderUnavailable as error:
             failure = GrantFailed(str(error), cause=PROVIDER_ERROR)
-        except SessionsAway as error:
+        except SessionStoreUnavailable as error:
             failure = GrantFailed(str(error), cause=GRANT_STORE)
         answer = self._answers[key] = _LastAnswer({} if renewed is None else renewed.tokens, failure, self._now())
         self._answers.move_to_end(key)

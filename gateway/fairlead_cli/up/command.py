@@ -205,7 +205,7 @@ async def _serve(
             lambda url: asyncio.to_thread(open_in_browser, url),
             changed.set,
         )
-        sign_ins = show_wanted_sign_ins(gateway.endpoint.identities, gateway.sign_ins.wanted, board)
+        sign_ins = show_wanted_sign_ins(gateway.endpoint.identities, gateway.sign_ins.required, board)
         await _until_stopped(stop, local_operator, display, Shown(board, keys, changed), sign_ins)
         display.show_stopping()
         await gateway.stop(GRACE)

@@ -11,7 +11,7 @@ from fairlead_cli.up.board import Board
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.identity.persons import person_of
 from fairlead_gateway.identity.request_authentication import Identities
-from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
+from fairlead_gateway.sign_in.required_sign_ins import RequiredSignIns
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between two checks. The state is polled, because another process may end an account."""
@@ -25,7 +25,7 @@ def user_of(identities: Identities) -> Identity:
 
 async def show_wanted_sign_ins(
     identities: Identities,
-    wanted: WantedSignIns,
+    wanted: RequiredSignIns,
     board: Board,
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:

@@ -19,7 +19,7 @@ VERSION: Final = 1
 LOCAL: Final = "local"
 CLUSTER: Final = "cluster"
 OTHER: Final = "other"
-"""Stands for all environments but `local` and `cluster`, because their names are private."""
+"""Stands for all environments other than `local` and `cluster`, because their names are private."""
 LONGEST: Final = 256
 """Maximum number of characters of a name."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]

@@ -176,8 +176,8 @@ class Auditor:
         )
 
 
-def _copy(part: Raw | None) -> Raw | None:
+def _copy(raw: Raw | None) -> Raw | None:
     """Copy a part of a message. Without the copy, the entry would keep the whole message in memory until
     it is written.
     """
-    return None if part is None else Raw(bytes(part))
+    return None if raw is None else Raw(bytes(raw))

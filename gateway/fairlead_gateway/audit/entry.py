@@ -66,7 +66,7 @@ class ModelUse(msgspec.Struct, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, gc=False):
-    """One future line of the audit log. `at` is in seconds since the epoch, `seconds` is the duration."""
+    """Data of one line of the audit log. `at` is in seconds since the epoch, `seconds` is the duration."""
 
     at: float
     decision: Decision
@@ -120,5 +120,5 @@ class AuditEntry(msgspec.Struct, gc=False):
     def weight(self) -> int:
         """Approximate bytes of the entry that come from the client."""
         meta, arguments = self.meta, self.arguments
-        sent = (0 if meta is None else len(meta)) + (0 if arguments is None else len(arguments))
-        return sent + len(self.tool) + len(self.traceparent)
+        size = (0 if meta is None else len(meta)) + (0 if arguments is None else len(arguments))
+        return size + len(self.tool) + len(self.traceparent)

@@ -76,14 +76,14 @@ class RepeatedDenials:
 
         A sum is an entry with `times`. With `everything`, windows that have not ended are taken too.
         """
-        taken: list[AuditEntry] = []
+        sums: list[AuditEntry] = []
         with self._lock:
             for caller, window in [*self._windows.items()]:
                 if everything or _is_over(window, now):
                     del self._windows[caller]
-                    taken += window.sums.values()
+                    sums += window.sums.values()
                     self._named_sums -= sum(bool(key) for key in window.sums)
-        return taken
+        return sums
 
     @property
     def counts(self) -> bool:
@@ -96,7 +96,7 @@ class RepeatedDenials:
             caller = _OTHERS
         window = self._windows.get(caller)
         if window is not None and (window.sums or not _is_over(window, entry.at)):
-            return window  # a window with sums stays until the thread takes the sums, even if the disk is slow
+            return window  # a window with sums stays open until the thread has taken the sums, even if the disk is slow
         window = self._windows[caller] = _Window(entry.at, shared=caller is _OTHERS)
         return window
 

@@ -39,13 +39,13 @@ class File:
     """A file that is opened at the first write, and opened again when its name refers to another file, so that programs
     that rotate logs need not send a signal.
 
-    With `most` above 0, a file that would exceed `most` bytes is renamed to `….1`, replacing the previous file of that
-    name.
+    With `max_bytes` above 0, a file that would exceed `max_bytes` bytes is renamed to `….1`, replacing the previous
+    file of that name.
     """
 
-    def __init__(self, path: Path, most: int = 0) -> None:
+    def __init__(self, path: Path, max_bytes: int = 0) -> None:
         self._path = path
-        self._most = most
+        self._max_bytes = max_bytes
         self._number = -1
         """File descriptor; -1 while the file is closed."""
         self._torn = False
@@ -81,7 +81,7 @@ class File:
             return True
         if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
             return True
-        if self._most and opened.st_size and opened.st_size + coming > self._most:
+        if self._max_bytes and opened.st_size and opened.st_size + coming > self._max_bytes:
             self._path.replace(self._path.with_name(self._path.name + ".1"))
             return True
         return False

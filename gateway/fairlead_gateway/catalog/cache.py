@@ -58,7 +58,7 @@ class SnapshotCache:
             with self._file.open("rb") as file:
                 contents = _read_contents(file.readline())
                 documents = {name: file.read(length) for name, length in contents.lengths.items()}
-                rest = file.read(1)
+                trailing = file.read(1)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:
@@ -67,7 +67,7 @@ class SnapshotCache:
         if contents.format != _FORMAT:
             log.warning("The cached catalog %s is not used: its format is %d", self._file, contents.format)
             return None
-        if rest or any(len(documents[name]) != length for name, length in contents.lengths.items()):
+        if trailing or any(len(documents[name]) != length for name, length in contents.lengths.items()):
             log.warning("The cached catalog %s is not used: the file is incomplete", self._file)
             return None
         cached = Cached(contents.saved_at, documents)

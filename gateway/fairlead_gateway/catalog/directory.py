@@ -54,57 +54,57 @@ class DirectorySource:
         """
 
     async def run(self, inbox: Inbox) -> None:
-        first, looks = True, 0
+        is_first, polls = True, 0
         while True:
-            whole = self._nudge.is_set() or looks % WHOLE_LOOKS == 0
-            looks += 1
+            check_all = self._nudge.is_set() or polls % WHOLE_LOOKS == 0
+            polls += 1
             self._nudge.clear()
             try:
-                changes, names = await asyncio.to_thread(self._look, whole=whole)
+                changes, names = await asyncio.to_thread(self._look, check_all=check_all)
             except OSError as error:
                 inbox.away(f"{self._path}: {error.strerror}")
             else:
-                await _deliver(inbox, changes, at_once=first)
-                first = False
+                await _deliver(inbox, changes, at_once=is_first)
+                is_first = False
                 inbox.finish_sync(names)
             await wait_until_set(self._nudge, self._poll)
 
-    def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
-        """Changes since the last poll, and the names of all documents. `whole`: check all files.
+    def _look(self, *, check_all: bool) -> tuple[list[Change], set[str]]:
+        """Changes since the last poll, and the names of all documents. `check_all`: check all files.
 
         Raises OSError if the directory cannot be read.
         """
         changed_at = self._path.stat().st_mtime_ns
-        if not whole and changed_at == self._changed_at:
+        if not check_all and changed_at == self._changed_at:
             return [], set(self._stamps)
         self._changed_at = changed_at if time.time_ns() - changed_at > TICK_NS else None
-        seen: dict[str, Stamp] = {}
+        stamps: dict[str, Stamp] = {}
         # The operator stores a new server's catalog, and then removes the server from the servers document. The servers
         # document is read before the catalogs and delivered after them, so that the server is found in at least one of
         # these documents.
-        last = self._read(self._path / f"{SERVERS_NAME}{SUFFIX}", seen)
+        servers_change = self._read(self._path / f"{SERVERS_NAME}{SUFFIX}", stamps)
         changes = []
         for file in self._path.iterdir():
-            if file.suffix == SUFFIX and not file.name.startswith(".") and file.stem not in seen:
-                changes += self._read(file, seen)
-        self._stamps = seen
-        return changes + last, set(seen)
+            if file.suffix == SUFFIX and not file.name.startswith(".") and file.stem not in stamps:
+                changes += self._read(file, stamps)
+        self._stamps = stamps
+        return changes + servers_change, set(stamps)
 
-    def _read(self, file: Path, seen: dict[str, Stamp]) -> list[Change]:
+    def _read(self, file: Path, stamps: dict[str, Stamp]) -> list[Change]:
         """The change of one file since the last poll; empty if the file is unchanged or deleted."""
         try:
             status = file.stat()
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-            seen[file.stem] = stamp
+            stamps[file.stem] = stamp
             if self._stamps.get(file.stem) == stamp:
                 return []
             change = Change(file.stem, file.read_bytes())
             time.sleep(PAUSE)
         except FileNotFoundError:
-            seen.pop(file.stem, None)  # deleted during this poll
+            stamps.pop(file.stem, None)  # deleted during this poll
             return []
         except OSError as error:
-            seen[file.stem] = (0, 0, 0)
+            stamps[file.stem] = (0, 0, 0)
             return [Change(file.stem, None, f"{file}: {error.strerror}")]
         return [change]
 

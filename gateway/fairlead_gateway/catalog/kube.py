@@ -82,13 +82,13 @@ class KubeSource:
         self._hold = hold
 
     async def run(self, inbox: Inbox) -> None:
-        def failed(error: ApiError) -> None:
+        def on_failure(error: ApiError) -> None:
             inbox.away(error.sentence(self._kube.host))
 
         store = _DocumentStore(inbox, self._hold)
         try:
             await Informer(
-                self._kube, self._documents, store, on_contact=inbox.alive, on_failure=failed, random=self._random
+                self._kube, self._documents, store, on_contact=inbox.alive, on_failure=on_failure, random=self._random
             ).run()
         finally:
             store.close()
@@ -106,13 +106,13 @@ class _DocumentStore:
         self._assembler = DocumentAssembler()
         self._heads: set[str] = set()
         """Names of all documents; a large document has further ConfigMaps, its parts."""
-        self._held: dict[str, asyncio.TimerHandle | None] = {}
+        self._deleted: dict[str, asyncio.TimerHandle | None] = {}
         """Documents that are served although their ConfigMap has disappeared, each with the timer that drops the
         document; None for rules, which have no timer.
         """
 
     def close(self) -> None:
-        for name in [*self._held]:
+        for name in [*self._deleted]:
             self._cancel_hold(name)
 
     # Methods that the informer calls
@@ -127,13 +127,13 @@ class _DocumentStore:
         for change in self._hold_deleted(changes):
             self._inbox.update([change])  # decodes the document
             await asyncio.sleep(0)
-        self._inbox.finish_sync(self._heads | self._held.keys())
+        self._inbox.finish_sync(self._heads | self._deleted.keys())
 
     def delete(self, item: ConfigMap) -> None:
         blob = blob_of(item)
         self._heads.discard(blob.name)
-        gone = self._assembler.remove(blob.name)
-        self._inbox.update(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._hold_deleted(gone))
+        changes = self._assembler.remove(blob.name)
+        self._inbox.update(changes if ANNOTATION_WITHDRAWN in blob.annotations else self._hold_deleted(changes))
 
     async def update(self, item: ConfigMap) -> None:
         blob = blob_of(item)
@@ -149,7 +149,7 @@ class _DocumentStore:
             if change.document is not None or change.problem is not None:
                 self._cancel_hold(change.name)
                 documents.append(change)
-            elif change.name not in self._held:
+            elif change.name not in self._deleted:
                 log.warning(
                     "ConfigMap %s was deleted, but not by the operator, which publishes it: its document "
                     "stays in use for now",
@@ -157,15 +157,15 @@ class _DocumentStore:
                 )
                 forever = change.name == RULES_NAME
                 loop = asyncio.get_running_loop()
-                self._held[change.name] = None if forever else loop.call_later(self._hold, self._forget, change.name)
+                self._deleted[change.name] = None if forever else loop.call_later(self._hold, self._forget, change.name)
         return documents
 
     def _forget(self, name: str) -> None:
-        del self._held[name]
+        del self._deleted[name]
         self._inbox.update([Change(name, None)])
 
     def _cancel_hold(self, name: str) -> None:
-        timer = self._held.pop(name, None)
+        timer = self._deleted.pop(name, None)
         if timer is not None:
             timer.cancel()
 

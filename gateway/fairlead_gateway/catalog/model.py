@@ -93,24 +93,24 @@ EMPTY: Final = Snapshot()
 """Snapshot without documents."""
 
 
-def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
+def build(documents: Mapping[str, Document], previous: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
     """Compile documents like `build_in_slices`, but in one piece."""
-    return finish(build_in_slices(documents, before, environment))
+    return finish(build_in_slices(documents, previous, environment))
 
 
 def build_in_slices(
-    documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster"
+    documents: Mapping[str, Document], previous: Snapshot = EMPTY, environment: str = "cluster"
 ) -> Generator[None, None, Snapshot]:
-    """Compile documents, given by name, into a snapshot; `before` is the previous snapshot.
+    """Compile documents, given by name, into a snapshot; `previous` is the previous snapshot.
 
     If two documents describe one server, the first by document name is used. Only measurements in `environment` are
-    used. The rules of `before` stay in effect if there is no rules document.
+    used. The rules of `previous` stay in effect if there is no rules document.
     """
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
     decided = []
     trips: dict[ServerKey, float] = {}
-    rules = before.rules
+    rules = previous.rules
     entries: dict[ServerKey, ServerEntry] = {}
     files: tuple[FileProblem, ...] = ()
     for _, document in sorted(documents.items()):
@@ -131,7 +131,7 @@ def build_in_slices(
         yield
     servers = {}
     for key in sorted(catalogs):
-        servers[key] = yield from _server(catalogs[key], before.servers.get(key))
+        servers[key] = yield from _server(catalogs[key], previous.servers.get(key))
     # in a name collision, servers without a prefix win
     unprefixed_first = sorted(servers.values(), key=lambda server: server.catalog.prefix != "")
     merged, collisions = yield from _merge((server, server.tools) for server in unprefixed_first)
@@ -167,9 +167,9 @@ def _round_trips(document: State, environment: str) -> dict[ServerKey, float]:
     }
 
 
-def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Server]:
-    if before is not None and before.catalog is catalog:
-        return before
+def _server(catalog: Catalog, previous: Server | None) -> Generator[None, None, Server]:
+    if previous is not None and previous.catalog is catalog:
+        return previous
     if not catalog.online and catalog.on_disconnect == REMOVE:
         return Server(catalog.key, catalog, ())
     tools: dict[str, Tool] = {}
@@ -200,14 +200,14 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
 
 def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, problems: list[str]) -> Tool:
     """Compile one tool. Raises UnusableDefinition if clients would reject its definition."""
-    raw, shown = bytes(entry.shown_definition), entry.shown_name
-    exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, shown)
+    raw, shown_name = bytes(entry.shown_definition), entry.shown_name
+    exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, shown_name)
 
     def name_definition(definition: bytes) -> tuple[bytes, bytes]:
         if entry.description is None:
-            unprefixed = verbatim(definition, name=shown)
+            unprefixed = verbatim(definition, name=shown_name)
         else:
-            unprefixed = with_name(definition, name=shown, description=entry.description)
+            unprefixed = with_name(definition, name=shown_name, description=entry.description)
         merged = with_name(unprefixed, name=exposed) if exposed else b""
         if interface.resources and catalog.prefix is not None:
             merged = bytes(UriNames(catalog.prefix).show_in(merged, uris.TOOL))
@@ -249,7 +249,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         requires=entry.requires,
         interface=interface,
         operation=entry.operation,
-        renamed=None if shown == entry.name else shown,
+        renamed=None if shown_name == entry.name else shown_name,
         shape=entry.shape,
         server_definition=b"" if entry.shape is None else bytes(entry.definition),
     )

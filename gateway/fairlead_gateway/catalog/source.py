@@ -70,7 +70,7 @@ class Source(Protocol):
         ...
 
 
-async def _nothing() -> None: ...
+async def _do_nothing() -> None: ...
 
 
 Swap = Callable[[Snapshot], Awaitable[bool]]
@@ -102,7 +102,7 @@ class SnapshotStore:
         *,
         initial: InitialCatalog = NOTHING,
         environment: str = "cluster",
-        replaced: Callable[[], Awaitable[None]] = _nothing,
+        replaced: Callable[[], Awaitable[None]] = _do_nothing,
         heap: Heap | None = None,
     ) -> None:
         """`swap` activates a snapshot. `environment` selects the latency measurements that apply.
@@ -113,7 +113,7 @@ class SnapshotStore:
         self._source = source
         self._swap = swap
         self._cache = initial.cache
-        self._own = dict(initial.own)
+        self._own_documents = dict(initial.own)
         self._own_servers = {document.key for document in initial.own.values() if isinstance(document, Catalog)}
         self._environment = environment
         self._replaced = replaced
@@ -197,10 +197,10 @@ class SnapshotStore:
         if not self.stale:
             log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", why)
         self.stale = True
-        if self._own and not self.first_snapshot.is_set():
+        if self._own_documents and not self.first_snapshot.is_set():
             self._dirty.set()
 
-    # Inside
+    # Internals
 
     def _take(self, name: str, data: bytes) -> None:
         if self._raw.get(name) == data:
@@ -212,7 +212,7 @@ class SnapshotStore:
             self._mark_broken(name, str(error))
             return
         if isinstance(document, Pins):
-            return  # pins are for the operator; a directory has them beside the documents for gateways
+            return  # pins are documents of the operator, which a directory contains too
         if isinstance(document, Catalog) and document.key in self._own_servers:
             problem = (
                 f"this gateway publishes its custom tools as server {document.key}: "
@@ -254,10 +254,10 @@ class SnapshotStore:
 
     async def _renew(self) -> bool:
         started = time.monotonic()
-        before, documents = self.snapshot, {**self._documents, **self._own}
+        previous, documents = self.snapshot, {**self._documents, **self._own_documents}
         with self._heap.building():
-            snapshot = await in_turns(build_in_slices(documents, before, self._environment))
-            _report(snapshot, before)
+            snapshot = await in_turns(build_in_slices(documents, previous, self._environment))
+            _report(snapshot, previous)
             complete = await self._swap(snapshot)
             self.snapshot = snapshot
         self.swaps += 1
@@ -278,15 +278,15 @@ class SnapshotStore:
             await asyncio.to_thread(self._cache.write, dict(self._raw), self.seen_at)
 
 
-def _report(snapshot: Snapshot, before: Snapshot) -> None:
+def _report(snapshot: Snapshot, previous: Snapshot) -> None:
     """Log the problems and name collisions of a snapshot that the previous snapshot did not have."""
     for key, server in snapshot.servers.items():
-        if before.servers.get(key) is not server:
+        if previous.servers.get(key) is not server:
             for problem in server.problems[:REPORTED]:
                 log.warning("%s", problem)
             if len(server.problems) > REPORTED:
                 log.warning("%d more definitions of server %s are left out", len(server.problems) - REPORTED, key)
-    reported = set(before.collisions)
+    reported = set(previous.collisions)
     for collision in snapshot.collisions:
         if collision not in reported:
             log.warning(

@@ -2,7 +2,7 @@
 
     command          the user asked for a tier explicitly; applies to this turn and the next two
     queue            so many requests wait that a fast tier is preferred
-    keywords         the text has keywords of tiers; the slowest of these tiers, without those in their cooldown
+    keywords         the text has keywords of tiers: the slowest of these tiers that is not in its cooldown
     conversation     the first turn of the conversation, or a rapid exchange of short turns
     default          no other rule applied
 
@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.rules import Tier
-from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settle
+from fairlead_gateway.conversation.phrases import Phrases, drop_last_word, expression, normalize
 from fairlead_gateway.conversation.shipped_words import words_of
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed, default_tier
@@ -60,7 +60,7 @@ class Chooser:
         """
         number = _number(turn, state)
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
-        text = normal(turn.text if turn.final else settle(turn.text))
+        text = normalize(turn.text if turn.final else drop_last_word(turn.text))
         phrases = self._phrases.find(text)
         commanded, until, phrase = self._command(phrases, text, number, state)
         index, rule, matched = self._by_rule(phrases, turn, state, commanded, now)
@@ -72,7 +72,7 @@ class Chooser:
             index, rule, matched = self._keep_tier_of_turn(index, rule, matched, state)
         tier = self.tiers[index]
         answered = {**state.answered, tier.name: now} if turn.final else state.answered
-        after = ConversationState(
+        next_state = ConversationState(
             turn=number,
             growing=not turn.final,
             tier=tier.name,
@@ -81,7 +81,8 @@ class Chooser:
             answered=answered,
             began=began,
         )
-        return Choice(tier=tier.name, number=number, rule=rule, matched=matched, limit_ms=tier.max_latency_ms), after
+        choice = Choice(tier=tier.name, number=number, rule=rule, matched=matched, limit_ms=tier.max_latency_ms)
+        return choice, next_state
 
     def _by_rule(
         self,
@@ -106,8 +107,8 @@ class Chooser:
     def _command(
         self, phrases: list[tuple[str, _Meaning]], text: str, number: int, state: ConversationState
     ) -> tuple[str | None, int, str | None]:
-        """The tier that the user asked for, the number of the last turn to which that applies, and the phrase of the
-        command.
+        """The tier that a command of the user selects, the number of the last turn to which the command applies, and
+        the phrase of the command.
 
         If the text has several commands, the last one counts.
         """

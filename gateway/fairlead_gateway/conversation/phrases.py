@@ -36,14 +36,14 @@ def _blanks(codes: int) -> dict[int, str | None]:
     }
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """Normalize a text for comparison: lower-case words separated by blanks, in Unicode NFKC."""
     if text.isascii():
         return text.translate(_blanks(_ASCII)).lower()
     return unicodedata.normalize("NFKC", text).translate(_blanks(_BASIC_PLANE)).casefold()
 
 
-def settle(text: str) -> str:
+def drop_last_word(text: str) -> str:
     """Cut the last word off a partial transcript, because the word may be incomplete."""
     end = len(text)
     while end and text[end - 1].isalnum():
@@ -107,7 +107,7 @@ class Phrases(Generic[Meaning]):
 def _longer(phrases: Sequence[tuple[str, Meaning]]) -> dict[int, list[int]]:
     """Map the index of a phrase to the indexes of longer phrases that begin with its words and have another meaning."""
     alike: dict[str, list[int]] = {}
-    texts = [" ".join(normal(phrase).split()) for phrase, _ in phrases]
+    texts = [" ".join(normalize(phrase).split()) for phrase, _ in phrases]
     for index, text in enumerate(texts):
         alike.setdefault(text[:SHORTEST_STEM], []).append(index)
     longer_ones: dict[int, list[int]] = {}
@@ -129,7 +129,7 @@ def expression(phrase: str) -> str:
     """Regular expression of a phrase. Raises ValueError, whose message names the phrase."""
     parts = []
     for word in phrase.split():
-        stem = normal(word).replace(" ", "")
+        stem = normalize(word).replace(" ", "")
         if word.endswith("*") and len(stem) < SHORTEST_STEM:
             raise ValueError(f"phrase {phrase!r}: at least {SHORTEST_STEM} letters have to precede a *")
         if stem:

@@ -1,4 +1,4 @@
-"""Keywords and commands that Fairlead ships for tiers named `fast`, `standard` and `deep`, read from `words.yaml`.
+"""Built-in keywords and commands for tiers named `fast`, `standard` and `deep`, read from `words.yaml`.
 
 A LatencyTier enables them by `shippedWords`; neither LatencyTiers nor rules documents contain the words.
 """

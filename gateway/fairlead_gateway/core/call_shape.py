@@ -13,7 +13,7 @@ from fairlead_tools.selection import ResultSelection
 
 
 class MisnamedArgument(ValueError):
-    """A call uses an argument name that clients do not have. The message says which name they have."""
+    """A call uses the server's name of an argument, not the clients' name. The message gives the clients' name."""
 
 
 class CallShape(Protocol):
@@ -22,7 +22,7 @@ class CallShape(Protocol):
     param_headers: tuple[Parameter, ...]
     """Arguments that the server also gets as headers (`Mcp-Param-*`), by the server's names."""
     selection: ResultSelection | None
-    """Part of results that clients get; None for all of it."""
+    """The part of results that clients get; None for whole results."""
     lacking: str | None
     """An argument whose secret value the gateway does not have, which is why calls are refused; None if all values are
     known.
@@ -42,13 +42,13 @@ class CallShape(Protocol):
         ...
 
     def show_error(self, error: RpcError) -> RpcError:
-        """Replace the server's argument names in an error by the clients', and mask secrets. Returns the same error if
-        it has neither.
+        """Replace the server's argument names in an error by the clients' names, and mask secrets. Returns the same
+        error if it contains neither.
         """
         ...
 
     def show_small(self, result: Raw) -> Raw | None:
-        """Reshape a small result: clients' names in errors, and the selected part. Returns None if selecting the part
-        of so large a result would block the event loop.
+        """Reshape a small result: clients' names in errors, and the selected part. Returns None for a result so large
+        that selecting its part would block the event loop.
         """
         ...

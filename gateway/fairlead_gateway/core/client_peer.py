@@ -25,6 +25,6 @@ class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
     features: bytes
     """Normalized capabilities, raw JSON; `{}` for none."""
     passing: bool = False
-    """Whether its sessions serve different clients, one after the other, and must not keep state of any of them."""
+    """Whether its sessions serve several clients, one after the other, so that no client's state may stay in them."""
     person: bytes = b""
-    """Outbound user of these clients; empty for clients of all users, and where `session` tells the user."""
+    """Outbound user of these clients; empty for clients of all users, and if `session` identifies the user."""

@@ -11,8 +11,8 @@ GRANTED: Final = "ok"
 without a token.
 """
 MAX_COUNTED: Final = 500
-"""Maximum number of servers with counters. Beyond it, the counters of the server that was counted longest ago are
-dropped; it may have been removed.
+"""Maximum number of servers with counters. At the limit, the counters of the server that was counted longest ago are
+dropped, because that server may have been removed.
 """
 
 
@@ -27,7 +27,7 @@ class GrantCounts:
     def count(self, server: ServerKey, outcome: str, seconds: float) -> None:
         key = server, outcome
         self.by_outcome[key] = self.by_outcome.get(key, 0) + 1
-        self.seconds[server] = self.seconds.pop(server, 0.0) + seconds  # now the last one
+        self.seconds[server] = self.seconds.pop(server, 0.0) + seconds  # moves the server to the end
         if len(self.seconds) > MAX_COUNTED:
             oldest = next(iter(self.seconds))
             del self.seconds[oldest]

@@ -16,8 +16,8 @@ class GrantedTokens(Protocol):
         ...
 
     async def review(self, server: ServerKey, person: bytes) -> None:
-        """Drop the user's access token for a server if the grant that it came from is no longer stored. Raises
-        GrantStoreError if the store does not answer.
+        """Drop the user's access token for a server if its grant is no longer stored. Raises GrantStoreError if the
+        store cannot be read.
         """
         ...
 
@@ -27,6 +27,6 @@ class GrantRevoker(Protocol):
 
     async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
         """Revoke a grant that is no longer stored (RFC 7009). Returns False if the authorization server does not
-        support that, or did not do it. Never raises.
+        support revocation, or did not revoke the grant. Never raises.
         """
         ...

@@ -1,8 +1,8 @@
 """Identity of the principal that sends a request.
 
 Pure module. Authentication creates one `Identity` per credential, and each request has the `Identity` of its
-credential: by the identity, policies select the visible tools, limits count, and the audit log names the caller.
-Sessions and streams belong to it.
+credential. Policies select the visible tools by it, limits count by it, and the audit log names the caller by it.
+Sessions and streams belong to one identity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from fairlead_mcp.oauth.subject import TokenSubject
 
 JWT_PREFIX: Final = b"jwt:"
-"""Begins the principals of JWTs: `jwt:ISSUER#SUBJECT/AGENT`, with subject and agent in percent-encoding."""
+"""Prefix of the principals of JWTs: `jwt:ISSUER#SUBJECT/AGENT`, with subject and agent in percent-encoding."""
 Kind = Literal["anonymous", "apiKey", "jwt", "serviceAccount"]
 
 
@@ -32,7 +32,7 @@ class ServiceAccount(msgspec.Struct, frozen=True, order=True):
 
 
 class SubjectToken:
-    """Raw token of an identity, from which tokens for servers are obtained (RFC 8693). Its text never shows it."""
+    """Raw token of an identity, which is exchanged for tokens of servers (RFC 8693). `repr` does not show the token."""
 
     __slots__ = ("__weakref__", "_subjects", "expires_at", "value")
 
@@ -44,7 +44,7 @@ class SubjectToken:
         self._subjects: dict[bytes, TokenSubject] = {}
 
     def subject(self, person: bytes) -> TokenSubject:
-        """The token as that of a person. Kept, because every call needs it."""
+        """The token with its person, as the subject of a token exchange. Cached, because every call needs it."""
         subject = self._subjects.get(person)
         if subject is None:
             subject = self._subjects[person] = TokenSubject(person, self.value, self.expires_at)
@@ -71,18 +71,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Name of the agent in policies."""
     groups: frozenset[str] = frozenset()
     issuers: tuple[str, ...] = ()
-    """Names that policies and settings may use for the issuer that vouches for agent, groups and claims."""
+    """Names of the issuer of agent, groups and claims, as policies and settings may write them."""
     doubtful: frozenset[tuple[str, ...]] = frozenset()
     """Agents, groups and claims of this identity that other issuers may issue too, as keys of
-    `fairlead_api.policies.subjects`. A policy that names one without an issuer can restrict this identity, but cannot
-    allow anything.
+    `fairlead_api.policies.subjects`. A policy that names one of them without its issuer can restrict this identity, but
+    cannot allow it anything.
     """
     scopes: frozenset[str] = frozenset()
     """Scopes of the token (RFC 6749 section 3.3)."""
     service_account: ServiceAccount | None = None
     claims: Mapping[str, Any] = MappingProxyType({})
     """Claims of a JWT, unchanged."""
-    made: bool = False
+    is_created_key: bool = False
     """Whether the credential is an API key that the principal created at a gateway; such keys have no rights of
     administrators.
     """
@@ -91,23 +91,28 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     JWT.
     """
     resource: str = ""
-    """Path at and below which alone the credential is valid, such as `/servers/default/shop/mcp`; empty: everywhere."""
+    """Path such as `/servers/default/shop/mcp`. The credential is valid only at this path and below it; empty for a
+    credential that is valid everywhere.
+    """
     issued_here: bool = False
-    """Whether the gateway itself issued the token, so that no authorization server of a server takes it."""
+    """Whether the gateway itself issued the token. The authorization servers of MCP servers do not accept such a token.
+    """
     of_anybody: bool = False
-    """Whether the token is of a client that no setting names, so that anybody may be behind it; it has no rights of
-    administrators.
+    """Whether the token belongs to a client that no setting names, which may be anybody's program. Such a token has no
+    administrator rights.
     """
     session: str = ""
-    """Sign-in of a client at the gateway that the token is of; its provider's tokens are the person's towards other
-    authorization servers. Empty: none.
+    """Id of the client's sign-in at the gateway, for a token that the gateway issued. The sign-in has the person's
+    tokens of the provider, which are sent to other authorization servers. Empty for other tokens.
     """
     expires_at: float = float("inf")
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""
     """Owner of the principal's sessions and streams: a digest of `principal`, or empty for anonymous callers."""
     person: bytes = b""
-    """Key of the person towards servers, the same for all agents of a person; empty for anonymous callers but LOCAL."""
+    """Key of the person in requests to servers, the same for all agents of a person. Empty for anonymous callers,
+    except for LOCAL.
+    """
     subject_token: SubjectToken | None = None
     """The credential itself, if it is a JWT and a server needs it (`Identities.keep_tokens`)."""
 
@@ -124,16 +129,16 @@ def _without_agent(principal: bytes) -> bytes:
 
 
 SessionSubject: TypeAlias = Callable[[Identity, str], Awaitable[SubjectToken]]
-"""Gets a valid token of the provider for the person of an identity with a `session`: one of a type (RFC 8693 section
-3). Raises `fairlead_mcp.oauth.errors.GrantFailed`.
+"""Returns a valid token of the provider for the person of an identity with a `session`. The second parameter is the
+token type (RFC 8693 section 3). Raises `fairlead_mcp.oauth.errors.GrantFailed`.
 """
 IDENTITY: Final = "fairlead.identity"
 """Key of the `Identity` in an ASGI scope."""
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
 """Identity of requests without a credential, if the gateway allows them."""
 LOCAL: Final = Identity(kind="anonymous", principal="anonymous", person=b"local")
-"""Identity of the machine's owner, who can make grants for servers, at a gateway without authentication that serves its
-own machine alone. Requests of others are ANONYMOUS.
+"""Identity of the machine's owner, who can make grants for servers. Only at a gateway without authentication that
+serves only its own machine; requests of others are ANONYMOUS.
 """
 BY_OWNER: Final = "fairlead.by_owner"
 """Key of a function in an ASGI scope, which returns whether the connection comes from the machine's owner."""

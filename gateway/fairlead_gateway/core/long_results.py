@@ -20,7 +20,7 @@ META_LIMIT: Final = "fairlead.dev/resultTokens"
 HEADER_LIMIT: Final = b"fairlead-result-tokens"
 """HTTP header that limits the tokens of the result, for requests of any method."""
 META_KEPT: Final = "fairlead.dev/result"
-"""Member of the `_meta` of a shortened result with its id, its size and the part that is shown."""
+"""Member of the `_meta` of a shortened result: the id and size of the full result, and the part that is shown."""
 URI: Final = "fairlead://results/"
 """Prefix of the URIs under which `resources/read` returns stored results in full."""
 
@@ -35,7 +35,7 @@ class LongResult(msgspec.Struct, frozen=True):
     id: str = ""
     """Id of the stored result."""
     reader: str = ""
-    """Tool call, with its possible arguments, by which a model reads the rest."""
+    """Text of the tool call by which a model can read the rest, with its possible arguments."""
     lost: str = ""
     """Why the result is not stored; empty if it is stored."""
     declared: bool = False
@@ -76,10 +76,10 @@ class ResultSelector(Protocol):
 def tokens_in(text: str) -> int | None:
     """Parse a limit on tokens from a header; None for an invalid value."""
     stripped = text.strip()
-    return within(int(stripped)) if stripped.isascii() and stripped.isdigit() and len(stripped) <= 9 else None
+    return valid_limit(int(stripped)) if stripped.isascii() and stripped.isdigit() and len(stripped) <= 9 else None
 
 
-def within(tokens: object) -> int | None:
+def valid_limit(tokens: object) -> int | None:
     """Validate a limit on tokens; None if it is not an integer between `LEAST_TOKENS` and `MOST_TOKENS`."""
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not LEAST_TOKENS <= tokens <= MOST_TOKENS:
         return None

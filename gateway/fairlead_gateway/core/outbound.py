@@ -1,8 +1,8 @@
-"""Credentials of calls at one server: whose they are, and where calls get them.
+"""Credentials that calls present to one server: their users, and the interface to acquire them.
 
-A server with an access token per call (`Catalog.oauth`) ties what it keeps to the token's user. Everything that it can
-tie to a user is therefore keyed by the outbound user, who stays the same when a token is refreshed, and never by the
-bytes of a token.
+A server with an access token per call (`Catalog.oauth`) may bind its state to the token's user. So the gateway keys
+sessions, results and tasks of such a server by the outbound user, who stays the same when a token is refreshed, and
+never by the bytes of a token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_mcp.oauth.challenge import Challenge
 
 
 class CallCredential:
-    """Access token with which one call goes to a server."""
+    """Access token that one call presents to a server."""
 
     __slots__ = ("line", "person", "token")
 
@@ -35,18 +35,18 @@ class CallCredentials(Protocol):
     """Access tokens of one server for its callers."""
 
     def person(self, identity: Identity) -> bytes:
-        """Key of the user as whom a caller reaches the server; empty if all callers reach it as the gateway."""
+        """Key of the user in whose name a caller's requests are sent; empty if all are sent in the gateway's name."""
         ...
 
     def result_scope(self, identity: Identity) -> bytes | None:
-        """Part of the cache key of a caller's results: the user and, where users sign in to the server, the access
-        token, because the next token may be of another account. None: the caller's results may not be cached.
+        """Part of the cache key of a caller's results: the user and, if users sign in to the server, the access token,
+        because the next token may belong to another account. None if the caller's results may not be cached.
         """
         ...
 
     def cached(self, identity: Identity) -> CallCredential | None:
-        """The credential of a caller; None if it has to be acquired. Raises GrantFailed for a caller that cannot get
-        one.
+        """The credential of a caller; None if it has to be acquired. Raises GrantFailed if the caller cannot get a
+        credential.
         """
         ...
 
@@ -63,9 +63,9 @@ class CallCredentials(Protocol):
         ...
 
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
-        """`Authorization` header line of a user's valid token, acquired if none is cached, for the gateway's own
-        messages. `deadline` is in seconds of the monotonic clock; `refused` is a line that the server answered with
-        401.
+        """`Authorization` header line of a user's valid token, for the gateway's own messages. A token is acquired if
+        none is cached. `deadline` is in seconds of the monotonic clock; `refused` is a line that the server answered
+        with 401.
 
         Raises GrantFailed, and Timeout after the deadline.
         """
@@ -76,5 +76,5 @@ class CallCredentials(Protocol):
         ...
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
-        """Error for a caller whose credential the server refused, and also the new one after it."""
+        """Error for a caller whose credential the server refused, and then the next credential too."""
         ...

@@ -25,5 +25,5 @@ class PageCounts:
 
     def count_view(self, page: str, status: int, nanoseconds: int) -> None:
         """Count a response; `page` is a name of the console's pages, or `other`."""
-        before = self.by_page.get((page, status), _NONE)
-        self.by_page[page, status] = PageCount(before.views + 1, before.nanoseconds + nanoseconds)
+        count = self.by_page.get((page, status), _NONE)
+        self.by_page[page, status] = PageCount(count.views + 1, count.nanoseconds + nanoseconds)

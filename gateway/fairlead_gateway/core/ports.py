@@ -67,7 +67,7 @@ class AdmissionGuard:
         raise NotImplementedError
 
     def enter_now(self) -> bool:
-        """Admit a call with a plain ticket, if there is room and no further check is needed; False if not admitted."""
+        """Admit a call with a plain ticket if it is below all limits and needs no further check; False otherwise."""
         raise NotImplementedError
 
     def enter(self, waiter: Waiter, *, retry: bool = False) -> Ticket:
@@ -90,12 +90,12 @@ class AdmissionGuard:
     ) -> None:
         """Report the end of a call. `error` is None for a success.
 
-        `responses_seen` is the value of the guard's attribute when the call was admitted. `abandoned` tells that the
-        gateway did not wait for the answer. `tool` is for logs.
+        `responses_seen` is the value of the guard's attribute when the call was admitted. `abandoned`: the gateway did
+        not wait for the answer. `tool` is for logs.
         """
         raise NotImplementedError
 
-    def leave_well(self) -> None:
+    def leave_after_success(self) -> None:
         """Report the end of a call that was admitted with any ticket and has succeeded."""
         raise NotImplementedError
 
@@ -202,7 +202,7 @@ class Upstream:
 
     @property
     def keeps_tasks(self) -> bool:
-        """Whether calls may create tasks now (SEP-2663): the server has room for one, and it can be reached later."""
+        """Whether calls may create tasks now (SEP-2663): another task may run, and the gateway can reach it later."""
         return True
 
     def next_id(self) -> bytes:
@@ -230,14 +230,14 @@ class Upstream:
         """Drop all state of a client session that has ended; `session` is its id."""
 
     def has_sessions_of(self, person: bytes) -> bool:
-        """Whether sessions with the server or processes are still open that were opened with the credential of an
-        outbound user.
+        """Whether any session or process of the server is open that was opened with the credential of an outbound
+        user.
         """
         return False
 
     def end_sessions_of(self, person: bytes) -> None:
-        """End all sessions and processes that were opened with the credential of an outbound user, because it has ended
-        or was replaced.
+        """End all sessions and processes that were opened with the credential of an outbound user, because the
+        credential has ended or was replaced.
         """
 
     def gauges(self) -> Gauges:
@@ -246,6 +246,6 @@ class Upstream:
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         """Wait up to `grace` seconds for requests in flight, then close all connections. New requests are refused.
 
-        `replaced` tells that another upstream of the same server is in use, which may share the server's process: the
-        process then stays.
+        `replaced`: another upstream of the same server is now in use, which may share the server's process. The process
+        is then not stopped.
         """

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Bound(Protocol):
-    """A limit on the calls per minute, and on those at the same time; None means unlimited."""
+    """Limits on the calls per minute, and on concurrent calls; None means unlimited."""
 
     @property
     def calls_per_minute(self) -> int | None: ...
@@ -19,7 +19,7 @@ class Bound(Protocol):
 
 
 class Caps(msgspec.Struct, frozen=True):
-    """`Bound` that is set for a tool, or by the installation for each agent."""
+    """Limits of one tool, or of each agent of the installation."""
 
     calls_per_minute: int | None = None
     concurrency: int | None = None
@@ -31,7 +31,7 @@ class Caps(msgspec.Struct, frozen=True):
 class Quota(msgspec.Struct, frozen=True):
     """Limits of one rule set for the servers of one namespace. None means unlimited.
 
-    A rule set is what all policies together set for a subject.
+    A rule set consists of all policies that apply to a subject.
     """
 
     namespace: str
@@ -57,5 +57,5 @@ class Quota(msgspec.Struct, frozen=True):
 
 def _camel(member: str) -> str:
     """Convert a name such as `max_tools` to `maxTools`."""
-    first, *rest = member.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    first, *others = member.split("_")
+    return first + "".join(word.capitalize() for word in others)

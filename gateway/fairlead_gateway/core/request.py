@@ -25,7 +25,9 @@ from fairlead_mcp.progress_token import ProgressToken
 Headers: TypeAlias = dict[bytes, bytes]
 """Header values by lower-case name; values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
 ON_DISCONNECT: Final = "fairlead.on_disconnect"
-"""Key of a function in an ASGI scope, which takes a function to call when the client disconnects; None: no function."""
+"""Key of a function in an ASGI scope. Its parameter is a function that is called when the client disconnects, or None
+for no function.
+"""
 FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
 """Headers by which proxies say that they forward a request."""
 
@@ -182,7 +184,7 @@ class Exchange:
 
     @property
     def detached(self) -> bool:
-        """Whether nobody reads the response: its client closed the connection, but may still resume the stream."""
+        """Whether nobody reads the response: the client has closed the connection, but may still resume the stream."""
         return self.gone
 
     def notify(self, message: bytes) -> bool:
@@ -198,14 +200,14 @@ class Exchange:
         """Whether the client has unread data, so that senders should wait (back-pressure)."""
         raise NotImplementedError
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when the client reads again or disconnects."""
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once when the client reads again or disconnects."""
         raise NotImplementedError
 
     def pause(self) -> None:
         """End the client's event stream before the answer, if the client can resume the stream later.
 
-        The server has ended its stream to the gateway in the same way, and expects to be polled (SEP-1699).
+        The server has ended its stream to the gateway in the same way, and expects the gateway to poll (SEP-1699).
         """
         raise NotImplementedError
 

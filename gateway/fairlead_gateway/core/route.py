@@ -136,15 +136,15 @@ class Route:
 
     @property
     def most_tokens(self) -> int | None:
-        """Most tokens of a result by the limits of the tool and of policies; None if unlimited."""
+        """Maximum number of tokens of a result, from the limits of the tool and of policies; None if unlimited."""
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
     def timeout_message(self, reported: bool, quiet_after: float) -> str:
         """Message for a call that timed out.
 
-        `reported` tells that progress had extended the call. `quiet_after` is then the total duration in seconds of a
-        call whose progress stopped, or 0 for a call that reached `longest`.
+        `reported`: progress notifications had extended the call. `quiet_after` is then the total duration in seconds of
+        a call whose progress stopped, or 0 for a call that reached `longest`.
         """
         if reported and quiet_after:
             quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
@@ -162,8 +162,8 @@ class Route:
         return "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
 
     def available_to(self, capabilities: bytes | None) -> bool:
-        """Whether `unavailable` does not apply, because it refuses clients without a capability that `capabilities`
-        (raw JSON) declare.
+        """Whether `unavailable` does not apply to a client with these `capabilities` (raw JSON): it refuses clients
+        without a capability, and this client declares the capability.
         """
         if self.unavailable is None or self.unavailable.code != MISSING_CLIENT_CAPABILITY:
             return False

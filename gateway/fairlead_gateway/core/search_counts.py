@@ -1,7 +1,7 @@
 """Counters of tool search: rankings, hits that were called later, changes of the index, and compressed results.
 
-Pure module. That an agent later calls a tool that a search returned is the best sign that the hit was relevant: these
-counters show the quality of the search on real requests.
+Pure module. If an agent later calls a tool that a search returned, the hit was probably relevant. So these counters
+show the quality of the search on real requests.
 """
 
 from __future__ import annotations

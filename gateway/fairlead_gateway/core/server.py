@@ -30,7 +30,7 @@ class Item(msgspec.Struct, frozen=True):
     merged: bytes
     """Raw definition for merged endpoints; empty if there is none."""
     files: tuple[str, ...] = ()
-    """For a skill: those URIs of the skill and its files that get no server prefix on merged endpoints."""
+    """For a skill: the URIs of the skill and its files that get no server prefix on merged endpoints."""
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     """The server's own name of the tool."""
     ref: ToolRef
-    """Key of the tool in sets and tables: always this one object, so that look-ups compare identities, not texts."""
+    """Key of the tool in sets and tables. All use this one object, so that look-ups compare identities, not strings."""
     definition: bytes
     """Raw definition for the server's own endpoint."""
     exposed: str | None
@@ -83,7 +83,9 @@ class Tool(msgspec.Struct, frozen=True):
     result_tokens: int | None = None
     """Most tokens of a result; None if unlimited."""
     speech: str | None = None
-    """When a speech model says the result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None to decide by duration."""
+    """When a speech model speaks about the result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None to decide by the
+    tool's duration.
+    """
     tags: tuple[str, ...] = ()
     """Tags in the McpServer, which policies may select."""
     categories: tuple[str, ...] = ()
@@ -91,11 +93,11 @@ class Tool(msgspec.Struct, frozen=True):
     """Client capabilities that a session needs for its server to list the tool."""
     interface: UserInterface = NONE
     operation: Operation | None = None
-    """HTTP request of a call, where the server is an HTTP API."""
+    """HTTP request of a call, if the server is an HTTP API."""
     renamed: str | None = None
     """Clients' name on the server's own endpoint; None if it is `name`."""
     shape: ToolShape | None = None
-    """How clients see and call the tool; None if they do as the server defines it."""
+    """Shape of the tool for clients; None if clients see it as the server defines it."""
     server_definition: bytes = b""
     """Raw definition of the server, if the tool has a shape; else empty."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 Bound = Literal["agent", "gateway"]
-"""Limit that was reached: that of one agent, or that of the whole gateway."""
+"""Limit that was reached: the limit of one agent, or the limit of the gateway."""
 Outcome = Literal[Bound, "gave_way"]
 Kind = Literal[
     "calls_awaiting_input",

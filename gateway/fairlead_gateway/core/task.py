@@ -8,7 +8,7 @@ from fairlead_gateway.core.ports import SchemaCheck
 
 
 class TaskRef:
-    """Task of a server: where it runs and which tool created it, decoded from the sealed id that the client has."""
+    """Task of a server, decoded from the sealed id that the client has: its server, pod and tool."""
 
     __slots__ = ("check", "id", "pod", "sealed", "server", "shape", "tool")
 

@@ -1,8 +1,8 @@
 """Decides whether a caller's token may be sent to the authorization server of an MCP server. Pure module.
 
-A token exchange (RFC 8693) sends the caller's own token. Its recipient could use that token to call this gateway as the
-caller, and the author of the server, who may be any tenant, chooses the recipient. So a token is sent only to its own
-issuer, and to other destinations that the installation allows.
+A token exchange (RFC 8693) sends the caller's own token. The recipient could use this token to call the gateway as the
+caller. The recipient is chosen by the author of the McpServer, who may be any tenant. So a token is sent only to its
+own issuer, and to other destinations that the installation allows.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class TokenDestination:
         )
 
     def may_receive(self, issuer: object) -> bool:
-        """Whether a token whose claim `iss` is `issuer` may be sent there; `issuer` is None for a token without the
-        claim.
+        """Whether a token of `issuer` (its claim `iss`) may be sent to this authorization server; `issuer` is None for
+        a token without the claim.
         """
         if self._allowed:
             return True

@@ -19,7 +19,7 @@ from fairlead_mcp.messages import Message, ResultMembers
 
 
 class UpstreamRequest:
-    """A request as a server gets it: with the server's own names, in the era that `Upstream.modern_for` returned.
+    """A request to a server, with the server's own names, in the era that `Upstream.modern_for` returned.
 
     Its creator sets the attributes that differ from the defaults. After the request was sent it is not changed.
     """
@@ -68,7 +68,9 @@ class UpstreamRequest:
         """`traceparent`, `tracestate`, `Via` and other header lines for servers over HTTP. `params` have the trace
         context too (SEP-414)."""
         self.authorization = b""
-        """`Authorization` header line with the access token of this request; empty if the server has one for all."""
+        """`Authorization` header line with the access token of this request; empty if all requests have one
+        credential.
+        """
         self.person = b""
         """Key of the outbound user to whom the token belongs (`core.outbound`); empty if all callers share it."""
         self.counter: Counter | None = None
@@ -192,11 +194,11 @@ class ResponseSink:
         """Record that the server has answered successfully; the result still has to be made from the answer."""
 
     def pause(self) -> None:
-        """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""
+        """Record that a legacy server ended its stream, and expects the gateway to poll for the rest (SEP-1699)."""
 
     def end_subscription(self) -> None:
-        """Record that the subscription of this request has ended, because its session with a legacy server ended. It
-        may be called after the result.
+        """Record that the subscription of this request has ended, because its session with a legacy server ended. May
+        be called after the result.
         """
 
     @property
@@ -204,9 +206,9 @@ class ResponseSink:
         """Whether the client has unread data, so that the gateway should stop reading from the server."""
         return False
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when the client reads again or disconnects."""
-        go_on()
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once when the client reads again or disconnects."""
+        resume()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -253,5 +255,5 @@ class RelaySink(ResponseSink):
     def congested(self) -> bool:
         return self.sink.congested
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        self.sink.when_writable(go_on)
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        self.sink.when_writable(resume)

@@ -58,7 +58,7 @@ def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = N
     sources: list[tuple[str, Callable[[], Any]]] = [(name, _importer(name)) for name in modules]
     sources += [(f"{point.name} = {point.value}", point.load) for point in installed]
     for source, import_source in sources:
-        before = len(tools)
+        count_before = len(tools)
         try:
             source_tools = list(_tools_in(import_source()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
@@ -66,7 +66,7 @@ def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = N
             problems.append(LoadProblem(source, why))
             continue
         problems += [LoadProblem(source, why) for why in _add_tools(tools, source_tools)]
-        log.info("Loaded %d custom tools of %s", len(tools) - before, source)
+        log.info("Loaded %d custom tools of %s", len(tools) - count_before, source)
     tools.problems = len(problems)
     return LoadedTools(tools, tuple(problems))
 
@@ -87,8 +87,8 @@ def _importer(source: str) -> Callable[[], Any]:
             return _from_file(Path(source))
         name, _, member = source.partition(":")
         imported_object: Any = _from_module(name)
-        for part in member.split(".") if member else ():
-            imported_object = getattr(imported_object, part)
+        for name_part in member.split(".") if member else ():
+            imported_object = getattr(imported_object, name_part)
         return imported_object
 
     return import_source
@@ -96,9 +96,10 @@ def _importer(source: str) -> Callable[[], Any]:
 
 def _from_module(name: str) -> ModuleType:
     """Import a module of an installed package; if there is no such module, import one in the working directory."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last, so that files in the working directory do not shadow modules of packages
+    working_directory = str(Path.cwd())
+    if working_directory not in sys.path:
+        # at the end, so that files in the working directory do not shadow modules of packages
+        sys.path.append(working_directory)
     return importlib.import_module(name)
 
 
@@ -120,38 +121,38 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _tools_in(thing: Any) -> Iterable[CustomTool]:
+def _tools_in(imported: Any) -> Iterable[CustomTool]:
     """The tools in an imported object, without duplicates."""
-    if isinstance(thing, ModuleType):
-        named = [value for name, value in vars(thing).items() if not name.startswith("_")]
+    if isinstance(imported, ModuleType):
+        named = [value for name, value in vars(imported).items() if not name.startswith("_")]
         tools = [each for value in named for each in _of_member(value)]
-    elif isinstance(thing, CustomTools | CustomTool) or find_marked(thing) is not None:
-        tools = list(_of_member(thing))
-    elif isinstance(thing, Iterable) and not isinstance(thing, str):
-        tools = [each for value in thing for each in (_of_member(value) or [CustomTool(handler=value)])]
-    elif callable(thing):
-        tools = [CustomTool(handler=thing)]
+    elif isinstance(imported, CustomTools | CustomTool) or find_marked(imported) is not None:
+        tools = list(_of_member(imported))
+    elif isinstance(imported, Iterable) and not isinstance(imported, str):
+        tools = [each for value in imported for each in (_of_member(value) or [CustomTool(handler=value)])]
+    elif callable(imported):
+        tools = [CustomTool(handler=imported)]
     else:
-        raise TypeError(f"{type(thing).__name__} is not a tool, a list of tools or a module")
+        raise TypeError(f"{type(imported).__name__} is not a tool, a list of tools or a module")
     return {id(tool): tool for tool in tools}.values()
 
 
-def _of_member(thing: Any) -> list[CustomTool]:
-    if isinstance(thing, CustomTool):
-        return [thing]
-    if isinstance(thing, CustomTools):
-        return [prepared.tool for prepared in thing]
-    mark = find_marked(thing)
+def _of_member(imported: Any) -> list[CustomTool]:
+    if isinstance(imported, CustomTool):
+        return [imported]
+    if isinstance(imported, CustomTools):
+        return [prepared.tool for prepared in imported]
+    mark = find_marked(imported)
     return [] if mark is None else [mark]
 
 
 def _where(error: BaseException) -> str:
     """File and line of the author's code that raised an exception, for messages; empty if unknown."""
-    last = None
+    location = None
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if file != __file__ and not file.startswith("<") and "importlib" not in file:
-            last = f" ({file}, line {trace.tb_lineno})"
+            location = f" ({file}, line {trace.tb_lineno})"
         trace = trace.tb_next
-    return last or ""
+    return location or ""

@@ -1,8 +1,8 @@
 """Request with a short body that the ASGI application answers without uvicorn, and its response.
 
-This is for targets with many requests and whole answers. The connection has parsed and checked the head already, so to
-write it out for uvicorn and to parse it again would cost as much as the call of a tool. uvicorn serves all other
-requests (`fallback`), and passes long bodies on in pieces.
+Only for targets with many requests, whose answers are written as a whole. The connection has already parsed and checked
+the head. Serializing the head for uvicorn, which parses it again, would cost as much as the call of a tool. uvicorn
+serves all other requests (`fallback`), and passes long bodies on in pieces.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ log = logging.getLogger(__name__)
 
 
 def is_short(fields: Sequence[Field]) -> bool:
-    """Whether the body of a request has a known length of up to MAX_BODY_BYTES, and the client sends it unasked."""
+    """Whether the body of a request has a known length of up to MAX_BODY_BYTES, and the client does not wait for a 100
+    response before it sends the body.
+    """
     length = b""
     for name, value in fields:
         if name == b"content-length":
@@ -161,7 +163,7 @@ class AsgiExchange(FallbackRequest):
     # Internals
 
     def _call_on_disconnect(self, on_disconnect: Callable[[], object] | None) -> None:
-        """Call a function once if the client disconnects; None: no longer do so."""
+        """Set the function that is called once if the client disconnects; None for no function."""
         self._on_disconnect = on_disconnect
         if on_disconnect is not None and self.response_complete:
             self.on_disconnect()
@@ -179,7 +181,7 @@ class AsgiExchange(FallbackRequest):
         finally:
             if not self.response_complete:
                 (self.close if self.response_started else self.fail)()
-            self.scope = {}  # breaks the cycle by its functions
+            self.scope = {}  # breaks the reference cycle with the functions in it
 
     async def _receive_message(self) -> Message:
         body, self._body = self._body, None

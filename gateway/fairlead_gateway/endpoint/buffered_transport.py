@@ -1,7 +1,8 @@
 """Write buffer in front of asyncio's TLS transport, to notice when a client does not read.
 
-The TLS transport encrypts all data at once, and does not count them in `get_write_buffer_size`, so writing would never
-pause. This buffer passes data on in pieces while the TLS transport can send, and counts the remaining data.
+The TLS transport encrypts all data at once, and does not count the encrypted data in `get_write_buffer_size`, so
+writing would never pause. This buffer passes data on in pieces while the TLS transport can send, and counts the
+remaining data.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ class BufferedTransport(asyncio.Transport):
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         # each write to the transport below is a TLS record, which costs more than a copy
-        parts: list[Buffer] = []
+        chunks: list[Buffer] = []
         size = 0
         for data in list_of_data:
             if size + len(data) > PIECE:
-                self.write(b"".join(parts))
-                parts, size = [], 0
-            parts.append(data)
+                self.write(b"".join(chunks))
+                chunks, size = [], 0
+            chunks.append(data)
             size += len(data)
-        self.write(b"".join(parts) if len(parts) > 1 else parts[0] if parts else b"")
+        self.write(b"".join(chunks) if len(chunks) > 1 else chunks[0] if chunks else b"")
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         if high is not None:
@@ -118,12 +119,12 @@ class BufferedTransport(asyncio.Transport):
 
     def _flush(self) -> None:
         while self._buffer and not self._below_paused:
-            first = self._buffer.popleft()
-            if len(first) > PIECE:
-                self._buffer.appendleft(first[PIECE:])
-                first = first[:PIECE]
-            self._size -= len(first)
-            self._below.write(first)
+            chunk = self._buffer.popleft()
+            if len(chunk) > PIECE:
+                self._buffer.appendleft(chunk[PIECE:])
+                chunk = chunk[:PIECE]
+            self._size -= len(chunk)
+            self._below.write(chunk)
         if not self._buffer:
             if self._ended and not self._closing:
                 self._ended = False

@@ -30,8 +30,7 @@ LISTS: Final[dict[str, str | None]] = {
     "resources/templates/list": "resources",
     "skills/list": "skills",
 }
-"""List methods, each with the capability that an endpoint needs in order to support the method; None if it needs no
-capability."""
+"""List methods, each with the capability that the endpoint must have; None if the method needs no capability."""
 
 
 class MethodResult(msgspec.Struct, frozen=True):
@@ -106,7 +105,7 @@ class BuiltinMethods:
             # the skills extension requires cache hints in both eras
             tail = b',"ttlMs":%d,"cacheScope":"private"}' % LIST_TTL_MS
         if request.method != "tools/list":
-            return MethodResult(result_parts(request.id, view.offers.listings[request.method], tail))
+            return MethodResult(result_parts(request.id, view.resources.listings[request.method], tail))
         hidden = view.hidden_member
         if hidden:
             tail = self._modern_meta + b",%b}}" % hidden if request.modern else b',"_meta":{%b}}' % hidden
@@ -150,10 +149,10 @@ class BuiltinMethods:
 def features_of(view: View) -> frozenset[str]:
     """Features of an endpoint other than tools.
 
-    They include `resources` even if no server offers resources, when stored results can be read with `resources/read`.
+    If stored results can be read with `resources/read`, `resources` is one of them even if no server has resources.
     """
-    features = view.offers.features
-    return features | {"resources"} if view.reads or view.behind is not None else features
+    features = view.resources.features
+    return features | {"resources"} if view.reads or view.full_view is not None else features
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dict[str, Raw]]:
@@ -174,7 +173,7 @@ def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dic
     if "logging" in features or not modern:
         announced["logging"] = {}
     extensions = {
-        name: settings for name, settings in view.offers.extensions.items() if modern or name != methods.TASKS
+        name: settings for name, settings in view.resources.extensions.items() if modern or name != methods.TASKS
     }
     if extensions:
         announced["extensions"] = extensions

@@ -61,7 +61,7 @@ class ClientConnection(RequestSink):
         "pipeline",
         "reader",
         "reading_stopped",
-        "since",
+        "state_since",
         "write_paused",
     )
 
@@ -87,7 +87,7 @@ class ClientConnection(RequestSink):
         """Request that is being answered."""
         self.cached_head: CachedHead | None = None
         """Head of an earlier request on this connection, with which the head of the next request is compared."""
-        self.since = loop.time()
+        self.state_since = loop.time()
         """Start of the present state (idle, reading, serving, paused), in seconds of the event loop's clock."""
         self.write_paused = False
         """Whether the write buffer is full, because the client does not read."""
@@ -100,7 +100,7 @@ class ClientConnection(RequestSink):
         self._agent = ""
         """Agent for which unread bytes are counted."""
         self._unread = 0
-        """Number of bytes of responses that the client has not read, as it is counted for `_agent`."""
+        """Number of bytes of responses that the client has not read, as counted for `_agent`."""
         self._advancing = False
         """Whether `_advance` is running. It must not be entered twice."""
         self._starts_with_request = False
@@ -188,7 +188,7 @@ class ClientConnection(RequestSink):
 
     def end_exchange(self) -> None:
         self.current = None
-        self.since = self._clock()
+        self.state_since = self._clock()
         if self.ending and not self.transport.is_closing():
             self.transport.close()
         if self.pipeline or self.reading_stopped or self._buffer.paused:
@@ -197,7 +197,7 @@ class ClientConnection(RequestSink):
     def count_unread(self) -> None:
         self._count_unread_bytes(self.transport.get_write_buffer_size())
 
-    def settle_reading(self) -> None:
+    def update_reading(self) -> None:
         current = self.current
         full = isinstance(current, FallbackRequest) and current.wants_no_more
         if not self._lingering and (self.write_paused or self.pipeline or full):
@@ -212,7 +212,7 @@ class ClientConnection(RequestSink):
         return len(self.pipeline)
 
     def begin_request(self) -> None:
-        self.since = self._clock()
+        self.state_since = self._clock()
 
     def send_continue(self) -> None:
         if self.current is None:
@@ -227,19 +227,19 @@ class ClientConnection(RequestSink):
             self._serve(request)
         else:
             self.pipeline.append(request)
-            self.settle_reading()
+            self.update_reading()
 
-    def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
+    def upgrade(self, request: UpgradeRequest, trailing: bytes) -> None:
         if self.current is not None or self.pipeline or self.write_paused or self._upgrades is None:
             self.refuse(400, "an Upgrade request must not be sent before the responses to earlier requests")
             return
         self.cached_head = None
         self.reader.stop()
-        self.since = self._clock()
+        self.state_since = self._clock()
         self._upgraded = upgraded = PendingUpgrade(self, self.transport, self._upgrades)
-        upgraded.begin(request._replace(is_by_owner=self.is_by_owner), self.client, rest)
+        upgraded.begin(request._replace(is_by_owner=self.is_by_owner), self.client, trailing)
 
-    def upgrade_refused(self) -> None:
+    def on_upgrade_refused(self) -> None:
         """Close the connection after a rejected upgrade, when the client has had time to read the response."""
         self._upgraded = None
         self.reading_stopped = True
@@ -269,7 +269,7 @@ class ClientConnection(RequestSink):
 
     def check(self, now: float) -> None:
         """Apply the timeouts of the connection. `now` is in seconds of the event loop's clock."""
-        bounds, waited, reader = self._service.bounds, now - self.since, self.reader
+        bounds, waited, reader = self._service.bounds, now - self.state_since, self.reader
         if self._upgraded is not None:  # after the switch, the handler of the new protocol has its own deadlines
             if not self._upgraded.switched and waited > UPGRADE_SECONDS:
                 self.transport.abort()
@@ -353,7 +353,7 @@ class ClientConnection(RequestSink):
             return
         if self._final_response is not None and self.current is None and not self.pipeline:
             self._write_final_response(self._final_response)
-        self.settle_reading()
+        self.update_reading()
 
     def _pause(self) -> None:
         """Stop reading requests while the client does not read responses."""
@@ -361,7 +361,7 @@ class ClientConnection(RequestSink):
             self._upgraded.pause_writing()
             return
         self.write_paused = True
-        self.since = self._clock()
+        self.state_since = self._clock()
         current = self.current
         if isinstance(current, HttpExchange):
             self._agent = agent_of(current)
@@ -370,7 +370,7 @@ class ClientConnection(RequestSink):
             current.pause_writing()
         else:
             self._agent = agent_in({}, self.client)
-        self.settle_reading()
+        self.update_reading()
         self.count_unread()
 
     def _resume(self) -> None:
@@ -426,7 +426,7 @@ class ClientConnection(RequestSink):
         if request is not self.current:
             self.pipeline.remove(request)
         elif request.response_started:
-            self.transport.close()  # no response can follow half of another response
+            self.transport.close()  # a rejection cannot follow half of another response
         else:
             self.current = None
         return False
@@ -440,7 +440,7 @@ class ClientConnection(RequestSink):
         if self._lingering:
             return
         self._lingering = True
-        self.since = self._clock()
+        self.state_since = self._clock()
         self._buffer.resume()
         self.transport.write(final_response)
         if self.transport.can_write_eof():

@@ -34,8 +34,7 @@ dropped.
 STREAM_BYTES: Final = 1024
 """Approximate memory of a stream, without its events and session id."""
 FEW_STREAMS: Final = 64
-"""Maximum number of streams with which an eviction frees only the excess, because scanning so few streams each time is
-cheap."""
+"""Up to this number of streams, an eviction frees only the excess, because scanning so few streams is cheap."""
 MAX_STREAM_EVENTS: Final = 256
 """Maximum number of stored events of one stream; the oldest events are dropped first."""
 _NAME_BYTES: Final = 18
@@ -79,8 +78,8 @@ class ResumableStream:
         "_store",
         "agent",
         "call",
-        "done",
         "expires_at",
+        "is_done",
         "session",
         "size",
         "unread_since",
@@ -103,7 +102,7 @@ class ResumableStream:
         """Agent for which the stream is counted."""
         self.size = 0
         """Estimated bytes of memory."""
-        self.done = False
+        self.is_done = False
         """Whether the last event, the answer, was added."""
         self.expires_at = float("inf")
         """When the store drops the stream, in seconds of the store's clock; infinity before the answer."""
@@ -143,7 +142,7 @@ class ResumableStream:
     def finish(self, message: bytes) -> None:
         """Store the answer, and send it if a client is connected."""
         event = self.append(message)
-        self.done = True
+        self.is_done = True
         self.call = None
         self.expires_at = self._store.clock() + KEEP_SECONDS
         sink, self._sink = self._sink, None
@@ -175,7 +174,7 @@ class ResumableStream:
         """
         self.pause()
         missed = b"".join([event for number, event in self._events if number > after])
-        if self.done:
+        if self.is_done:
             sink.end(missed, responses.END_OF_STREAM)
         else:
             self._sink = sink
@@ -250,7 +249,7 @@ class EventStore:
         return ResumableStream(self, self._new_name(), session, agent)
 
     def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
-        """The stream and the number of the event with this id; None if the session has no such stream."""
+        """The stream of the event with this id, and the event's number; None if the session has no such stream."""
         match = _EVENT_ID.fullmatch(event_id)
         stream = self._streams.get(match[1]) if match is not None else None
         if match is None or stream is None or stream.session != session:

@@ -57,12 +57,12 @@ class HttpConnection:
         """Result of `is_by_owner`; None before its first call."""
 
     def is_by_owner(self) -> bool:
-        """Whether the connection comes from the machine's owner, for a gateway that serves its own machine alone."""
+        """Whether the connection comes from the machine's owner, for a gateway that serves only its own machine."""
         if self._by_owner is None:
-            peer, own = self.client, self.transport.get_extra_info("sockname")
-            if peer is None or not isinstance(own, tuple):
+            peer, local_address = self.client, self.transport.get_extra_info("sockname")
+            if peer is None or not isinstance(local_address, tuple):
                 return False
-            self._by_owner = is_by_owner(peer, (unmapped(str(own[0])), int(own[1])))
+            self._by_owner = is_by_owner(peer, (unmapped(str(local_address[0])), int(local_address[1])))
         return self._by_owner
 
     @property
@@ -70,8 +70,8 @@ class HttpConnection:
         """Whether the write buffer is full, because the client does not read."""
         raise NotImplementedError
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the connection is no longer congested or has been closed."""
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when the connection is no longer congested or has been closed."""
         raise NotImplementedError
 
     @property
@@ -83,7 +83,7 @@ class HttpConnection:
         """Update the count of bytes that the client has not read. For a congested connection."""
         raise NotImplementedError
 
-    def settle_reading(self) -> None:
+    def update_reading(self) -> None:
         """Pause or resume reading from the client, depending on the connection's requests and write buffer."""
         raise NotImplementedError
 
@@ -145,8 +145,8 @@ class HttpExchange(core.Exchange):
         self.cancel_on_disconnect = False
         """Whether the call is cancelled when the client closes the connection, as in the modern era."""
         self.vetted = vetted
-        """Whether Host, Origin, Accept and Content-Type are valid, because they were checked in this request or in an
-        earlier request with equal values.
+        """Whether Host, Origin, Accept and Content-Type are known to be valid: they were checked in this request, or in
+        an earlier request with equal values.
         """
         self.call: Cancellable | None = None
         """Call that will answer the request; None before its start and after the answer."""
@@ -179,7 +179,7 @@ class HttpExchange(core.Exchange):
         return self._address
 
     def is_by_owner(self) -> bool:
-        """Whether the request comes from the machine's owner, for a gateway that serves its own machine alone."""
+        """Whether the request comes from the machine's owner, for a gateway that serves only its own machine."""
         return not is_forwarded(self.headers) and self._connection.is_by_owner()
 
     @property
@@ -214,9 +214,9 @@ class HttpExchange(core.Exchange):
         """Whether the server should be paused, because the client does not read the stream."""
         return self._streaming and not self.gone and self._connection.congested
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the connection is no longer congested or has been closed."""
-        self._connection.when_writable(go_on)
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when the connection is no longer congested or has been closed."""
+        self._connection.when_writable(resume)
 
     def notify(self, message: bytes) -> bool:
         """Send a message as an event before the answer. Returns False if that is impossible; the message is then
@@ -296,7 +296,7 @@ class HttpExchange(core.Exchange):
         """Answer with a JSON body, or with an event if a stream has begun or the client prefers one."""
         stream = self.stream
         if stream is not None:
-            if not stream.done:
+            if not stream.is_done:
                 stream.finish(b"".join(body))
             return
         if self._streaming:
@@ -336,8 +336,8 @@ class HttpExchange(core.Exchange):
     def _answer_in_stream(self, message: bytes, extra: bytes) -> None:
         """Answer with a stream that has not begun yet.
 
-        Usually the whole response is a single write. Only a long message is sent in a resumable stream, if the client
-        supports that, because the connection may break while a long message is sent.
+        Usually the whole response is a single write. A long message is sent in a resumable stream if the client
+        supports that, because the connection may break while the message is sent.
         """
         if self.resumes is not None and len(message) > MAX_COPIED_BYTES and self.begin_stream():
             self.answer(200, message)

@@ -73,7 +73,7 @@ class FallbackServer(RequestServer):
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        protocols = self._protocols.made
+        protocols = self._protocols.part
         return [*self._starts, *(() if protocols is None else protocols.tasks)]
 
     def request(
@@ -83,7 +83,7 @@ class FallbackServer(RequestServer):
 
     def start(self, request: FallbackRequest) -> None:
         """Attach the request to a uvicorn protocol, now or when uvicorn has been imported."""
-        protocols = self._protocols.made
+        protocols = self._protocols.part
         if protocols is not None:
             request.attach(protocols.new(**{_REQUEST: request}))
             return
@@ -192,7 +192,7 @@ class FallbackRequest(asyncio.Transport):
         self._server.start(self)
 
     def attach(self, protocol: Any) -> None:
-        """Pass the bytes that were received so far to the protocol. From then on, pass all further bytes too."""
+        """Pass the bytes received so far, and all further bytes, to the protocol."""
         if self._full:
             self.resume_reading()
         waiting, self._waiting = self._waiting, []
@@ -206,7 +206,7 @@ class FallbackRequest(asyncio.Transport):
 
     @property
     def wants_no_more(self) -> bool:
-        """Whether the reading of the body is paused, because the application has not consumed what was read."""
+        """Whether the reading of the body is paused, because the application has not consumed the bytes read so far."""
         return self._full and not self.response_complete
 
     def retire(self) -> None:
@@ -267,12 +267,12 @@ class FallbackRequest(asyncio.Transport):
 
     def pause_reading(self) -> None:
         self._full = True
-        self._connection.settle_reading()
+        self._connection.update_reading()
 
     def resume_reading(self) -> None:
         self._full = False
         if not self.response_complete:
-            self._connection.settle_reading()
+            self._connection.update_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._connection.transport.get_extra_info(name, default)

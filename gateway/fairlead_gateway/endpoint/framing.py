@@ -24,8 +24,8 @@ Field = tuple[bytes, bytes]
 """Header field: its name in lower case, and its value."""
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 _SHAPE: Final = re.compile(rb"(?:/router|/servers/[^/]+(?:/[^/]+)?)?/mcp(?:/[^/]+)?")
-"""Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace: clients can read the answer to that path
-only as an MCP error.
+"""Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace. Requests for this path are answered with
+an MCP error, because MCP clients cannot show other errors.
 """
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PORTS_TRIED: Final = 100
-"""Number of ports after the used port that are tried before the kernel chooses a port."""
+"""Number of subsequent ports that are tried before the kernel chooses a port."""
 _LAST_PORT: Final = 65535
 
 
@@ -26,9 +26,9 @@ def suggest_ports(host: str, ports: Mapping[str, int]) -> str:
     return f"{options} {'is' if len(chosen) == 1 else 'are'} free"
 
 
-def _free_near(host: str, port: int, others: set[int]) -> int:
+def _free_near(host: str, port: int, taken: set[int]) -> int:
     for near in range(port + 1, min(port + PORTS_TRIED, _LAST_PORT) + 1):
-        if near not in others and _is_free(host, near):
+        if near not in taken and _is_free(host, near):
             return near
     with _socket(host) as any_port:
         any_port.bind((host, 0))

@@ -1,9 +1,9 @@
 """Cache of HTTP request heads: a request with the same head as the previous request need not be parsed.
 
-The head of a client's calls is always the same, except for the Content-Length and, in the modern era, `Mcp-Name`. A
-head is cached only if its request passed all checks, and if it has one Content-Length and no other framing header, so
-that equal bytes mean an equal request (`fairlead_mcp.http.heads`). Connections share equal heads in memory, but a
-connection uses a head only after a request with this head passed the checks on the same connection.
+The heads of a client's calls differ only in the Content-Length and, in the modern era, in `Mcp-Name`. A head is cached
+only if its request passed all checks. It also must have one Content-Length and no other framing header, so that equal
+bytes mean an equal request (`fairlead_mcp.http.heads`). Connections share equal heads in memory, but a connection uses
+a head only after a request with this head has passed the checks on the same connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
-"""Maximum number of entries of the cache: heads, and headers with another `Mcp-Name`."""
+"""Maximum number of entries of the cache. Entries are heads, and the headers of a head with another `Mcp-Name`."""
 MAX_BYTES: Final = 1 << 20
 """Maximum number of bytes of all cached heads, without the last head of each connection."""
 
@@ -35,7 +35,7 @@ class CachedHead:
         self.headers = headers
         self._memory = memory
         self._headers_by_name: dict[bytes, Headers] = {}
-        """Headers with another `Mcp-Name` than `headers` has, by that name."""
+        """Copies of `headers` with another `Mcp-Name`, by that name."""
 
     def match(self, data: bytes, connection: HttpConnection, limit: int) -> HttpExchange | None:
         """The request in `data`; None unless `data` is one complete request with this head and at most `limit` bytes
@@ -71,7 +71,7 @@ class HeadCache:
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
         """Cache the head in `data`, the bytes of one request. Returns None if the head cannot be cached.
 
-        Heads of clients that do not accept event streams are not cached, nor those of web pages, so that requests with
+        Not cached are heads of clients that do not accept event streams, and heads of web pages, so that requests with
         a cached head need no look-up of `Origin`.
         """
         if exchange.page_lines is not None:
@@ -89,6 +89,6 @@ class HeadCache:
             cached_head = CachedHead(head, name_pattern, exchange.target, headers, self.memory)
             self.memory.keep(self._heads, key, cached_head, 4 * head.size + sys.getsizeof(headers))
         else:
-            # a connection refers to its last exchange: sharing the equal headers saves memory
+            # saves memory: an idle connection keeps its last exchange, which now shares the equal headers
             exchange.headers = cached_head.headers
         return cached_head

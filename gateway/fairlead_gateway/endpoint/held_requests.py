@@ -130,8 +130,8 @@ class HeldRequests:
             self._on_failure(exchange, error)
 
     def _wait_seconds(self, view: View) -> float:
-        """Seconds for which a call may wait: the general limit, or the tier's timeout or latency limit if that is
-        shorter."""
+        """Seconds for which a call may wait: the shortest of the general limit and the tier's timeout and latency
+        limit."""
         tier = next((tier for tier in self._selection().snapshot.rules.tiers if tier.name == view.tier), None)
         bounds = () if tier is None else (tier.call_timeout_ms, tier.max_latency_ms)
         return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])

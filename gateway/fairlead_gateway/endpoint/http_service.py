@@ -28,7 +28,8 @@ class PortLimits:
 
 
 class HttpService:
-    """Base class of `McpEndpoint`. Used directly, it rejects the MCP requests on a port without MCP endpoints.
+    """Base class of `McpEndpoint`. An instance of this class itself rejects MCP requests, on a port without MCP
+    endpoints.
 
     A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
@@ -48,9 +49,7 @@ class HttpService:
         self.targets: dict[bytes, View] = {}
         """Views of MCP endpoints, by request target in the form that clients usually send: a plain path."""
         self.retiring = False
-        """Whether each response closes its connection, so that clients reconnect to another replica, because the
-        gateway stops.
-        """
+        """Whether each response closes its connection: the gateway stops, and clients reconnect to another replica."""
         self.closed = False
         """Whether new connections are closed at once."""
 

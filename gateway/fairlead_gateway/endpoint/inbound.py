@@ -21,7 +21,7 @@ from fairlead_gateway.core.client_message import (
     Rejection,
     RequestBody,
 )
-from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
+from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, valid_limit
 from fairlead_gateway.core.request import FORWARDED, NO_META, Headers, McpRequest, RequestMeta
 from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress_token, via
 from fairlead_mcp.addresses import AllowList
@@ -56,7 +56,7 @@ WANTED: Final = frozenset(
         *FORWARDED,
     }
 )
-"""Headers that are stored of requests to MCP endpoints, besides `Mcp-Param-*`; all other headers are dropped unread."""
+"""Headers of MCP requests that are stored, besides `Mcp-Param-*`; all other headers are dropped."""
 SPELLINGS: Final = (
     {name: name for name in WANTED}
     | {name.title(): name for name in WANTED}
@@ -144,27 +144,26 @@ class KnownMetas:
 
     def __init__(self) -> None:
         self._metas: dict[bytes, tuple[RequestMeta, Raw]] = {}
-        """Each also with its key, to be compared with members of requests."""
-        self._last = NO_META
+        """Parsed `_meta` by key. The value has the key too, to be compared with members of requests."""
+        self._last_meta = NO_META
         self._last_key = b""
         self._last_raw = Raw(b"")
 
-    def repeated(self, member: Raw) -> RequestMeta | None:
-        """The parsed `_meta` if it equals the last one, as that of most requests does; else None.
-
-        Comparing costs less than copying it and looking for it.
+    def parsed_if_last(self, member: Raw) -> RequestMeta | None:
+        """The parsed `_meta` if it equals the last one; else None. For most requests it does, and comparing costs less
+        than copying it for a look-up.
         """
-        return self._last if member == self._last_raw else None
+        return self._last_meta if member == self._last_raw else None
 
     def get(self, raw: bytes) -> RequestMeta | None:
         """The parsed `_meta`; None if it is not cached."""
         if raw == self._last_key:
-            return self._last
+            return self._last_meta
         cached = self._metas.get(raw)
         if cached is None:
             return None
         meta, member = cached
-        self._last = meta
+        self._last_meta = meta
         self._last_key = raw
         self._last_raw = member
         return meta
@@ -259,8 +258,10 @@ def _misread_params(params: RawObject) -> str | None:
 
 
 def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
-    """The parsed `_meta` and its progress token. Raises one of jsonrpc.UNREADABLE if `member` is not a JSON object."""
-    meta = _known_metas.repeated(member)
+    """Parse `_meta`. Returns it with its progress token. Raises one of jsonrpc.UNREADABLE if `member` is not a JSON
+    object.
+    """
+    meta = _known_metas.parsed_if_last(member)
     if meta is not None and not meta.token:
         return meta, None
     raw = bytes(member)
@@ -297,7 +298,7 @@ def _read_meta(raw: bytes) -> RequestMeta:
         log_level=eras.META_LOG_LEVEL in members,
         misread=_misread_meta(raw, members),
         extensions=frozenset() if raw_capabilities is None else capabilities.extensions(raw_capabilities),
-        result_tokens=None if limit is None else within(msgspec.json.decode(limit)) or 0,
+        result_tokens=None if limit is None else valid_limit(msgspec.json.decode(limit)) or 0,
         traced="traceparent" in members,
     )
 
@@ -350,16 +351,16 @@ def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) 
 def _check_extension_method(
     row: methods.Method, headers: Headers, meta: RequestMeta, ident: bytes, params: RawObject
 ) -> Rejection | None:
-    """Check a method of an extension: first that the client declares the extension, then `Mcp-Name` if it is sent."""
+    """Check a method of an extension: the client must declare the extension, and `Mcp-Name`, if sent, must match."""
     if row.needs_declaration and row.extension not in meta.extensions:
-        return undeclared(row.extension, ident)
+        return extension_not_declared(row.extension, ident)
     header_name = headers.get(b"mcp-name") if row.header is methods.HeaderRule.CHECKED else None
     if header_name is not None and row.member in params and _decode_name(header_name) != _text(params[row.member]):
         return _mismatch(f"Mcp-Name does not match params.{row.member}", ident)
     return None
 
 
-def undeclared(extension: str, ident: bytes) -> Rejection:
+def extension_not_declared(extension: str, ident: bytes) -> Rejection:
     """JSON-RPC error -32021 for a request that does not declare a required extension."""
     message = f"The request does not declare the extension {extension}"
     data = capabilities.missing_extension_data(extension)
@@ -367,7 +368,9 @@ def undeclared(extension: str, ident: bytes) -> Rejection:
 
 
 def _unacceptable(headers: Headers) -> Rejection | None:
-    """Rejection of `Accept` and `Content-Type` (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
+    """Rejection of a request by its `Accept` or `Content-Type`; None if both are valid (MCP 2025-11-25 and 2026-07-28,
+    Transports, "Sending Messages").
+    """
     accept = headers.get(b"accept", b"")
     if accept != _USUAL_ACCEPT and not _accepts(accept, _JSON, b"application/*"):
         message = "Not Acceptable: Accept must allow application/json, and text/event-stream if the answer is a stream"

@@ -23,8 +23,9 @@ SWEEP_SECONDS: Final = 1.0
 UNSENT_BYTES: Final = 16 << 10
 """Maximum number of bytes that the kernel buffers for a socket while the client's TCP window is full."""
 CLOSING_SECONDS: Final = 2.0
-"""Seconds after the grace period in which cancelled calls have to end, and seconds after that in which the last bytes
-have to be sent."""
+"""Seconds after the grace period in which cancelled calls have to end. The last bytes have to be sent in as many
+further seconds.
+"""
 
 
 class PortTaken(Exception):
@@ -128,7 +129,7 @@ class Listener:
     async def _close_connections(self) -> None:
         """Close all connections, with CLOSING_SECONDS for the transports to flush their buffers."""
         loop = asyncio.get_running_loop()
-        # with uvloop, connections accepted just before the server was closed may only now get their protocol
+        # with uvloop, connections accepted just before the close may get their protocol only now
         self._service.closed = True
         for connection in [*self.connections]:
             connection.transport.close()

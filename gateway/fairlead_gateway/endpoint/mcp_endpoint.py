@@ -114,17 +114,15 @@ class McpEndpoint(HttpService):
         self.metrics = metrics
         self.clock = dispatcher.context.clock
         self._served = served
-        self.selection = (
-            served.selection
-        )  # copied, because each request reads the selection, and the copy saves a look-up
+        self.selection = served.selection  # stored here too: each request reads the selection, and this saves a look-up
         self.targets = self.selection.targets
-        self.known_views = self.selection.known_views
+        self.built_views = self.selection.built_views
         self.streams = streams
         self.view_builds = streams.view_builds
         self.event_store = event_store
         self.stream_starts = StreamStarts()
         self.pending_tasks: set[asyncio.Task[None]] = set()
-        """Tasks of requests that wait for authentication, or for the building of their view."""
+        """Tasks of requests that wait for authentication or for their view."""
         self.held_requests = HeldRequests(
             served.get, handlers.startup_wait, self.context.server_info, metrics, self._fail
         )
@@ -136,7 +134,7 @@ class McpEndpoint(HttpService):
         """Replace the served selection, and retry requests that wait for a server to start."""
         self.selection = self._served.selection = selection
         self.targets = selection.targets
-        self.known_views = selection.known_views
+        self.built_views = selection.built_views
         self.held_requests.startup_wait.on_swap()
 
     @property
@@ -220,7 +218,7 @@ class McpEndpoint(HttpService):
         if identity.resource and (refused := refuse_elsewhere(identity, exchange.target.decode("latin-1"))) is not None:
             self._reject_credential(exchange, refused)
             return
-        view = self.known_views.find(identity, exchange.target)
+        view = self.built_views.find(identity, exchange.target)
         if view is None:
             if not self.selection.ready(identity, exchange.target):
                 self.start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
@@ -239,12 +237,11 @@ class McpEndpoint(HttpService):
             self.reject(exchange, client_message.SESSION_UNKNOWN)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
-        elif not (self.buffers.pressed and self._shed(exchange)):
+        elif not (self.buffers.pressed and self._reject_if_pressed(exchange)):
             self._reject_if(exchange, self._open_get_stream(exchange, view))
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
-        """Build the principal's view of the request's target, because the view does not exist yet, then handle the
-        request."""
+        """Build the principal's view of the request's target, then handle the request."""
         await self.view_builds.ready(self.selection, identity, exchange.target)
         if not exchange.gone:
             self._route(exchange, identity)
@@ -292,7 +289,7 @@ class McpEndpoint(HttpService):
             self._take_unanswered(exchange, message)
 
     def _take_unanswered(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
-        """Handle a notification or a response of the client. It gets the status 202 instead of an answer."""
+        """Handle a notification or a response of the client, and reply with the status 202."""
         exchange.vetted = True
         if message.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
@@ -310,7 +307,7 @@ class McpEndpoint(HttpService):
 
     def _handle_request(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
         exchange.vetted = True
-        if self.buffers.pressed and self._shed(exchange, request.id):
+        if self.buffers.pressed and self._reject_if_pressed(exchange, request.id):
             return
         if request.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
@@ -326,7 +323,7 @@ class McpEndpoint(HttpService):
         else:
             self._answer_builtin(exchange, view, request)
 
-    def _shed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
+    def _reject_if_pressed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
         """Reject the request if clients have left too many bytes of responses unread. Returns whether the request was
         rejected."""
         refused = self.buffers.refusal(agent_of(exchange))
@@ -345,7 +342,7 @@ class McpEndpoint(HttpService):
         With `may_wait`, a call of a starting server's tool is held until the server is ready.
         """
         exchange.tier = view.tier
-        if view.behind is not None:
+        if view.full_view is not None:
             request.default_tokens = self.router_tokens
         route = self.dispatcher.resolve(view, request, exchange.identity)
         if isinstance(route, Route):

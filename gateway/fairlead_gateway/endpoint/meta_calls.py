@@ -67,7 +67,7 @@ class MetaCalls:
         self, exchange: HttpExchange, view: View, request: McpRequest, unknown: Rejection, retry: Retry | None
     ) -> None:
         """Answer a call of a name that is not a tool in `view`: by the meta-tool, or by the rejection `unknown`."""
-        name, full_view = name_in(request) or "", view.behind
+        name, full_view = name_in(request) or "", view.full_view
         if name != READ_RESULT and (full_view is None or name not in NAMES):
             if full_view is not None and name in full_view.routes:
                 unknown = invalid(request, f"{name} cannot be called directly at this endpoint: use {EXECUTE_TOOL}")

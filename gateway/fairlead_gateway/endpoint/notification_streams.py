@@ -37,7 +37,7 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.exchange import HttpExchange
-from fairlead_gateway.endpoint.inbound import SESSION, undeclared
+from fairlead_gateway.endpoint.inbound import SESSION, extension_not_declared
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.limits.shares import Shares
@@ -52,7 +52,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
 """Maximum number of open streams."""
 MAX_RESOURCES: Final = 64
-"""Maximum number of resources of one stream, and of its tasks."""
+"""Maximum number of resources, and of tasks, of one stream."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
 """Maximum total number of bytes of resource URIs and task ids in open streams."""
 MAX_CAPABILITIES: Final = 4096
@@ -76,13 +76,13 @@ class NotificationStream:
         "_streams",
         "agent",
         "exchange",
-        "listened",
         "lists",
         "release",
+        "resource_keys",
         "resources",
         "subscription",
+        "task_keys",
         "tasks",
-        "watched",
     )
 
     def __init__(
@@ -100,11 +100,11 @@ class NotificationStream:
         """Names of the lists about whose changes the client is notified."""
         self.resources: list[str] = []
         """URIs of the resources to which the stream is subscribed."""
-        self.watched: list[tuple[NotificationStream, ServerKey]] = []
+        self.resource_keys: list[tuple[NotificationStream, ServerKey]] = []
         """Keys of the stream's subscriptions in `ResourceSubscriptions`."""
         self.tasks: list[str] = []
         """Sealed ids of the tasks to which the stream is subscribed."""
-        self.listened: list[tuple[NotificationStream, ServerKey, bytes | None]] = []
+        self.task_keys: list[tuple[NotificationStream, ServerKey, bytes | None]] = []
         """Keys of the stream's subscriptions in `TaskSubscriptions`."""
 
     @property
@@ -124,19 +124,19 @@ class NotificationStream:
             granted["taskIds"] = self.tasks
         self._send(ACKNOWLEDGED, {"notifications": granted})
 
-    def changed(self, name: str) -> None:
+    def notify_list_changed(self, name: str) -> None:
         self._send(f"notifications/{name}/list_changed", {})
 
-    def updated(self, names: UriNames | None, params: Raw) -> None:
+    def notify_resource_updated(self, names: UriNames | None, params: Raw) -> None:
         """Notify the client of a changed resource. `names` maps the server's URIs to the URIs of the endpoint."""
         try:
-            shown = params if names is None else names.show_in(params, UPDATE)
-            members: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
+            translated = params if names is None else names.show_in(params, UPDATE)
+            members: dict[str, object] = {"uri": jsonrpc.decode_object(translated)["uri"]}
         except (*jsonrpc.UNREADABLE, KeyError):
             return
         self._send(UPDATED, members)
 
-    def task(self, params: bytes) -> bool:
+    def notify_task(self, params: bytes) -> bool:
         """Notify the client of a changed task. Returns False if the client does not read."""
         members: dict[str, object] = {**jsonrpc.decode_object(params)}
         return self._send(NOTIFIED, members)
@@ -179,7 +179,7 @@ class NotificationStreams:
         self._identities = identities
         self._open: set[NotificationStream] = set()
         self._shares = Shares("streams", MAX_STREAMS, each, counts)
-        self._watched = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
+        self._subscription_bytes = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
         """Number of bytes of resource URIs and task ids in open streams, by agent."""
         self._of_session: dict[bytes, NotificationStream] = {}
         """Streams of legacy clients, by session id."""
@@ -199,17 +199,17 @@ class NotificationStreams:
             message = "params.notifications must be an object"
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
         if "taskIds" in subscriptions and methods.TASKS not in request.meta.extensions:
-            return undeclared(methods.TASKS, request.id)
+            return extension_not_declared(methods.TASKS, request.id)
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
         lists = [name for name in listable(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
         stream = NotificationStream(self, exchange, lists, request.id)
-        refused = self._admit(stream)
-        if refused is None:
+        rejection = self._admit(stream)
+        if rejection is None:
             self._watch(stream, view, _names_in(subscriptions.get("resourceSubscriptions")))
             self._listen(stream, view, _names_in(subscriptions.get("taskIds")), _capabilities(request))
             stream.acknowledge()
-        return refused
+        return rejection
 
     def _listen(self, stream: NotificationStream, view: View, idents: list[str], capabilities: bytes) -> None:
         """Subscribe a stream to tasks with the sealed ids `idents`.
@@ -219,8 +219,8 @@ class NotificationStreams:
         identity, tasks_of_pods = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
         for ident in idents:
             task = self._tasks.find(view, ident, identity)
-            if task is not None and self._watched.bound(stream.agent, len(ident)) is None:
-                self._watched.take(stream.agent, len(ident))
+            if task is not None and self._subscription_bytes.bound(stream.agent, len(ident)) is None:
+                self._subscription_bytes.take(stream.agent, len(ident))
                 stream.tasks.append(ident)
                 tasks_of_pods.setdefault((task.server, task.pod), []).append(task)
 
@@ -228,36 +228,36 @@ class NotificationStreams:
             view = self._selection().seen_by(identity).get(stream.exchange.target)
             return None if view is None else self._tasks.route(view, task)
 
-        listener = TaskListener(stream.exchange, find, stream.task, capabilities)
+        listener = TaskListener(stream.exchange, find, stream.notify_task, capabilities)
         for (server, pod), tasks in tasks_of_pods.items():
             holder = stream, server, pod
-            stream.listened.append(holder)
+            stream.task_keys.append(holder)
             self._tasks.hold(holder, listener, tasks)
 
     def _watch(self, stream: NotificationStream, view: View, uris: list[str]) -> None:
         """Subscribe a stream to resources. URIs that do not support subscriptions are left out."""
         bindings: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
-            watched = subscribable(view.offers, uri)
-            if watched is not None and self._watched.bound(stream.agent, len(uri)) is None:
-                self._watched.take(stream.agent, len(uri))
+            server_and_uri = subscribable(view.resources, uri)
+            if server_and_uri is not None and self._subscription_bytes.bound(stream.agent, len(uri)) is None:
+                self._subscription_bytes.take(stream.agent, len(uri))
                 stream.resources.append(uri)
-                bindings.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
+                bindings.setdefault(id(server_and_uri[0]), (server_and_uri[0], []))[1].append(server_and_uri[1])
         for binding, uris in bindings.values():
-            notify = partial(stream.updated, view.offers.names(binding.server.key))
+            notify = partial(stream.notify_resource_updated, view.resources.names(binding.server.key))
             subscriber = Subscriber(stream.agent, stream.exchange.identity)
             self._watches.hold((stream, binding.server.key), subscriber, binding, uris, notify)
-            stream.watched.append((stream, binding.server.key))
+            stream.resource_keys.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """Open the GET stream of a legacy session, or return the rejection."""
         stream = NotificationStream(self, exchange, listable(view), None)
-        refused = self._admit(stream)
-        if refused is None:
+        rejection = self._admit(stream)
+        if rejection is None:
             self._of_session[exchange.headers[SESSION]] = stream
             exchange.begin_stream()
             exchange.write(_COMMENT)
-        return refused
+        return rejection
 
     async def notify_changed_lists(self, before: Selection, after: Selection) -> None:
         """Notify the clients whose lists differ between `before`, the previously served selection, and `after`, the
@@ -276,21 +276,19 @@ class NotificationStreams:
             if stream not in self._open:
                 continue
             views = after.seen_by(exchange.identity)
-            old, new = before.seen_by(exchange.identity).get(exchange.target), views.get(exchange.target)
-            if new is None or old is None or any(server_target(key) not in views for _, key in stream.watched):
+            old_view, new_view = before.seen_by(exchange.identity).get(exchange.target), views.get(exchange.target)
+            is_removed = any(server_target(key) not in views for _, key in stream.resource_keys)
+            if new_view is None or old_view is None or is_removed:
                 self._end(stream)
                 continue
-            view_ids = id(old), id(new)
+            view_ids = id(old_view), id(new_view)
             if view_ids not in changes:
-                differing = frozenset(name for name in LISTS if _differ(old, new, name))
-                changes[view_ids] = (
-                    old,
-                    new,
-                    differing,
-                )  # this refers to the views, so that no other object gets their ids
+                differing = frozenset(name for name in LISTS if _differ(old_view, new_view, name))
+                # a reference to the views, so that no other object gets their ids
+                changes[view_ids] = old_view, new_view, differing
             for name in stream.lists:
                 if name in changes[view_ids][2]:
-                    stream.changed(name)
+                    stream.notify_list_changed(name)
 
     def keep_alive(self, now: float) -> None:
         """Write a comment on all streams every KEEP_ALIVE_SECONDS. Must be called about once a second.
@@ -311,40 +309,40 @@ class NotificationStreams:
     def notify(self, session: bytes, params: Raw) -> bool:
         """Notify a legacy session of a changed resource.
 
-        Returns False if the session has no open stream, or if its view does not have the resource (any more).
+        Returns False if the session has no open stream, or if its view does not contain the resource.
         """
         stream = self._of_session.get(session)
-        if stream is None or not self._sees(stream.exchange, params):
+        if stream is None or not self._has_resource(stream.exchange, params):
             return False
         return stream.exchange.notify(jsonrpc.notification(UPDATED, params))
 
     def complete_elicitation(self, session: bytes, params: Raw) -> None:
-        """Notify a legacy session that a page is done with; no-op without an open stream."""
+        """Notify a legacy session that the elicitation by a web page is complete; no-op without an open stream."""
         stream, completion = self._of_session.get(session), url_elicitation.completion(params)
         if stream is not None and completion is not None:
             stream.exchange.notify(completion)
 
-    def _sees(self, exchange: HttpExchange, params: Raw) -> bool:
+    def _has_resource(self, exchange: HttpExchange, params: Raw) -> bool:
         try:
             uri = msgspec.json.decode(jsonrpc.decode_object(params)["uri"], type=str)
         except (*jsonrpc.UNREADABLE, KeyError):
             return False
         view = self._selection().seen_by(exchange.identity).get(exchange.target)
-        return view is not None and view.offers.resource(uri) is not None
+        return view is not None and view.resources.resource(uri) is not None
 
     def remove(self, stream: NotificationStream) -> None:
         if stream in self._open:
             self._open.remove(stream)
             self._shares.give_back(stream.agent)
         stream.release()
-        watched = sum(map(len, (*stream.resources, *stream.tasks)))
-        if watched:
-            self._watched.give_back(stream.agent, watched)
+        size = sum(map(len, (*stream.resources, *stream.tasks)))
+        if size:
+            self._subscription_bytes.give_back(stream.agent, size)
         stream.resources = []
         stream.tasks = []
-        for holder in stream.watched:
+        for holder in stream.resource_keys:
             self._watches.drop(holder)
-        for listened in stream.listened:
+        for listened in stream.task_keys:
             self._tasks.drop(listened)
         session = stream.exchange.headers.get(SESSION, b"")
         if self._of_session.get(session) is stream:
@@ -360,9 +358,9 @@ class NotificationStreams:
         reached = self._shares.bound(stream.agent)
         if reached is not None:
             if reached.bound == "agent":
-                message = f"{reached.most} of your streams are open, the limit for one agent: close a stream"
+                message = f"{reached.limit} of your streams are open, the limit for one agent: close a stream"
                 return reject_crowd(429, message, stream.id)
-            return reject_crowd(503, f"{reached.most} streams are open, the limit of this gateway", stream.id)
+            return reject_crowd(503, f"{reached.limit} streams are open, the limit of this gateway", stream.id)
         self._shares.take(stream.agent)
         stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
         stream.exchange.cancel_on_disconnect = True  # for clients of both eras
@@ -378,20 +376,20 @@ class NotificationStreams:
 
 def listable(view: View) -> list[str]:
     """Names of the lists that the view's endpoint offers."""
-    return [name for name in LISTS if name == "tools" or name in view.offers.features]
+    return [name for name in LISTS if name == "tools" or name in view.resources.features]
 
 
-def _differ(old: View, new: View, name: str) -> bool:
-    before, after = old.offers.announcements, new.offers.announcements
+def _differ(old_view: View, new_view: View, name: str) -> bool:
+    before, after = old_view.resources.announcements, new_view.resources.announcements
     if any(key[1] == name and before.get(key) != at for key, at in after.items()):
         return True
     if name == "tools":
-        return not old.lists_as(new)
-    return _bytes(old, name) != _bytes(new, name)
+        return not old_view.lists_as(new_view)
+    return _bytes(old_view, name) != _bytes(new_view, name)
 
 
 def _bytes(view: View, name: str) -> tuple[bytes, ...]:
-    listings = view.offers.listings
+    listings = view.resources.listings
     if name == "prompts":
         return (listings["prompts/list"],)
     return listings["resources/list"], listings["resources/templates/list"]

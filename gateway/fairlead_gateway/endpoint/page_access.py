@@ -1,7 +1,7 @@
 """Header lines by which a browser lets a web page call an MCP endpoint (Fetch standard, "CORS protocol").
 
-Pure module. The origin has to be allowed already. `Access-Control-Allow-Credentials` is never sent, and the endpoints
-do not read cookies: a page has to have a credential itself.
+Pure module. The caller has already checked that the origin is allowed. `Access-Control-Allow-Credentials` is never
+sent, and the endpoints do not read cookies, so a page needs a credential of its own.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PREFLIGHT: Final = (
 
 
 def page_lines(headers: Headers) -> bytes:
-    """Lines of the response to a page's request, which has `Origin`."""
+    """Header lines of the response to a request with `Origin`."""
     return b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _EXPOSED)
 
 
 def preflight_lines(headers: Headers) -> bytes:
-    """Lines of the answer to a browser that asks whether a page may send a request. All headers are allowed, as clients
-    mirror arguments in `Mcp-Param-*` (SEP-2243), and have headers of their own.
+    """Header lines of the response to a CORS preflight request. All request headers are allowed, because clients send
+    copies of arguments in `Mcp-Param-*` (SEP-2243), and headers of their own.
     """
     lines = b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _PREFLIGHT)
-    wanted = headers.get(b"access-control-request-headers")
-    return lines if wanted is None else b"%baccess-control-allow-headers: %b\r\n" % (lines, wanted)
+    requested = headers.get(b"access-control-request-headers")
+    return lines if requested is None else b"%baccess-control-allow-headers: %b\r\n" % (lines, requested)

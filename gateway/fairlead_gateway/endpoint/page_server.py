@@ -102,12 +102,12 @@ class PageServer(RequestServer):
         if method not in METHODS:
             return failure(405, "the operations port only supports GET and HEAD", b"allow: GET, HEAD\r\n")
         # a kubelet may use any host name for probes, which reveal nothing confidential
-        misplaced = None if request.path in self._public else self._misplaced(request)
-        return misplaced or await page(request)
+        rejection = None if request.path in self._public else self._check_headers(request)
+        return rejection or await page(request)
 
-    def _misplaced(self, request: PageRequest) -> PageResponse | None:
-        """Rejection of a request that a foreign web page may have triggered in a browser (DNS rebinding); None for
-        other requests."""
+    def _check_headers(self, request: PageRequest) -> PageResponse | None:
+        """Rejection of a request by its Host or Origin, because a foreign web page may have sent it (DNS rebinding);
+        None for other requests."""
         if not self._allow.host(request.headers.get(b"host") or None):
             return failure(421, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS")
         if not self._allow.origin(request.headers.get(b"origin") or None):

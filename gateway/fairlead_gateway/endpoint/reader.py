@@ -25,8 +25,9 @@ from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_gateway.policy.tiers import in_tier
 
 SLICE: Final = 16 << 10
-"""Number of bytes that the parser gets at once. Limits are checked after each such slice, and can be exceeded by this
-many bytes."""
+"""Number of bytes in a slice, which is passed to the parser at once. Limits are checked after each slice, so they can
+be exceeded by as many bytes.
+"""
 PORTION: Final = 64 << 10
 """Number of bytes that are parsed in one iteration of the event loop, in about 20 µs. The loop reads up to four times
 as much at once."""
@@ -145,8 +146,8 @@ class RequestSink(HttpConnection):
         """Serve a request: an `HttpExchange` with its complete body, or a `FallbackRequest` before its body."""
         raise NotImplementedError
 
-    def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
-        """Hand the connection over to another protocol; `rest` are the bytes after the request."""
+    def upgrade(self, request: UpgradeRequest, trailing: bytes) -> None:
+        """Hand the connection over to another protocol; `trailing` are the bytes after the request."""
         raise NotImplementedError
 
     def refuse(self, status: int, message: str) -> None:
@@ -205,11 +206,11 @@ class RequestReader:
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
-            rest = bytes(data[error.args[0] :])
+            trailing = bytes(data[error.args[0] :])
             if self._upgrade is not None:
-                self._sink.upgrade(self._upgrade, rest)
+                self._sink.upgrade(self._upgrade, trailing)
             else:
-                self._decline_upgrade(rest)
+                self._decline_upgrade(trailing)
             return
         except httptools.HttpParserError as error:
             # the refusal is not assigned to a variable: the traceback refers to this frame, and a cycle of the two
@@ -219,8 +220,8 @@ class RequestReader:
         if self.in_message:
             self._overhead = max(self._overhead + len(data), 0)
             if self._overhead > self._service.bounds.head:
-                what = "headers" if self.in_head else "chunk extensions and trailers"
-                self._sink.refuse(431, f"the {what} are larger than {self._service.bounds.head} bytes")
+                part = "headers" if self.in_head else "chunk extensions and trailers"
+                self._sink.refuse(431, f"the {part} are larger than {self._service.bounds.head} bytes")
 
     @property
     def unread(self) -> FallbackRequest | None:
@@ -324,8 +325,8 @@ class RequestReader:
     # Internals
 
     def _classify(self) -> HttpExchange | None:
-        """Decide which kind of request this is. Called when the target is complete, if it is not literally the target
-        of an endpoint.
+        """Decide which kind of request this is. Called for a complete target that is not literally in
+        `HttpService.targets`.
 
         Returns an exchange if the target is an MCP endpoint in an unusual form, and None for a path of the application.
         """
@@ -362,7 +363,7 @@ class RequestReader:
         fields = framing.check_fields(version, self._fields, self._target)
         if self.parser.should_upgrade():
             upgrades = self._fallbacks.upgrades
-            if version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields):
+            if version == "1.1" and upgrades is not None and upgrades.handles(self._target, fields):
                 self._replacement_head = framing.serialize_upgrade(method, self._target, fields)
                 self._upgrade = UpgradeRequest(self._target, fields, self._replacement_head)
             else:
@@ -373,7 +374,7 @@ class RequestReader:
         request.head(method, self._target, version, fields)
         self._sink.take_request(request)
 
-    def _decline_upgrade(self, rest: bytes) -> None:
+    def _decline_upgrade(self, trailing: bytes) -> None:
         """Parse the request again without its `Upgrade` header (RFC 9110 section 7.8 lets a server ignore it).
 
         A new parser is needed because httptools does not read the body of an `Upgrade` request. Clients such as Java's
@@ -382,4 +383,4 @@ class RequestReader:
         head, self._replacement_head = self._replacement_head, b""
         self.parser = httptools.HttpRequestParser(self)
         self.feed(head)
-        self.feed(rest)
+        self.feed(trailing)

@@ -21,12 +21,11 @@ from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
-    """Set the session of a request, or reject the request. `owner` is the owner that sessions of the client's principal
-    have.
+    """Set the session of a request, or reject the request. `owner` stands for the client's principal in session ids.
 
     A session that `owner` did not open is rejected. An id with an invalid signature, for example from before a restart,
     is rejected too, so that the client opens a new session (MCP 2025-11-25, Transports, "Session Management"). Modern
-    requests and `initialize` need no session: they are served, and an invalid id is ignored.
+    requests and `initialize` need no session, so an invalid id is ignored.
     """
     session = sessions.read(ident)
     if session is None:

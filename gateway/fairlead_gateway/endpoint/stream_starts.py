@@ -1,8 +1,8 @@
 """Deferred event streams: a response begins as a stream with its first event, or when its answer takes long.
 
-The answer to most calls comes soon, and one write sends head and answer. If the stream began earlier, the answer would
-cost a second write, and storage in the event store. One timer serves all exchanges, because a timer per call costs 1
-µs. Compiled by mypyc.
+Most calls are answered soon, so that one write sends head and answer. If the stream began before the answer, the answer
+would cost a second write, and storage in the event store. One timer serves all exchanges, because a timer per call
+costs 1 µs. Compiled by mypyc.
 """
 
 from __future__ import annotations

@@ -68,6 +68,6 @@ class Certificates:
 
     def _check_changes(self) -> bool:
         changed = [
-            changes.look() for changes in self._changes
-        ]  # a list, so that all files are checked, without short-circuiting
+            changes.check() for changes in self._changes
+        ]  # a list, because a generator would stop at the first changed file
         return any(changed)

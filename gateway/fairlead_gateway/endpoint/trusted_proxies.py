@@ -1,8 +1,8 @@
 """Client addresses from `X-Forwarded-For`, which is accepted only from trusted proxies.
 
-Pure module. The header is a list of addresses: each proxy appends the address of its peer. The client may have made up
-the entries before. The list is therefore read from its last entry backwards: the first address that is not a trusted
-proxy is the client's address.
+Pure module. The header is a list of addresses: each proxy appends the address of its peer. The earlier entries come
+from the client, which may have made them up. The list is therefore read backwards from its last entry: the first
+address that is not a trusted proxy is the client's address.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Upgrade of client connections to another protocol, such as WebSocket (RFC 9110 section 7.8).
 
-After a rejected upgrade the connection would still be an HTTP connection, on which a proxy could send requests of other
-clients: the handler of the new protocol would get them unauthorized. Therefore an `Upgrade` request is authorized
-before its handler gets the connection, the handler gets only this one request, and any answer other than `101` closes
-the connection.
+After a rejected upgrade, the connection would still be an HTTP connection, on which a proxy could send requests of
+other clients. The handler of the new protocol would get these requests, although they were not authorized. Therefore,
+an `Upgrade` request is authorized before its handler gets the connection, the handler gets only this one request, and
+any answer other than `101` closes the connection.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class AdmittedUpgrade(Protocol):
 class UpgradeHandler(Protocol):
     """Authorizes `Upgrade` requests, and serves the connections that it admits."""
 
-    def takes(self, target: bytes, fields: Sequence[Field]) -> bool:
+    def handles(self, target: bytes, fields: Sequence[Field]) -> bool:
         """Whether this handler is responsible for a request. Other requests are answered without an upgrade."""
         ...
 
-    async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
+    async def admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
         """Admit a request, or return the complete HTTP response that rejects it. `client` is the client's IP address
         and port."""
         ...
@@ -76,7 +76,7 @@ class UpgradeHandler(Protocol):
 class UpgradeOwner(Protocol):
     """Connection that a `PendingUpgrade` controls."""
 
-    def upgrade_refused(self) -> None:
+    def on_upgrade_refused(self) -> None:
         """Close the connection, after the response that rejects the upgrade was written."""
         ...
 
@@ -107,13 +107,13 @@ class PendingUpgrade(asyncio.Transport):
         """Whether the handler has answered something other than `101`."""
         self._closed = False
 
-    def begin(self, request: UpgradeRequest, client: tuple[str, int] | None, rest: bytes) -> None:
+    def begin(self, request: UpgradeRequest, client: tuple[str, int] | None, trailing: bytes) -> None:
         """Authorize the request, and pass it to the handler if it is admitted.
 
-        `rest` are bytes that the client has sent after the request.
+        `trailing` are bytes that the client has sent after the request.
         """
-        self._early_bytes += rest
-        self._judgement = asyncio.get_running_loop().create_task(self._judge(request, client))
+        self._early_bytes += trailing
+        self._judgement = asyncio.get_running_loop().create_task(self._admit(request, client))
 
     # asyncio.Protocol, for the connection
 
@@ -209,9 +209,9 @@ class PendingUpgrade(asyncio.Transport):
 
     # Internals
 
-    async def _judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> None:
+    async def _admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> None:
         try:
-            verdict = await self._upgrades.judge(request, client)
+            verdict = await self._upgrades.admit(request, client)
         except Exception:
             log.exception("The authorization of an Upgrade request failed; the client gets a 500")
             verdict = _FAILED
@@ -227,7 +227,7 @@ class PendingUpgrade(asyncio.Transport):
 
     def _switch(self) -> None:
         self.switched = True
-        if self._early_bytes:  # by `call_soon`: this runs within the handler's `write`, which must return first
+        if self._early_bytes:  # by `call_soon`, because the handler's `write` calls this method and must return first
             asyncio.get_running_loop().call_soon(self._flush_early_bytes)
 
     def _flush_early_bytes(self) -> None:
@@ -238,7 +238,7 @@ class PendingUpgrade(asyncio.Transport):
     def _end(self) -> None:
         """Close the connection without a switch, because the handler has answered something other than `101`, or
         nothing."""
-        self._owner.upgrade_refused()
+        self._owner.on_upgrade_refused()
         self._close(None)
 
     def _close(self, exc: Exception | None) -> None:

@@ -43,6 +43,6 @@ class UvicornProtocols:
 
     def new(self, **state: object) -> Any:
         """A new protocol for one connection, whose requests have `state` in their ASGI scope."""
-        # uvicorn declares it as a class or the name of a class; after `load` it is a class
+        # uvicorn declares the attribute as a class or the name of a class; after `load` it is a class
         protocol_class: Any = self._config.http_protocol_class
         return protocol_class(config=self._config, server_state=self._state, app_state=state)

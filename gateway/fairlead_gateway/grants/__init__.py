@@ -1,1 +1,1 @@
-"""Grants that users made for servers: how they are sealed, where they are stored, and how they end."""
+"""Users' grants for servers: sealing, storage, and deletion."""

@@ -1,4 +1,4 @@
-"""Accounts that users have at servers by their grants: listed for the user and for administrators, and ended."""
+"""Accounts of users at servers, which exist by the users' grants. Users and administrators can list and end them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Accounts:
     def __init__(
         self, store: GrantStore, tokens: GrantedTokens, revoker: GrantRevoker | None = None, unused_days: int = 0
     ) -> None:
-        """`unused_days`: days without a call after which a grant ends; 0: grants do not end."""
+        """`unused_days`: days without a call after which a grant ends; 0 if unused grants do not end."""
         self._unused_seconds = unused_days * 86_400.0
         self._store = store
         self._tokens = tokens
@@ -42,14 +42,14 @@ class Accounts:
 
     async def of(self, person: bytes) -> list[ServerAccount]:
         """A user's accounts, sorted by server. Raises GrantStoreError."""
-        return _sorted(await self._store.of_person(person))
+        return _accounts_of(await self._store.of_person(person))
 
-    async def everybodys(self) -> list[ServerAccount]:
+    async def of_everybody(self) -> list[ServerAccount]:
         """Accounts of all users, sorted by server and user. Raises GrantStoreError."""
-        return _sorted(await self._store.everything())
+        return _accounts_of(await self._store.everything())
 
     def unused_until(self, account: ServerAccount) -> float:
-        """Time at which an account ends if no call uses it before, in seconds since the epoch; 0: never."""
+        """Time at which an account ends unless a call uses it before, in seconds since the epoch; 0 for never."""
         grant = account.grant
         if grant is None or not self._unused_seconds:
             return 0.0
@@ -74,8 +74,8 @@ class Accounts:
         return EndedAccount(ServerAccount(server, person, grant), revoked)
 
 
-def _sorted(grants: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ServerAccount]:
-    """Accounts of the grants that are for servers."""
+def _accounts_of(grants: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ServerAccount]:
+    """Accounts of those `grants` that are for servers, sorted by server and user."""
     accounts = [
         ServerAccount(server, key.person, grant) for key, grant in grants if (server := granted_server(key)) is not None
     ]

@@ -17,14 +17,14 @@ class ChangeFeed:
         self._closed = False
 
     def publish(self, key: GrantKey, *, written: bool) -> None:
-        """Pass a key on. `written`: it was written, and not deleted after that."""
+        """Pass a key to all listeners. `written`: the grant was written; otherwise it was deleted."""
         for listener in list(self._listeners):
             if not (written and listener.deletions):
                 listener.add(key)
 
     def listen(self, *, deletions: bool = False) -> AsyncIterator[GrantKey]:
-        """Keys that change from now on, each once until it is taken; with `deletions` without those that were written.
-        Ends with the feed.
+        """Keys that change from now on, until the feed is closed. Several changes of a key that was not taken yet are
+        one. With `deletions`, only keys of deleted grants.
         """
         listener = _Listener(deletions)
         if self._closed:
@@ -39,7 +39,7 @@ class ChangeFeed:
 
 
 class _Listener(AsyncIterator[GrantKey]):
-    """Changed keys of one listener. Repeated changes of a key that was not taken yet are one, which bounds them."""
+    """Changed keys of one listener. A key is stored at most once, which limits the memory."""
 
     def __init__(self, deletions: bool) -> None:
         self.deletions = deletions

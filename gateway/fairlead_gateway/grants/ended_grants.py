@@ -1,4 +1,4 @@
-"""Drops the access tokens of this replica whose grants ended, here or at another replica."""
+"""Drops access tokens of this replica when their grants have ended, at this or another replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class EndedGrants:
-    """Watches `store`, from `start` to `aclose`. `pause` waits for some seconds."""
+    """Watches `store`, from `start` to `aclose`. `pause` waits for a number of seconds."""
 
     def __init__(
         self, store: GrantStore, tokens: GrantedTokens, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -30,7 +30,7 @@ class EndedGrants:
         await self._changes.aclose()
 
     async def _review(self, key: GrantKey) -> bool:
-        """Drop the token of a changed grant if the grant has ended. Returns False if that is not known yet."""
+        """Drop the token of a changed grant if the grant has ended. Returns False if the store could not be read."""
         server = granted_server(key)
         if server is None:
             return True
@@ -40,5 +40,5 @@ class EndedGrants:
             log.warning("Cannot tell yet whether a user's grant for the server %s has ended: %s", server, error)
             return False
         except Exception:
-            log.exception("A changed grant for the server %s cannot be checked, and its token is kept", server)
+            log.exception("A changed grant for the server %s cannot be checked; its access token stays in use", server)
         return True

@@ -1,6 +1,6 @@
 """Store of grants in a folder of one machine: one file per grant, sealed, readable only by its owner.
 
-Several processes may share the folder: changes are made under its lock, and each process notices those of the others.
+Several processes may share the folder: they change it under a lock, and each process checks for changes of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from fairlead_gateway.grants.machine_keys import MachineKeys
-from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.private_files import (
     delete_private,
     locked,
@@ -31,36 +30,37 @@ from fairlead_gateway.grants.sealed_grant import (
     new_version,
     record_name,
 )
+from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
 if TYPE_CHECKING:
     from fairlead_gateway.grants.sealing import GrantSealer
 
 SUFFIX: Final = ".grant"
-LOOK_SECONDS: Final = 0.5
-"""Seconds between two looks for changes of other processes."""
+CHECK_SECONDS: Final = 0.5
+"""Seconds between two checks for changes of other processes."""
 Result = TypeVar("Result")
 
 
 class _SeenFile(NamedTuple):
-    """A record's file, as it was seen last."""
+    """File of a record, at the last check."""
 
     stamp: tuple[int, int]
     """Time of the last change in nanoseconds, and inode."""
     key: GrantKey | None
-    """None if the file has no record, or one that belongs into another file."""
+    """Key of the grant; None if the file has no record, or a record that belongs into another file."""
 
 
 class _FileKeys:
-    """Keys of grants by the names of their files, which follow from them. Threads share it."""
+    """Keys of grants by the names of their files (`record_name`). Threads share this object."""
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._keys: dict[str, GrantKey] = {}
         self._of_person: dict[bytes, set[str]] = {}
 
     def add(self, name: str, key: GrantKey) -> None:
-        with self._turn:
+        with self._lock:
             self._keys[name] = key
             self._of_person.setdefault(key.person, set()).add(name)
 
@@ -68,22 +68,22 @@ class _FileKeys:
         return self._keys.get(name)
 
     def of_person(self, person: bytes, names: set[str]) -> set[str]:
-        """Those of some names whose files have grants of a person, or are not known."""
-        with self._turn:
+        """The names among `names` whose files have grants of a person, or whose keys are unknown."""
+        with self._lock:
             return (names & self._of_person.get(person, set())) | names.difference(self._keys)
 
     def drop_missing(self, names: Mapping[str, object]) -> set[GrantKey]:
-        """Forget the files that are not among some names; returns their keys."""
-        with self._turn:
-            gone = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
-            for name, key in gone.items():
+        """Forget the files that are not in `names`. Returns their keys."""
+        with self._lock:
+            removed = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
+            for name, key in removed.items():
                 self._of_person[key.person].discard(name)
                 if not self._of_person[key.person]:
                     del self._of_person[key.person]
-        return set(gone.values())
+        return set(removed.values())
 
 
-class FolderGrantStore(NoticingGrantStore):
+class FolderGrantStore(WatchingGrantStore):
     """Grants in `folder`, which is created with the first grant."""
 
     def __init__(self, folder: Path, keys: MachineKeys | None = None) -> None:
@@ -91,11 +91,13 @@ class FolderGrantStore(NoticingGrantStore):
         self._folder = folder
         self._keys = keys or MachineKeys(folder)
         self._sealer: GrantSealer | None = None
-        self._lost: set[str] = set()
+        self._unavailable_keys: set[str] = set()
         """Ids of keys that are not available."""
-        self._seen: dict[str, _SeenFile] = {}
+        self._last_scan: dict[str, _SeenFile] = {}
         self._file_keys = _FileKeys()
-        """Files of grants that this process read, wrote or saw: one may come and go between two looks."""
+        """Keys of the files that this process has read or written. A file may be created and deleted between two
+        checks, so that only this mapping tells its key.
+        """
 
     def __repr__(self) -> str:
         return f"<FolderGrantStore {self._folder}>"
@@ -174,39 +176,39 @@ class FolderGrantStore(NoticingGrantStore):
         record = self._record(path)
         return "" if record is None else record.version
 
-    def _grants(self, wanted: Callable[[GrantKey], bool], names: set[str]) -> list[tuple[GrantKey, StoredGrant]]:
+    def _grants(self, matches: Callable[[GrantKey], bool], names: set[str]) -> list[tuple[GrantKey, StoredGrant]]:
         grants = []
         for name in names:
-            belonging = self._file_keys.find(name)
-            if belonging is not None and not wanted(belonging):
+            key_of_file = self._file_keys.find(name)
+            if key_of_file is not None and not matches(key_of_file):
                 continue
-            with contextlib.suppress(UnreadableGrant, OSError):  # one odd file costs only itself
+            with contextlib.suppress(UnreadableGrant, OSError):  # an unreadable file does not hide the others
                 record = self._record(self._folder / name)
                 if record is None or name != self._path(record.key).name:
                     continue
                 self._file_keys.add(name, record.key)
-                if wanted(record.key):
+                if matches(record.key):
                     grants.append((record.key, self._open(record.key, record)))
         return grants
 
     def _names(self, person: bytes | None = None) -> set[str]:
-        """Names of the files that may have grants, or those of a person: a sign-in asks for one person's, and there may
-        be thousands of others.
+        """Names of the files that may have grants. With `person`, files that have grants of other persons are left out:
+        a sign-in needs the grants of one person, and there may be thousands of others.
         """
         try:
             names = set(os.listdir(self._folder))  # noqa: PTH208 - Path.iterdir makes a path of each
         except FileNotFoundError:
             return set()
-        some = names if person is None else self._file_keys.of_person(person, names)
-        return {name for name in some if name.endswith(SUFFIX)}
+        candidates = names if person is None else self._file_keys.of_person(person, names)
+        return {name for name in candidates if name.endswith(SUFFIX)}
 
     def _open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
         sealer = self._sealer
-        if sealer is None or not (sealer.knows(record) or record.key_id in self._lost):
+        if sealer is None or not (sealer.knows(record) or record.key_id in self._unavailable_keys):
             with locked(self._folder):
                 sealer = self._load()  # another process may have made the key
             if not sealer.knows(record):
-                self._lost.add(record.key_id)
+                self._unavailable_keys.add(record.key_id)
         return sealer.open(key, record)
 
     def _load(self) -> GrantSealer:
@@ -233,41 +235,42 @@ class FolderGrantStore(NoticingGrantStore):
 
     # Changes of other processes
 
-    def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
+    def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
         with contextlib.suppress(OSError):
-            self._see_changes()  # here, so that no change after this call is missed
+            self._find_changes()  # here, so that no change after this call is missed
         return [self._look()]
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            with contextlib.suppress(OSError):  # what changes while the folder cannot be read is seen afterwards
-                for key, written in (await asyncio.to_thread(self._see_changes)).items():
+            await asyncio.sleep(CHECK_SECONDS)
+            with contextlib.suppress(OSError):  # changes are found when the folder can be read again
+                for key, written in (await asyncio.to_thread(self._find_changes)).items():
                     self._feed.publish(key, written=written)
 
-    def _see_changes(self) -> dict[GrantKey, bool]:
-        """Keys whose files have changed, and whether they were written, not deleted. Raises OSError."""
-        before, now = self._seen, self._scan()
-        gone = [before[name].key for name in before.keys() - now.keys()]
-        changed = dict.fromkeys((*self._file_keys.drop_missing(now), *gone), False)
-        for name, new in now.items():
-            old = before.get(name)
-            if new is not old:
-                changed.update(dict.fromkeys([new.key] if old is None else [old.key, new.key], new.key is not None))
-                if new.key is not None:
-                    self._file_keys.add(name, new.key)
-        self._seen = now
+    def _find_changes(self) -> dict[GrantKey, bool]:
+        """Keys whose files have changed; True for a written file, False for a deleted one. Raises OSError."""
+        previous, current = self._last_scan, self._scan()
+        removed = [previous[name].key for name in previous.keys() - current.keys()]
+        changed = dict.fromkeys((*self._file_keys.drop_missing(current), *removed), False)
+        for name, new_file in current.items():
+            old_file = previous.get(name)
+            if new_file is not old_file:
+                keys = [new_file.key] if old_file is None else [old_file.key, new_file.key]
+                changed.update(dict.fromkeys(keys, new_file.key is not None))
+                if new_file.key is not None:
+                    self._file_keys.add(name, new_file.key)
+        self._last_scan = current
         return {key: written for key, written in changed.items() if key is not None}
 
     def _scan(self) -> dict[str, _SeenFile]:
         files = {}
         for entry in self._entries():
             with contextlib.suppress(OSError):
-                facts = entry.stat(follow_symlinks=False)
-                stamp = facts.st_mtime_ns, facts.st_ino
-                before = self._seen.get(entry.name)
-                if before is not None and before.stamp == stamp:
-                    files[entry.name] = before
+                status = entry.stat(follow_symlinks=False)
+                stamp = status.st_mtime_ns, status.st_ino
+                previous = self._last_scan.get(entry.name)
+                if previous is not None and previous.stamp == stamp:
+                    files[entry.name] = previous
                 else:
                     record = self._record(Path(entry.path))
                     belongs = record is not None and entry.name == self._path(record.key).name

@@ -8,62 +8,62 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.grants.repeated_look import RepeatedLook
+from fairlead_gateway.grants.periodic_check import PeriodicCheck
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 
 log = logging.getLogger(__name__)
 
 GONE_SECONDS: Final = 3_600.0
-"""Seconds for which a server has to be missing: one that is replaced or restored keeps its grants."""
-LOOK_SECONDS: Final = 60.0
+"""Seconds for which a server has to be missing, so that a server that is replaced or restored keeps its grants."""
+CHECK_SECONDS: Final = 60.0
 """Seconds between two checks."""
 
 
 class GoneServers:
     """Checks which servers are missing, from `start` to `aclose`.
 
-    `wanting` returns the servers that users sign in to, and `served` all servers. `clock` returns monotonic seconds.
-    Grants for a server that this process has never seen stay: it may be a server of another gateway that uses the same
-    store.
+    `sign_in_servers` returns the servers that users sign in to, and `served` all servers. `clock` returns monotonic
+    seconds. Grants for a server that this process has never seen are kept, because another gateway with the same store
+    may have that server.
     """
 
     def __init__(
         self,
         store: GrantStore,
-        wanting: Callable[[], Collection[ServerKey]],
+        sign_in_servers: Callable[[], Collection[ServerKey]],
         served: Callable[[], Collection[ServerKey]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._wanting = wanting
+        self._sign_in_servers = sign_in_servers
         self._served = served
         self._clock = clock
-        self._seen: set[ServerKey] = set()
+        self._seen_servers: set[ServerKey] = set()
         """Servers that users could sign in to, including those that are missing now."""
-        self._away: dict[ServerKey, float] = {}
-        """Time since which a server is missing."""
-        self._repeated = RepeatedLook(self.look, "grants of removed servers", LOOK_SECONDS, 0.0)
+        self._missing_since: dict[ServerKey, float] = {}
+        """Missing servers, each with the time at which this was noticed."""
+        self._periodic = PeriodicCheck(self.check, "grants of removed servers", CHECK_SECONDS, 0.0)
 
     def start(self) -> None:
-        self._repeated.start()
+        self._periodic.start()
 
     async def aclose(self) -> None:
-        await self._repeated.aclose()
+        await self._periodic.aclose()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """End the grants for servers that have been missing for GONE_SECONDS. Grants that cannot be ended now are tried
         again.
         """
         now, served = self._clock(), set(self._served())
-        self._seen.update(self._wanting())
-        self._away = {key: self._away.get(key, now) for key in self._seen - served}
-        for key in [key for key, since in self._away.items() if now - since >= GONE_SECONDS]:
+        self._seen_servers.update(self._sign_in_servers())
+        self._missing_since = {key: self._missing_since.get(key, now) for key in self._seen_servers - served}
+        for key in [key for key, since in self._missing_since.items() if now - since >= GONE_SECONDS]:
             try:
                 await self._end(key)
             except GrantStoreError as error:
                 log.warning("The grants of users for the removed server %s could not be deleted: %s", key, error)
             else:
-                self._seen.discard(key)
+                self._seen_servers.discard(key)
 
     async def _end(self, server: ServerKey) -> None:
         ended = 0

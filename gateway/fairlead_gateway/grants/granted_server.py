@@ -7,6 +7,6 @@ from fairlead_mcp.oauth.stored_grant import GrantKey
 
 
 def granted_server(key: GrantKey) -> ServerKey | None:
-    """The server; None for what the gateway stores for itself, such as its registrations at authorization servers."""
+    """The server of a key; None for the gateway's own records, such as its registrations at authorization servers."""
     namespace, slash, name = key.server.partition("/")
     return ServerKey(namespace, name) if key.person and slash else None

@@ -1,5 +1,5 @@
-"""Creates the sealer of a store with the first grant, because the sealer's ciphers take megabytes. Its keys are
-settings.
+"""Creates the sealer of a store with the first grant, because the sealer's ciphers take megabytes. A setting has the
+keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Keys of the grants of one folder: in the machine's keyring, else in a file that only its owner can read.
+"""Sealing keys of one folder of grants: in the machine's keyring, or in a file that only its owner can read.
 
-The keyring is used where the package `keyring` is installed and a backend of the system answers in KEYRING_SECONDS. Its
-key seals, if there is one; the file's key opens what was sealed while the keyring did not answer.
+The keyring is used if the package `keyring` is installed and a backend of the operating system answers within
+KEYRING_SECONDS. If the keyring has a key, this key seals new grants. The key in the file opens grants that were sealed
+while the keyring did not answer.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ class MachineKeys:
         self._seconds = seconds
 
     def load(self) -> tuple[SealingKey, ...]:
-        """Return the keys; the first one seals. If there is none, create one. The folder has to be locked. Raises
-        OSError, and GrantStoreError if the file is damaged.
+        """Return the keys, and create one if there is none. The first key seals new grants. The folder has to be
+        locked. Raises OSError, and GrantStoreError if the file is damaged.
         """
         file_keys = self._read_file()
-        answer = _within(self._seconds, lambda: self._of_keyring(make=not file_keys))
+        answer = _call_with_timeout(self._seconds, lambda: self._load_from_keyring(make=not file_keys))
         keyring_keys = () if answer is None else (answer,)
         keys = (*keyring_keys, *file_keys)
         if not keys:
@@ -97,8 +98,8 @@ class MachineKeys:
                 "sign in again at each server"
             ) from error
 
-    def _of_keyring(self, *, make: bool) -> SealingKey | None:
-        """The keyring's key. If it has none, `make` creates one. None if there is no keyring."""
+    def _load_from_keyring(self, *, make: bool) -> SealingKey | None:
+        """The key in the keyring; None without a keyring. With `make`, a missing key is created."""
         keyring = self._find_keyring()
         if keyring is None:
             return None
@@ -106,11 +107,11 @@ class MachineKeys:
         text = keyring.get_password(SERVICE, folder)
         if text is None and make:
             keyring.set_password(SERVICE, folder, new_sealing_key(_KEYRING).text)
-            text = keyring.get_password(SERVICE, folder)  # a keyring that does not keep its keys must not seal
+            text = keyring.get_password(SERVICE, folder)  # a keyring that did not store the key must not be used
         return None if text is None else read_sealing_keys(text)[0]
 
 
-def _within(seconds: float, ask: Callable[[], Result | None]) -> Result | None:
+def _call_with_timeout(seconds: float, ask: Callable[[], Result | None]) -> Result | None:
     """Call `ask` in a thread and return its answer; None if it raises or takes longer than `seconds`."""
     answers: queue.SimpleQueue[Result | None] = queue.SimpleQueue()
 
@@ -121,7 +122,7 @@ def _within(seconds: float, ask: Callable[[], Result | None]) -> Result | None:
             log.info("The keyring of this machine is not used: %s", type(error).__name__)
             answers.put(None)
 
-    # a daemon, because a keyring that waits for its owner must not keep the process from ending
+    # a daemon thread, so that the process can end while the keyring waits for its owner
     threading.Thread(target=run, name="keyring", daemon=True).start()
     try:
         return answers.get(timeout=seconds)

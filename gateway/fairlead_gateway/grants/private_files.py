@@ -1,4 +1,4 @@
-"""Files of one owner in a folder that several processes change: replaced as a whole, durably, and under a lock."""
+"""Files of one owner in a folder that several processes change. They are replaced as a whole, durably, under a lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 
 MAX_FILE_BYTES: Final = 16_384
 LOCK_SECONDS: Final = 5.0
-"""Time limit for the lock of a folder; another process holds it for milliseconds, unless it was stopped."""
+"""Time limit for locking a folder. Other processes hold the lock for milliseconds, unless they are suspended."""
 TEMPORARY: Final = ".new"
 _LOCK: Final = ".lock"
 _LOCK_PAUSE: Final = 0.005
@@ -26,15 +26,15 @@ def make_private(folder: Path) -> None:
     folder.chmod(0o700)
 
 
-def read_private(path: Path, most: int) -> bytes:
-    """The first `most` + 1 bytes of a file. Raises OSError, also for a symbolic link."""
+def read_private(path: Path, max_bytes: int) -> bytes:
+    """The first `max_bytes` + 1 bytes of a file. Raises OSError, also for a symbolic link."""
     with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as file:
-        return file.read(most + 1)
+        return file.read(max_bytes + 1)
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Replace a file, readable only by its owner, so that after a crash the old or the new content is there. Its folder
-    has to be locked. Raises OSError, and the old content stays.
+    """Replace a file, readable only by its owner. After a crash, the file has either its old or its new content. The
+    folder has to be locked. Raises OSError; the old content then stays.
     """
     temporary = path.with_name(path.name + TEMPORARY)
     try:
@@ -53,8 +53,8 @@ def replace_private(path: Path, data: bytes) -> None:
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """Replace a file, readable only by its owner, in a folder that needs no lock: concurrent writers each use a file of
-    their own, and the last one wins. Raises OSError, and the old content stays.
+    """Replace a file, readable only by its owner, in a folder that need not be locked: each writer prepares a file of
+    its own, and the last writer wins. Raises OSError; the old content then stays.
     """
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # its mode is 0600
         temporary = Path(file.name)
@@ -85,7 +85,7 @@ def locked(folder: Path) -> Iterator[None]:
         end = time.monotonic() + LOCK_SECONDS
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel frees it with the process
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it when the process ends
                 break
             except BlockingIOError:
                 if time.monotonic() > end:

@@ -1,8 +1,8 @@
 """Store of grants in the installation's Redis, which has to be persistent, shared by all replicas.
 
-A user's grants are one hash. Scripts compare and set, and append each changed key to a stream, which every replica
-reads on from where it was, so that no change is lost while Redis is away. All keys share one hash tag, so that a script
-finds them on one node of a Redis cluster.
+A user's grants are one hash. Scripts compare and set, and append each changed key to a stream. Every replica reads the
+stream from the last change that it has seen, so that no change is lost while Redis is unavailable. All keys share one
+hash tag, so that a script finds them on one node of a Redis cluster.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from redis.exceptions import ResponseError
 
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.lazy_sealer import LazySealer
-from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
+from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 CONNECTIONS: Final = 4
 PAUSE_SECONDS: Final = 1.0
 """Seconds between a failure and the next request, so that calls do not wait while Redis is unavailable."""
-LOOK_SECONDS: Final = 0.4
+CHECK_SECONDS: Final = 0.4
 """Seconds between two checks for changes."""
 CHANGES: Final = 10_000
 """Number of changes that Redis keeps for replicas that lost their connection."""
@@ -70,7 +70,7 @@ deleted or `*` for any. Returns whether it was deleted.
 """
 
 
-class RedisGrantStore(NoticingGrantStore):
+class RedisGrantStore(WatchingGrantStore):
     """Grants in Redis, sealed with `keys`. `settings.timeout` limits each request, in seconds."""
 
     def __init__(
@@ -91,7 +91,7 @@ class RedisGrantStore(NoticingGrantStore):
         self._shared = [f"{tag}:persons", f"{tag}:changes"]
         self._write = self._redis.register_script(WRITE)
         self._delete = self._redis.register_script(DELETE)
-        self._last = b""
+        self._last_id = b""
         """Id of the last change that was read; empty before the first look."""
         self._retry_at = 0.0
         self._up = True
@@ -160,13 +160,13 @@ class RedisGrantStore(NoticingGrantStore):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)
 
-    # Inside
+    # Internals
 
     async def _grants(
         self, name: bytes, servers: Container[str] | None = None, page: tuple[int, Mapping[bytes, bytes]] | None = None
     ) -> AsyncIterator[tuple[GrantKey, StoredGrant]]:
-        """Grants of a hash that can be read, for all servers or some. `page` is the first answer of HSCAN, if it is
-        there already.
+        """Readable grants of a hash, for all servers or for `servers`. `page` is the first response of HSCAN, if it was
+        already received.
         """
         sealer = await self._sealer.get()
         cursor = 0
@@ -184,7 +184,7 @@ class RedisGrantStore(NoticingGrantStore):
     def _hash(self, person: bytes) -> str:
         return f"{self._tag}:of:{hashlib.blake2b(person, digest_size=16).hexdigest()}"
 
-    def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
+    def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
         return [self._look()]
 
     async def _look(self) -> None:
@@ -192,31 +192,31 @@ class RedisGrantStore(NoticingGrantStore):
         while True:
             try:
                 await self._publish_changed()
-                if not warned:  # after the first check, because later changes are noticed from there on
+                if not warned:  # after the first check, from which on changes are noticed
                     warned = True
                     await self._warn_unless_kept()
             except GrantStoreError:
                 pass  # `_request` has warned
             except Exception:
                 log.exception("Looking for changed grants failed")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def _publish_changed(self) -> None:
-        """Publish the keys that changed since the last check, after each response: published keys are not read again.
-        Raises GrantStoreError.
+        """Publish the keys that changed since the last check. They are published after each response, so that an error
+        does not repeat them. Raises GrantStoreError.
         """
         stream = self._shared[1]
-        if not self._last:
+        if not self._last_id:
             newest = await self._request(lambda: self._redis.xrevrange(stream, count=1))
-            self._last = newest[0][0] if newest else b"0-0"
+            self._last_id = newest[0][0] if newest else b"0-0"
             return
         while True:
-            entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last, count=BATCH))
+            entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last_id, count=BATCH))
             for ident, members in entries:
                 with contextlib.suppress(msgspec.MsgspecError):
                     key = msgspec.json.decode(members.get(b"key", b""), type=GrantKey)
                     self._feed.publish(key, written=b"written" in members)
-                self._last = ident
+                self._last_id = ident
             if len(entries) < BATCH:
                 return
 
@@ -249,7 +249,7 @@ class RedisGrantStore(NoticingGrantStore):
     async def _request(self, request: Callable[[], Awaitable[Any]]) -> Any:
         """Send a request to Redis and return the response. Raises GrantStoreError."""
         if self._clock() < self._retry_at:
-            raise self._away()
+            raise self._unavailable()
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await request()
@@ -265,13 +265,13 @@ class RedisGrantStore(NoticingGrantStore):
                     "Redis at %s does not respond (%s): grants cannot be read", self._where, type(error).__name__
                 )
             self._up = False
-            raise self._away() from error
+            raise self._unavailable() from error
         if not self._up:
             log.warning("Redis at %s responds again: grants can be read", self._where)
         self._up = True
         return answer
 
-    def _away(self) -> GrantStoreError:
+    def _unavailable(self) -> GrantStoreError:
         return GrantStoreError(f"the store of grants, Redis at {self._where}, does not respond: try again in a moment")
 
 

@@ -1,7 +1,7 @@
 """Reviews each changed grant, whether it changed here or at another replica.
 
-If the store reports a change but cannot be read then, the grant is reviewed again until it can. Otherwise a token of an
-ended grant would be used until it expires.
+If the store cannot be read after it has reported a change, the review is repeated until the store can be read.
+Otherwise, a token of an ended grant would be used until it expires.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ RETRY_SECONDS: Final = 1.0
 
 
 class ReviewedChanges:
-    """Watches `store`, from `start` to `aclose`. `review` returns whether a key is done, and never raises. `pause`
-    waits for a number of seconds.
+    """Watches `store`, from `start` to `aclose`. `review` returns False if it has to be repeated later, and never
+    raises. `pause` waits for a number of seconds.
     """
 
     def __init__(
@@ -30,23 +30,23 @@ class ReviewedChanges:
         *,
         deletions: bool = False,
     ) -> None:
-        """`deletions`: grants that were written are not reviewed."""
+        """`deletions`: review only deleted grants."""
         self._store = store
         self._review = review
         self._name = name
         self._pause = pause
         self._deletions = deletions
-        self._unknown: dict[GrantKey, None] = {}
+        self._unreviewed: dict[GrantKey, None] = {}
         """Changed grants that could not be reviewed yet, oldest first."""
         self._waiting = asyncio.Event()
-        """Set while `_unknown` has entries."""
+        """Set while `_unreviewed` has entries."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         loop, changes = asyncio.get_running_loop(), self._store.changes(deletions=self._deletions)
         self._tasks = [
             loop.create_task(self._watch(changes), name=self._name),
-            loop.create_task(self._ask_again(), name=f"{self._name}, once more"),
+            loop.create_task(self._review_again(), name=f"{self._name}, once more"),
         ]
 
     async def aclose(self) -> None:
@@ -57,17 +57,17 @@ class ReviewedChanges:
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
         async for key in changes:
             if not await self._review(key):
-                self._unknown[key] = None
+                self._unreviewed[key] = None
                 self._waiting.set()
 
-    async def _ask_again(self) -> None:
+    async def _review_again(self) -> None:
         while True:
             await self._waiting.wait()
             await self._pause(RETRY_SECONDS)
-            for key in [*self._unknown]:
-                del self._unknown[key]
+            for key in [*self._unreviewed]:
+                del self._unreviewed[key]
                 if not await self._review(key):
-                    self._unknown[key] = None  # last, because this grant alone may be the cause
+                    self._unreviewed[key] = None  # at the end, because only this grant may be unreadable
                     break
-            if not self._unknown:
+            if not self._unreviewed:
                 self._waiting.clear()

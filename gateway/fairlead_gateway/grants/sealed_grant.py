@@ -1,4 +1,4 @@
-"""Record of a stored grant, the same in all stores: person, server and issuer in the clear, the rest sealed. No I/O."""
+"""Record of a stored grant, in the format of all stores: person, server and issuer are plain, all else is sealed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import msgspec
 from fairlead_mcp.oauth.stored_grant import GrantKey
 
 MAX_RECORD_BYTES: Final = 14_336
-"""Limit on the bytes of a record. One of a 2 kB grant has about 3 kB, and the largest session 11.5 kB, unless its
-person or issuer is long.
+"""Maximum number of bytes of a record. The record of a 2 kB grant has about 3 kB. The record of the largest session has
+11.5 kB, unless its person or issuer is long.
 """
 
 
 class SealedGrant(msgspec.Struct, frozen=True, rename="camel"):
-    """A sealed grant. Every member but `sealed` is authenticated with it: no member can be changed, and no record can
-    take the place of another one.
+    """A sealed grant. All other members are authenticated together with `sealed`, so that no member can be changed, and
+    no record can replace another record.
     """
 
     person: bytes
     server: str
     issuer: str
     version: str
-    """Random, so that a record that was deleted and made again has another one."""
+    """Random version, so that a record that was deleted and created again has another version."""
     key_id: str
     nonce: bytes
     sealed: bytes
@@ -41,12 +41,12 @@ def encode_record(record: SealedGrant) -> bytes:
 
 
 def beginning_of_records(person: bytes) -> bytes:
-    """Bytes with which records of this person begin, and no others; two of them may be left out."""
+    """Bytes with which all records of this person, and no other records, begin. The last two bytes may be left out."""
     return b'{"person":%b,"server":"' % msgspec.json.encode(person)
 
 
 def decode_record(data: bytes) -> SealedGrant | None:
-    """The record; None if the bytes are none, as after an edit by hand."""
+    """Decode a record; None if the bytes are not a record, for example after a manual change."""
     if len(data) > MAX_RECORD_BYTES:
         return None
     try:
@@ -61,5 +61,5 @@ def new_version() -> str:
 
 
 def record_name(key: GrantKey) -> str:
-    """Name of a grant's record: 32 hexadecimal digits, which show neither person nor server."""
+    """Name of a grant's record: 32 hexadecimal digits, which reveal neither person nor server."""
     return hashlib.blake2b(msgspec.json.encode(key), digest_size=16).hexdigest()

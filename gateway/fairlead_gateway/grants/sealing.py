@@ -1,7 +1,7 @@
 """Seals stored grants with AES-256-GCM. No I/O.
 
-Each user's grants are sealed with a data key of their own, which HKDF-SHA256 (RFC 5869) derives from the store's key
-and the user. User, server, issuer, version and key id are associated data.
+The grants of each user are sealed with another data key, which HKDF-SHA256 (RFC 5869) derives from the store's key and
+the user. User, server, issuer, version and key id are associated data.
 
 This module is imported with the first grant, because `cryptography` takes megabytes.
 """
@@ -32,27 +32,27 @@ class GrantSealer:
 
     def __init__(self, keys: Sequence[SealingKey]) -> None:
         self._keys = {key.id: key for key in keys}
-        self._first = keys[0]
+        self._sealing_key = keys[0]
 
     def knows(self, record: SealedGrant) -> bool:
         """Whether the record's key is known."""
         return record.key_id in self._keys
 
     def seal(self, key: GrantKey, grant: StoredGrant, version: str) -> SealedGrant:
-        """Raises GrantStoreError for a grant that is too large."""
+        """Seal a grant. Raises GrantStoreError for a grant that is too large."""
         if not grant.fits:
             raise GrantStoreError(
                 f"the grant for {key.server} has more than {grant.max_bytes} bytes: its refresh token or its list of "
                 "scopes is too long to be stored"
             )
         nonce = os.urandom(_NONCE_BYTES)
-        context = _associated(key, grant.issuer, version, self._first.id)
-        sealed = _cipher(self._first, key.person).encrypt(nonce, msgspec.json.encode(grant), context)
-        return SealedGrant(key.person, key.server, grant.issuer, version, self._first.id, nonce, sealed)
+        context = _associated_data(key, grant.issuer, version, self._sealing_key.id)
+        sealed = _cipher(self._sealing_key, key.person).encrypt(nonce, msgspec.json.encode(grant), context)
+        return SealedGrant(key.person, key.server, grant.issuer, version, self._sealing_key.id, nonce, sealed)
 
     def open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
-        """The grant of `key`. Raises UnreadableGrant if the record's key is not known, or if the record was changed or
-        is that of another user or server.
+        """Open the record of `key`. Raises UnreadableGrant if the sealing key is unknown, or if the record was changed
+        or belongs to another user or server.
         """
         sealing_key = self._keys.get(record.key_id)
         if sealing_key is None:
@@ -62,14 +62,14 @@ class GrantSealer:
             )
         try:
             text = _cipher(sealing_key, key.person).decrypt(
-                record.nonce, record.sealed, _associated(key, record.issuer, record.version, record.key_id)
+                record.nonce, record.sealed, _associated_data(key, record.issuer, record.version, record.key_id)
             )
             grant = msgspec.json.decode(text, type=StoredGrant)
         except (InvalidTag, ValueError, msgspec.MsgspecError):
             grant = None
         if grant is None or grant.issuer != record.issuer:
             raise UnreadableGrant(
-                f"the stored grant for {key.server} was changed, or is that of somebody else: {_SIGN_IN}"
+                f"the stored grant for {key.server} was changed, or belongs to somebody else: {_SIGN_IN}"
             )
         return grant
 
@@ -78,5 +78,5 @@ def _cipher(key: SealingKey, person: bytes) -> AESGCM:
     return AESGCM(HKDF(SHA256(), KEY_BYTES, salt=None, info=_INFO + person).derive(key.secret))
 
 
-def _associated(key: GrantKey, issuer: str, version: str, key_id: str) -> bytes:
+def _associated_data(key: GrantKey, issuer: str, version: str, key_id: str) -> bytes:
     return msgspec.json.encode((key.person, key.server, issuer, version, key_id))

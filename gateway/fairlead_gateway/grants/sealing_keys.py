@@ -1,6 +1,6 @@
 """Keys that seal stored grants: an id and 32 bytes, written as `ID:BASE64URL`. No I/O.
 
-Several keys allow a rotation: the first one seals, all of them open.
+Several keys allow a rotation: the first key seals, and all keys open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BadSealingKeys(ValueError):
 
 
 class SealingKey(NamedTuple):
-    """A key and its id. Each record contains the id of its key. The object's text never shows the key."""
+    """A key and its id. Each record contains the id of its key. `repr` does not show the key."""
 
     id: str
     secret: bytes

@@ -1,7 +1,7 @@
-"""Room in a Secret that holds grants of many users: decides whether one more record has its place. Pure module.
+"""Decides whether another record fits into a Secret that has grants of many users. Pure module.
 
-A person fills at most a part of a Secret, so that others can still sign in, and the gateway's own records, such as the
-keys of its tokens, have a part that no person can fill.
+The records of one person may take only a part of a Secret, so that others can still sign in. Another part is reserved
+for the gateway's own records, such as the keys of its tokens.
 """
 
 from __future__ import annotations
@@ -13,41 +13,46 @@ from typing import Final
 from fairlead_gateway.grants.sealed_grant import beginning_of_records
 
 MAX_BYTES: Final = 1_000_000
-"""Limit on the values of one Secret, below the API server's of 1 MiB: more than 300 grants of 2 kB."""
+"""Maximum number of bytes of the values of one Secret: more than 300 grants of 2 kB. The API server's limit is 1 MiB.
+"""
 RESERVE_BYTES: Final = 16_000
-"""Room beyond it for changes of grants that are stored already: a renewal writes some bytes more for a moment."""
+"""Bytes beyond MAX_BYTES for changes of stored grants, because a renewal makes a grant a few bytes longer for a short
+time."""
 OWN_BYTES: Final = 100_000
-"""Part of it for records of no person, which they cannot exceed."""
+"""Part of MAX_BYTES for the gateway's own records, which they cannot exceed."""
 PERSONS_BYTES: Final = MAX_BYTES - OWN_BYTES
-"""Part of it for all users."""
+"""Part of MAX_BYTES for the records of all users."""
 PERSON_BYTES: Final = 240_000
-"""Part of it for one person: 80 accounts of 3 kB."""
+"""Part of MAX_BYTES for the records of one person: 80 accounts of 3 kB."""
 
 
 def refusal(data: Mapping[str, str | None], person: bytes, name: str, size: int) -> str:
-    """Why a record of `size` bytes has no place among the others, base64-encoded by their names, and what to do; empty
-    if it has. A record that replaces one may fill the reserve. `person` is empty for the gateway itself.
+    """Why a record of `size` bytes does not fit into a Secret, and what to do; empty if it fits. `data` has the records
+    by name, base64-encoded. A record that replaces another may use the reserve. `person` is empty for the gateway
+    itself.
     """
-    others = {member: encoded for member, encoded in data.items() if member != name}
-    total = _size(others) + size
+    other_records = {member: encoded for member, encoded in data.items() if member != name}
+    total = _size(other_records) + size
     if name in data:
-        return _full(others) if total > MAX_BYTES + RESERVE_BYTES else ""
+        return _full_message(other_records) if total > MAX_BYTES + RESERVE_BYTES else ""
     if not person:
-        return _full(others) if total > MAX_BYTES or _size_of(others, b"") + size > OWN_BYTES else ""
-    if total > PERSONS_BYTES and total - _size_of(others, b"") > PERSONS_BYTES:
-        return _full(others)
-    if total > PERSON_BYTES and _size_of(others, person) + size > PERSON_BYTES:
         return (
-            f"has {PERSON_BYTES // 1_000} kB of this person, the most for one: end accounts and sign-ins that are not "
-            "used (`fairlead accounts`, `fairlead sign-ins`)"
+            _full_message(other_records) if total > MAX_BYTES or _size_of(other_records, b"") + size > OWN_BYTES else ""
+        )
+    if total > PERSONS_BYTES and total - _size_of(other_records, b"") > PERSONS_BYTES:
+        return _full_message(other_records)
+    if total > PERSON_BYTES and _size_of(other_records, person) + size > PERSON_BYTES:
+        return (
+            f"has {PERSON_BYTES // 1_000} kB of this person, the limit for one person: end accounts and sign-ins that "
+            "are not used (`fairlead accounts`, `fairlead sign-ins`)"
         )
     return ""
 
 
-def _full(others: Mapping[str, str | None]) -> str:
+def _full_message(other_records: Mapping[str, str | None]) -> str:
     return (
-        f"is full ({len(others)} grants): end accounts that nobody uses (`fairlead accounts --everybody`), or keep "
-        "grants in Redis"
+        f"is full ({len(other_records)} grants): end accounts that nobody uses (`fairlead accounts --everybody`), or "
+        "keep grants in Redis"
     )
 
 
@@ -57,7 +62,7 @@ def _size(data: Mapping[str, str | None]) -> int:
 
 
 def _size_of(data: Mapping[str, str | None], person: bytes) -> int:
-    """Bytes of a person's values, which are told by how they begin, as decoding all of them takes long."""
+    """Bytes of a person's values. They are recognized by their first bytes, because decoding all values takes long."""
     beginning = beginning_of_records(person)
-    whole = base64.b64encode(beginning[: len(beginning) // 3 * 3]).decode()
-    return sum(3 * len(encoded) // 4 for encoded in data.values() if encoded and encoded.startswith(whole))
+    encoded_beginning = base64.b64encode(beginning[: len(beginning) // 3 * 3]).decode()
+    return sum(3 * len(encoded) // 4 for encoded in data.values() if encoded and encoded.startswith(encoded_beginning))

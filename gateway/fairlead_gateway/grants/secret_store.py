@@ -1,8 +1,8 @@
 """Store of grants in up to 16 Secrets of the release, which the chart creates empty and all replicas watch.
 
-A person's grants are members of one Secret, which is read before each use and changed by its resourceVersion. A replica
+All grants of a person are in one Secret, which is read before each use and changed with its resourceVersion. A replica
 combines the changes that arrive during a request into its next request, so that only requests of different replicas can
-conflict. The gateway may neither create nor list Secrets, so a Role names them.
+conflict. The gateway may neither create nor list Secrets, so its Role names the Secrets.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead_gateway.grants.lazy_sealer import LazySealer
-from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
 from fairlead_gateway.grants.secret_room import PERSONS_BYTES, refusal
+from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict
 from fairlead_kube.informer import Informer
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 SLOTS: Final = 16
 WARNED_FILL: Final = 0.8
 API_SECONDS: Final = 5.0
-"""Time limit of one request to the API server, and of one change with all its tries."""
+"""Time limit of one request to the API server, and of one change with all its attempts."""
 PAUSE_SECONDS: Final = 0.05
-"""Longest pause before a change that met another replica's is tried again; it doubles up to MAX_PAUSE_SECONDS."""
+"""Longest first pause after a conflict with another replica. The pause doubles up to MAX_PAUSE_SECONDS."""
 MAX_PAUSE_SECONDS: Final = 0.4
 MANAGER: Final = "fairlead-gateway-grants"
 """Field manager of the grants."""
@@ -47,7 +47,7 @@ _Data: TypeAlias = Mapping[str, str | None]
 """Members of a Secret, base64-encoded."""
 
 
-class SecretGrantStore(NoticingGrantStore):
+class SecretGrantStore(WatchingGrantStore):
     """Grants in the Secrets `NAME-0` to `NAME-15` of a namespace, sealed with `keys`."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, keys: Sequence[SealingKey]) -> None:
@@ -56,22 +56,22 @@ class SecretGrantStore(NoticingGrantStore):
         self._namespace = namespace
         self._name = name
         self._sealer = LazySealer(keys)
-        self._seen = [_SeenSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
-        self._turns = {seen.name: asyncio.Lock() for seen in self._seen}
-        self._wanted: dict[str, list[_Edit]] = {seen.name: [] for seen in self._seen}
-        """Changes by the name of their Secret, from when they are asked for until they are made or given up."""
+        self._watched = [_WatchedSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
+        self._locks = {secret.name: asyncio.Lock() for secret in self._watched}
+        self._pending_edits: dict[str, list[_Edit]] = {secret.name: [] for secret in self._watched}
+        """Requested changes that are neither made nor given up yet, by the name of their Secret."""
 
     def __repr__(self) -> str:
         return f"<SecretGrantStore {self._namespace}/{self._name}>"
 
     @property
     def fill(self) -> float:
-        return max(seen.fill for seen in self._seen)
+        return max(secret.fill for secret in self._watched)
 
     @property
     def watches(self) -> bool:
-        """Whether every change is noticed from now on."""
-        return all(seen.listed for seen in self._seen)
+        """Whether all Secrets are being watched, so that no further change is missed."""
+        return all(secret.listed for secret in self._watched)
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         data, _ = await self._get(self.secret_of(key.person))
@@ -86,7 +86,7 @@ class SecretGrantStore(NoticingGrantStore):
 
         def put(data: _Data) -> _Data | None:
             version = _version_in(data, name)
-            if version == sealed.version:  # by a request whose answer nobody took
+            if version == sealed.version:  # an earlier attempt has written it, but its response was lost
                 return {}
             if replaces not in (None, version):
                 return None
@@ -114,12 +114,12 @@ class SecretGrantStore(NoticingGrantStore):
         return await self._grants(self.secret_of(person), lambda key: key.person == person)
 
     async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        def wanted(key: GrantKey) -> bool:
+        def matches(key: GrantKey) -> bool:
             return servers is None or key.server in servers
 
-        return [grant for seen in self._seen for grant in await self._grants(seen.name, wanted)]
+        return [grant for secret in self._watched for grant in await self._grants(secret.name, matches)]
 
-    # Inside
+    # Internals
 
     def _publish(self, key: GrantKey, written: bool) -> None:
         self._feed.publish(key, written=written)
@@ -128,8 +128,8 @@ class SecretGrantStore(NoticingGrantStore):
         """The Secret of a person's grants."""
         return f"{self._name}-{hashlib.blake2b(person, digest_size=1).digest()[0] % SLOTS}"
 
-    async def _grants(self, secret: str, wanted: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
-        """The wanted grants of one Secret that can be read."""
+    async def _grants(self, secret: str, matches: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
+        """Readable grants of one Secret whose keys `matches` selects."""
         data, _ = await self._get(secret)
         sealer = await self._sealer.get()
 
@@ -137,7 +137,7 @@ class SecretGrantStore(NoticingGrantStore):
             grants = []
             for name in data:
                 record = _record_in(data, name)
-                if record is not None and name == record_name(record.key) and wanted(record.key):
+                if record is not None and name == record_name(record.key) and matches(record.key):
                     with contextlib.suppress(UnreadableGrant):
                         grants.append((record.key, sealer.open(record.key, record)))
             return grants
@@ -145,16 +145,16 @@ class SecretGrantStore(NoticingGrantStore):
         return await asyncio.to_thread(opened)
 
     async def _edit(self, secret: str, change: Callable[[_Data], _Data | None]) -> bool:
-        """Change the data of a Secret by the members that `change` returns for it; False if that is None. Raises
-        GrantStoreError, also what `change` raises of it.
+        """Change the data of a Secret. `change` gets the data and returns the changed members, or None for no change;
+        then the result is False. Raises GrantStoreError, including errors of `change`.
         """
         edit = _Edit(change)
-        wanted = self._wanted[secret]
-        wanted.append(edit)
+        pending = self._pending_edits[secret]
+        pending.append(edit)
         try:
-            async with asyncio.timeout(API_SECONDS), self._turns[secret]:
-                if edit.outcome is None:  # else another's turn has made it too
-                    await self._make(secret, wanted)
+            async with asyncio.timeout(API_SECONDS), self._locks[secret]:
+                if edit.outcome is None:  # else the request of another task has included this change
+                    await self._apply_edits(secret, pending)
         except TimeoutError:
             if edit.outcome is None:
                 edit.outcome = GrantStoreError(
@@ -162,20 +162,20 @@ class SecretGrantStore(NoticingGrantStore):
                     "many others change it: try again"
                 )
         finally:
-            wanted.remove(edit)
+            pending.remove(edit)
         if isinstance(edit.outcome, GrantStoreError):
             raise edit.outcome
         return bool(edit.outcome)
 
-    async def _make(self, secret: str, wanted: Sequence[_Edit]) -> None:
-        """Make all changes that are wanted now, and set their outcomes."""
+    async def _apply_edits(self, secret: str, pending: Sequence[_Edit]) -> None:
+        """Make all pending changes, and set their outcomes."""
         pause = Backoff(random.random, base=PAUSE_SECONDS, cap=MAX_PAUSE_SECONDS)
         while True:
-            edits: Sequence[_Edit] = [*wanted]
+            edits: Sequence[_Edit] = [*pending]
             try:
                 data, version = await self._get(secret)
-                edits = [edit for edit in wanted if edit.outcome is None]
-                outcomes, changed = _changed_by(edits, data)
+                edits = [edit for edit in pending if edit.outcome is None]
+                outcomes, changed = _merge_edits(edits, data)
                 if changed:
                     body: Json = {"metadata": {"resourceVersion": version}, "data": changed}
                     async with asyncio.timeout(API_SECONDS):
@@ -204,24 +204,24 @@ class SecretGrantStore(NoticingGrantStore):
         why = str(error) or "the API server does not respond"
         return GrantStoreError(f"the grants in the Secret {secret} cannot be read or written: {why}")
 
-    def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
-        return [self._watch(seen) for seen in self._seen]
+    def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
+        return [self._watch(secret) for secret in self._watched]
 
-    async def _watch(self, seen: _SeenSecret) -> None:
-        scope = Scope(SECRETS, Secret, self._namespace, name=seen.name)
-        await Informer(self._kube, scope, seen, on_failure=seen.note_failure).run()
+    async def _watch(self, secret: _WatchedSecret) -> None:
+        scope = Scope(SECRETS, Secret, self._namespace, name=secret.name)
+        await Informer(self._kube, scope, secret, on_failure=secret.note_failure).run()
 
 
 class _Edit:
-    """One change of a Secret's data, and what became of it; None: nothing yet."""
+    """One change of a Secret's data, and its outcome (None while it is pending)."""
 
     def __init__(self, change: Callable[[_Data], _Data | None]) -> None:
         self.change = change
         self.outcome: bool | GrantStoreError | None = None
 
 
-def _changed_by(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | GrantStoreError], dict[str, str | None]]:
-    """The outcomes of changes that are made one after the other, and all members that they change (None: deleted)."""
+def _merge_edits(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | GrantStoreError], dict[str, str | None]]:
+    """Apply changes one after the other. Returns their outcomes, and all changed members (None for deleted ones)."""
     outcomes: list[bool | GrantStoreError] = []
     changed: dict[str, str | None] = {}
     for edit in edits:
@@ -235,18 +235,18 @@ def _changed_by(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | GrantS
     return outcomes, changed
 
 
-class _SeenRecord(msgspec.Struct, frozen=True):
-    """A record in a watched Secret, without what is sealed."""
+class _WatchedRecord(msgspec.Struct, frozen=True):
+    """A record in a watched Secret, without its sealed content."""
 
     digest: int
-    """Hash of its bytes in this process."""
+    """Hash of the record's bytes, valid in this process."""
     version: str
     key: GrantKey
 
 
-class _SeenSecret:
-    """Store of an informer that follows one Secret; it passes the keys of changed grants to `publish`, and whether
-    they were written.
+class _WatchedSecret:
+    """Store of an informer that follows one Secret. It calls `publish` with the key of each changed grant, and with
+    True for a written grant or False for a deleted one.
     """
 
     def __init__(self, name: str, publish: Callable[[GrantKey, bool], None]) -> None:
@@ -255,7 +255,7 @@ class _SeenSecret:
         """Part of PERSONS_BYTES in use."""
         self.listed = False
         self._publish = publish
-        self._records: dict[str, _SeenRecord] = {}
+        self._records: dict[str, _WatchedRecord] = {}
         """Readable records by their names."""
 
     def note_failure(self, error: ApiError) -> None:
@@ -273,26 +273,26 @@ class _SeenSecret:
         self._take({})
 
     def _take(self, data: Mapping[str, bytes]) -> None:
-        before = self._records
-        records = {name: self._seen(name, value) for name, value in data.items()}
+        previous = self._records
+        records = {name: self._read_member(name, value) for name, value in data.items()}
         self._records = {name: record for name, record in records.items() if record is not None}
-        for name in before.keys() | self._records.keys() if self.listed else ():
-            change, earlier = self._records.get(name), before.get(name)
-            if change is None or earlier is None or change.version != earlier.version:
-                self._publish((change or before[name]).key, change is not None)
+        for name in previous.keys() | self._records.keys() if self.listed else ():
+            change, previous_record = self._records.get(name), previous.get(name)
+            if change is None or previous_record is None or change.version != previous_record.version:
+                self._publish((change or previous[name]).key, change is not None)
         self.listed = True
         self._note_fill(sum(map(len, data.values())) / PERSONS_BYTES)
 
-    def _seen(self, name: str, value: bytes) -> _SeenRecord | None:
-        """The record of a member. Each event has all members of the Secret, and one of them has changed, so that those
-        with the digest that was seen before are not decoded again.
+    def _read_member(self, name: str, value: bytes) -> _WatchedRecord | None:
+        """Decode the record of a member, unless its digest is unchanged: each event has all members of the Secret, of
+        which usually one has changed.
         """
         digest = hash(value)
-        earlier = self._records.get(name)
-        if earlier is not None and earlier.digest == digest:
-            return earlier
+        watched = self._records.get(name)
+        if watched is not None and watched.digest == digest:
+            return watched
         record = decode_record(value)
-        return None if record is None else _SeenRecord(digest, record.version, record.key)
+        return None if record is None else _WatchedRecord(digest, record.version, record.key)
 
     def _note_fill(self, fill: float) -> None:
         if fill >= WARNED_FILL > self.fill:

@@ -27,12 +27,12 @@ class GrantSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     gateways of the machine may share it. `fairlead up` sets it.
     """
     unused_days: Annotated[int, Meta(ge=0)] = 180
-    """Days without a call of the person after which a grant ends; 0: never. Lists that are read with a grant do not
-    count.
+    """Days without a call of the person after which a grant ends; 0 for never. Reading lists with a grant does not
+    count as a call.
     """
     keys: str = field(default="", name="grant_keys")
     """Keys that seal grants in a shared store: `ID:KEY`, separated by commas, with 32 random bytes as base64 (`openssl
-    rand -base64 32`) and an id of your choice. The first seals, all open.
+    rand -base64 32`) and an id of your choice. The first key seals, and all keys open.
     """
     keys_file: Path | None = field(default=None, name="grant_keys_file")
-    """File with the keys of `grant_keys`, in its place."""
+    """File with the keys, instead of `grant_keys`."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.grants.accounts import Accounts
-from fairlead_gateway.grants.repeated_look import RepeatedLook
+from fairlead_gateway.grants.periodic_check import PeriodicCheck
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 6 * 3_600.0
+CHECK_SECONDS: Final = 6 * 3_600.0
 """Seconds between two checks. Each check reads all grants."""
 
 
@@ -22,18 +22,18 @@ class UnusedGrants:
     def __init__(self, accounts: Accounts, wall: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
         self._wall = wall
-        self._repeated = RepeatedLook(self.look, "unused grants", LOOK_SECONDS)
+        self._periodic = PeriodicCheck(self.check, "unused grants", CHECK_SECONDS)
 
     def start(self) -> None:
-        self._repeated.start()
+        self._periodic.start()
 
     async def aclose(self) -> None:
-        await self._repeated.aclose()
+        await self._periodic.aclose()
 
-    async def look(self) -> None:
-        """End the accounts that are due, and revoke their grants where that is possible. Raises GrantStoreError."""
+    async def check(self) -> None:
+        """End unused accounts, and revoke their grants if possible. Raises GrantStoreError."""
         now = self._wall()
-        for account in await self._accounts.everybodys():
+        for account in await self._accounts.of_everybody():
             if 0 < self._accounts.unused_until(account) <= now:
                 await self._accounts.end(account.server, account.person)
                 log.info("A user's grant for the server %s was deleted, because no call used it", account.server)

@@ -1,7 +1,7 @@
 """Compares the audience of a token with the accepted audiences. Pure module.
 
-A trailing slash is ignored: MCP clients name the resource without it, but many issuers and libraries write the URL with
-it (MCP 2025-11-25, Authorization, "Canonical Server URI").
+A trailing slash is ignored: MCP clients name the resource without a trailing slash, but many issuers and libraries add
+one (MCP 2025-11-25, Authorization, "Canonical Server URI").
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 class AcceptedAudiences(msgspec.Struct, frozen=True):
-    """All audiences of tokens that a gateway accepts, whatever their issuer."""
+    """All audiences that a gateway accepts in tokens, whatever the issuer."""
 
     names: frozenset[str] = frozenset()
     address: str = ""

@@ -17,7 +17,7 @@ class Authenticator(Protocol):
     """Authenticates credentials of one kind."""
 
     kind: Kind
-    keeps: float
+    cache_seconds: float
     """Seconds for which a verdict may be cached; infinite if the authenticator reports revocations itself."""
 
     def wants(self, token: str) -> bool:

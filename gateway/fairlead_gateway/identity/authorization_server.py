@@ -1,4 +1,4 @@
-"""Configuration of the authorization server in front of the providers: its part of `FAIRLEAD_IDENTITY`."""
+"""Configuration of the gateway's own authorization server: the part `authorizationServer` of `FAIRLEAD_IDENTITY`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ ANY_HOST: Final = "*"
 LOOPBACK: Final = "localhost"
 """Entry of `redirectHosts` for all loopback addresses."""
 HOST_NAME: Final = r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
-"""Pattern of a host name in lower case with a dot, not of an address; internationalized ones are `xn--…` (RFC 5890)."""
+"""Pattern of a host name in lower case with a dot. IP addresses do not match; internationalized names have the form
+`xn--…` (RFC 5890).
+"""
 HOST_PORT: Final = r"[1-9][0-9]{0,4}"
 _CLIENT_HOST: Final = re.compile(rf"\*|{HOST_NAME}(?::{HOST_PORT})?")
 _REDIRECT_HOST: Final = re.compile(
@@ -30,14 +32,16 @@ class OidcProviderClient(msgspec.Struct, frozen=True, kw_only=True, rename="came
     issuer: Text
     """Name or URL of one of `issuers`."""
     client_id: Text
-    """Id of the gateway there. Its redirect URI is the public URL with `/oauth/callback/` and the issuer's name."""
+    """Client id of the gateway at the provider. The redirect URI is the public URL, `/oauth/callback/` and the issuer's
+    name.
+    """
     client_secret_file: Path | None = None
-    """File with the client's secret; without it the client is public and has PKCE alone."""
+    """File with the client's secret; without a secret, the client is public and uses PKCE only."""
     scopes: tuple[Text, ...] = ("profile", "email", "groups", "offline_access")
     """Scopes to request besides `openid`."""
     prompt: str = ""
-    """`prompt` of the authorization request (OpenID Connect Core 1.0 section 3.1.2.1), such as `consent` for a provider
-    that gives a refresh token only then. Empty: not sent, as Microsoft Entra would ask each person for consent.
+    """`prompt` of the authorization request (OpenID Connect Core 1.0 section 3.1.2.1). Some providers issue a refresh
+    token only with `consent`. If empty, no `prompt` is sent: with `consent`, Microsoft Entra would ask each person.
     """
 
 
@@ -45,13 +49,15 @@ class ConfiguredClient(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """Client that an administrator names."""
 
     id: Text
-    """`client_id` that the client sends; the URL of a client's document is possible, and then nothing is fetched."""
+    """`client_id` that the client sends. It may be the URL of the client's metadata document, which is then not
+    fetched.
+    """
     name: str = ""
-    """Name for the page that asks for consent; by default the id."""
+    """Name of the client on the consent page; by default its id."""
     redirect_uris: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    """Where the client gets codes; a loopback address without its port, which may be any."""
+    """Redirect URIs of the client. A loopback address is written without a port, and matches any port."""
     secret_sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
-    """SHA-256 of the client's secret; without it the client is public."""
+    """SHA-256 of the client's secret; without a secret, the client is public."""
     keys: tuple[dict[str, Any], ...] = ()
     """Public keys with which the client signs (`private_key_jwt`)."""
 
@@ -73,23 +79,23 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     providers: Annotated[tuple[OidcProviderClient, ...], Meta(min_length=1)]
     """OpenID providers at which people sign in."""
     client_hosts: tuple[Text, ...] = ()
-    """Hosts whose client ID metadata documents are fetched, such as `claude.ai`, with a port where it is not 443; `*`
-    is any at port 443. Empty: none are.
+    """Hosts from which client ID metadata documents are fetched, such as `claude.ai`, with a port unless it is 443; `*`
+    is any host at port 443. If empty, no documents are fetched.
     """
     clients: tuple[ConfiguredClient, ...] = ()
-    """Clients with an id of your own."""
+    """Clients to which an administrator has assigned an id."""
     registration: ClientRegistrationSettings | None = None
-    """Registration by clients themselves (RFC 7591); without it they cannot."""
+    """Registration by clients themselves (RFC 7591); None to refuse it."""
     agents: dict[Text, Text] = {}
-    """Client id by the name that policies have for the agent. Without a name, a client with a document is the agent
-    HOST/PATH, and one of `clients` has its id as the name.
+    """Client ids by the agent names of policies. The agent name of a client that is missing here is HOST/PATH of its
+    document, or, for a client in `clients`, its id.
     """
     token_seconds: Annotated[int, Meta(ge=60, le=600)] = 600
     """Lifetime of an access token."""
     grace_seconds: Annotated[int, Meta(ge=0, le=600)] = 60
-    """Seconds in which a refresh token that was used gives the same successor again."""
+    """Seconds after its first use in which a refresh token is exchanged for the same successor again."""
     session_hours: Annotated[int, Meta(ge=1, le=8760)] = 720
-    """Longest session whose person the provider renews."""
+    """Longest session of a person for whom the provider gave a refresh token."""
     unrenewed_hours: Annotated[int, Meta(ge=1, le=12)] = 12
     """Longest session of a person for whom the provider gave no refresh token."""
     assertions: tuple[Text, ...] = ()
@@ -103,8 +109,8 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         return {client_id: name for name, client_id in self.agents.items()}
 
     def find_mistake(self, issuers: Sequence[tuple[str, ...]], *, service_accounts: bool) -> str:
-        """Describe the first mistake, in one sentence that says what to do; empty if there is none. `issuers` has the
-        names of each of the file's issuers; `service_accounts`: whether tokens of ServiceAccounts are accepted.
+        """Describe the first mistake, in one sentence that says what to do; empty if there is none. `issuers` lists the
+        names of each issuer in the file. `service_accounts` says whether tokens of ServiceAccounts are accepted.
         """
         return next(self._mistakes(issuers, service_accounts=service_accounts), "")
 

@@ -1,4 +1,4 @@
-"""Sign-ins of clients at the gateway as the authorization server, as users and administrators see and end them.
+"""Sign-ins of clients at the gateway's authorization server, which users and administrators can list and end.
 Declarations only.
 """
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class ClientSignIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's access for a person."""
+    """Access of one client in the name of one person."""
 
     id: str
     person: bytes
@@ -20,15 +20,15 @@ class ClientSignIn(msgspec.Struct, frozen=True, kw_only=True):
     """Issuer and subject of the person at the provider."""
     client_id: str
     name: str
-    """Name of the client, as it says; empty if unknown."""
+    """Name that the client gives itself; empty if unknown."""
     host: str
     """Host of the client's document; empty for a client without one."""
     redirect_host: str
-    """Where the client got its code: a host, `localhost` for loopback addresses, or its own scheme."""
+    """Redirect target of the client: a host, `localhost` for loopback addresses, or the client's own URI scheme."""
     agent: str | None
     """Name of the client in policies; None for a client that chose its name."""
     resource: str
-    """URL for which its tokens are valid, with what is below."""
+    """URL for which the client's tokens are valid, including URLs below it."""
     scopes: tuple[str, ...]
     began_at: float
     """Seconds since the epoch."""
@@ -45,7 +45,7 @@ class ClientSignIns(Protocol):
         """Sign-ins of a person, the last one used first."""
         ...
 
-    async def everybodys(self) -> Sequence[ClientSignIn]:
+    async def of_everybody(self) -> Sequence[ClientSignIn]:
         """Sign-ins of all users, sorted by person, then the last one used first."""
         ...
 
@@ -54,7 +54,7 @@ class ClientSignIns(Protocol):
         ...
 
     def end_all(self, person: bytes) -> AsyncIterator[ClientSignIn]:
-        """End all sign-ins of a person, also those that are in progress, and forget the person's consents. Yields each
-        as soon as it has ended.
+        """End all sign-ins of a person, including sign-ins in progress, and forget the person's consents. Yields each
+        sign-in as soon as it has ended.
         """
         ...

@@ -1,4 +1,4 @@
-"""Requests to issuers whose tokens the gateway accepts, with the bounds and errors of all requests of grants
+"""Requests to the issuers whose tokens the gateway accepts. They have the same limits and errors as token requests
 (`fairlead_mcp.oauth.token_http`). The gateway's own settings name these issuers, so no egress rules apply.
 """
 
@@ -23,7 +23,7 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_http import TokenHttp
 
 MAX_BYTES: Final = 512 << 10
-"""Limit on a document: key sets may have the certificates of each key."""
+"""Maximum number of bytes of a document: a key set may contain the certificates of each key."""
 ANY_JSON: Final = b"application/json, */*;q=0.1"
 """`Accept` of all documents: a key set may be `application/jwk-set+json` (RFC 7517 section 8.5)."""
 
@@ -76,7 +76,7 @@ async def fetch(issuer: Issuer, url: str, kind: type[Document]) -> Document:
 
 async def discover(issuer: Issuer, kind: type[Metadata]) -> tuple[str, Metadata]:
     """Find the issuer's metadata; returns its URL and content. Raises GrantFailed."""
-    # OpenID's places first, as only their documents are sure to say where sessions end
+    # the URLs of OpenID first, because only OpenID documents always name the end-session endpoint
     urls = tuple(reversed(well_known_urls(issuer.issuer)))
     async with issuer_http(issuer, issuer.issuer) as http:
         get = partial(http.get, accept=ANY_JSON, max_bytes=MAX_BYTES)

@@ -82,14 +82,14 @@ class ServiceAccounts(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
 
 
 class CredentialIssuers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Content of the file that `FAIRLEAD_IDENTITY` names: everything that issues credentials for clients."""
+    """Content of the file that `FAIRLEAD_IDENTITY` names: all issuers of clients' credentials."""
 
     issuers: tuple[Issuer, ...] = ()
     scopes: tuple[Text, ...] = ()
     """Scopes that every token of an issuer must have."""
     service_accounts: ServiceAccounts | None = None
     authorization_server: AuthorizationServer | None = None
-    """Authorization server in front of `issuers`; None: clients get their tokens from the issuers themselves."""
+    """The gateway's own authorization server; None if clients get their tokens from `issuers` directly."""
 
 
 _OBJECTS: Final[dict[str, type[msgspec.Struct]]] = {
@@ -101,7 +101,7 @@ _OBJECTS: Final[dict[str, type[msgspec.Struct]]] = {
     "authorizationServer.clients": ConfiguredClient,
     "authorizationServer.registration": ClientRegistrationSettings,
 }
-"""Structs of the objects of the file."""
+"""Struct of each object in the file, by the object's path."""
 
 
 def load_credential_issuers(path: Path | None) -> CredentialIssuers:
@@ -148,8 +148,8 @@ def _check(path: Path, issuer: Issuer) -> None:
 
 
 def is_private(url: str, issuer: Issuer) -> bool:
-    """Whether a URL of an issuer may be fetched: it is https, or http that `allow_http` permits, or http on this
-    machine if the issuer itself is on this machine.
+    """Whether a URL of an issuer may be fetched: an https URL, or an http URL if `allow_http` is set, or an http URL of
+    this machine if the issuer is on this machine too.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" or issuer.allow_http:

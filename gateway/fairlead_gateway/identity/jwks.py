@@ -89,15 +89,15 @@ class IssuerKeys:
         self._asked_at = self._clock()
         try:
             keys = await self._fetch()
-        except (GrantFailed, ValueError) as error:  # of a jwks_uri that is not a URL
+        except (GrantFailed, ValueError) as error:  # ValueError: the jwks_uri is not a URL
             self._failed = True
             consequence = "its last keys stay in use" if self.has_keys else "its tokens cannot be verified"
             log.warning("Keys of issuer %s cannot be fetched: %s; %s", self.issuer.issuer, error, consequence)
             return
-        before, self._keys, self._failed = self._keys or {}, keys, False
-        gone = {kid for kid, key in before.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()}
-        if gone:
-            self._withdrawn(gone)
+        previous, self._keys, self._failed = self._keys or {}, keys, False
+        withdrawn = {kid for kid, key in previous.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()}
+        if withdrawn:
+            self._withdrawn(withdrawn)
 
     async def _fetch(self) -> dict[str, Key]:
         uri = self.issuer.jwks_uri or await self._discover()
@@ -111,8 +111,8 @@ class IssuerKeys:
         return metadata.jwks_uri
 
     def _usable_keys(self, key_set: _KeySet, uri: str) -> dict[str, Key]:
-        """Public signature keys by id. Symmetric keys are ignored, as everybody who verifies with them can also sign.
-        Raises GrantFailed if no key is usable.
+        """Public signature keys by id. Symmetric keys are ignored, because a key that verifies tokens could also sign
+        them. Raises GrantFailed if no key is usable.
         """
         keys: dict[str, Key] = {}
         for number, data in enumerate(key_set.keys[:MAX_KEYS]):

@@ -27,7 +27,7 @@ from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.token_identity import lacks_scopes, token_identity, words_of
 
 MAX_TOKEN: Final = 8 << 10
@@ -56,12 +56,12 @@ NOBODY: Final = invalid("the token has no subject: its claim sub is missing or e
 
 
 class Tokens:
-    """`Authenticator` of JWTs. `address` is the URL of this gateway, `now` the time in seconds since the epoch, `clock`
+    """`Authenticator` of JWTs. `address` is the URL of this gateway, `now` returns seconds since the epoch, `clock` is
     any monotonic clock. `issuer_names` are all issuers that policies may name.
     """
 
     kind: Kind = "jwt"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Tokens:
 
     def check(self, token: str) -> Verdict | None:
         signed = self._read_signed(token)
-        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._judge(*signed)
+        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._check_claims(*signed)
 
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys of its issuer were fetched again."""
@@ -98,7 +98,7 @@ class Tokens:
         if issuer is None:
             return UNREADABLE
         certain = await issuer[1].refetch()
-        return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+        return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
 
     async def verify(
         self, token: str, issuer: str, types: Collection[str] = _TYPES
@@ -109,7 +109,7 @@ class Tokens:
         signed = self._read_signed(token, types)
         if signed is None and (issuer_keys := self._find_issuer(token)) is not None:
             certain = await issuer_keys[1].refetch()
-            signed = self._read_signed(token, types) or (UNKNOWN_SIGNER if certain else AWAY)
+            signed = self._read_signed(token, types) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
         if signed is None or isinstance(signed, CredentialRefusal):
             return signed or UNREADABLE
         claims, by, _ = signed
@@ -131,12 +131,12 @@ class Tokens:
 
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
         """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
-        gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
+        credentials = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
         if self._revoked is not None:
-            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
+            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
 
     def _find_issuer(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
-        """Header of a token and the keys of the issuer that it names; nothing of the token is verified yet."""
+        """Header of a token, and the keys of the issuer that the token names. The token is not verified yet."""
         parts = token.split(".")
         if len(parts) != 3 or len(token) > MAX_TOKEN:
             return None
@@ -180,7 +180,7 @@ class Tokens:
         except (JoseError, ValueError, TypeError, RecursionError):
             return None
 
-    def _judge(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
+    def _check_claims(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
         """Check the claims of a token whose signature is valid."""
         ends = self._end_of(claims, issuer)
         if isinstance(ends, CredentialRefusal):
@@ -224,7 +224,7 @@ class Tokens:
 
 
 def json_of(part: str) -> Mapping[str, Any] | None:
-    """The JSON object in a base64url-encoded part of a JWT; None if the part is not one."""
+    """The JSON object in a base64url-encoded part of a JWT; None if the part is not valid."""
     try:
         members = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):

@@ -1,8 +1,8 @@
 """Authenticates API keys, which are read from any number of sources such as files and Secrets.
 
 Each source delivers its document of keys whenever the document changes. A key that was deleted or changed is revoked at
-once, and its streams end. The last document of a source stays in use while the source cannot be read, so an outage of
-the API server neither locks anybody out nor lets anybody in.
+once, and its streams end. While a source cannot be read, its last document stays in use, so that an outage of the API
+server neither invalidates keys nor restores deleted ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.key_format import PREFIX, KeyDocument, KeyMaker, KeyRecord, digest, id_of
 from fairlead_gateway.identity.names import Issuers, keys_of_names
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +41,12 @@ class KeySource(Protocol):
 
 
 class ApiKeys:
-    """`Authenticator` of API keys. `now` is the time in seconds since the epoch; `issuers` are all issuers that
-    policies may name.
+    """`Authenticator` of API keys. `now` returns seconds since the epoch; `issuers` are all issuers that policies may
+    name.
     """
 
     kind: Kind = "apiKey"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(self, sources: Sequence[KeySource], now: Callable[[], float], issuers: Issuers = ALONE) -> None:
         self._sources = tuple(sources)
@@ -65,7 +65,7 @@ class ApiKeys:
         record = self._records.get(id_of(token) or "")
         matches = hmac.compare_digest(digest(token), _NO_HASH if record is None else record.hash)
         if record is None or not matches:
-            return UNKNOWN_KEY if self._all_read else AWAY
+            return UNKNOWN_KEY if self._all_read else UNAVAILABLE
         if record.expires_at <= self._now():
             return UNKNOWN_KEY
         if record.maker is not None:
@@ -87,8 +87,8 @@ class ApiKeys:
         return len(self._documents) == len(self._sources)
 
     def _check_made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
-        """Verdict on a key that a principal created for itself: the identity of that principal. A principal that was
-        authenticated by an API key when it created this one is accepted only while that API key is valid.
+        """Verdict on a key that a principal created for itself: the identity of that principal. If the key was created
+        with another API key, it is accepted only while the other API key is valid.
         """
         agent = record.agent or None
         if maker.kind == "jwt":
@@ -96,7 +96,7 @@ class ApiKeys:
         else:
             parent = self._records.get(maker.credential)
             if parent is None:
-                return UNKNOWN_KEY if self._all_read else AWAY
+                return UNKNOWN_KEY if self._all_read else UNAVAILABLE
             if parent.maker is not None or not _has_same_names(parent, record) or parent.expires_at <= self._now():
                 return UNKNOWN_KEY
             doubtful = self._issuers.of_api_key(record.groups)
@@ -109,7 +109,7 @@ class ApiKeys:
             doubtful=doubtful,
             scopes=frozenset(maker.scopes),
             claims=maker.claims,
-            made=True,
+            is_created_key=True,
             credential=record.id,
             expires_at=self._end(record, maker),
         )
@@ -144,7 +144,7 @@ class ApiKeys:
         """Replace the document of the source called `name`, and revoke keys that were deleted or changed."""
         if self._documents.get(name) == document:
             return
-        before, names, complete = self._records, self._names, self._all_read
+        previous, names, complete = self._records, self._names, self._all_read
         self._documents[name] = document
         records: dict[str, KeyRecord] = {}
         for source in self._sources:
@@ -157,29 +157,30 @@ class ApiKeys:
         self._names = frozenset(
             key
             for record in records.values()
-            if record.maker is None  # the names of a created key come from the issuer of its creator
+            if record.maker is None  # agent and groups of a created key come from the issuer of its creator
             for key in keys_of_names(record.agent, record.groups)
         )
-        gone = {ident for ident, record in before.items() if records.get(ident) != record}
-        made = [(record.id, record.maker.credential) for record in before.values() if record.maker is not None]
-        gone |= {ident for ident, parent in made if parent in gone}
-        log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
-        self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
+        revoked_ids = {ident for ident, record in previous.items() if records.get(ident) != record}
+        parents = [(record.id, record.maker.credential) for record in previous.values() if record.maker is not None]
+        revoked_ids |= {ident for ident, parent in parents if parent in revoked_ids}
+        counts = len(document.keys), len(records), len(revoked_ids)
+        log.info("API keys of %s: %d, and %d in all; %d revoked", name, *counts)
+        self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in revoked_ids)
         moved = names ^ self._names
-        if moved or not complete:  # in tokens, these names now belong to API keys, or no longer do
+        if moved or not complete:  # names without an issuer now belong to API keys, or no longer do (`names`)
             self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has(identity, moved)))
 
 
-def _has_same_names(parent: KeyRecord, made: KeyRecord) -> bool:
+def _has_same_names(parent: KeyRecord, created: KeyRecord) -> bool:
     """Whether a key still has the agent and groups of a key that was created with it."""
-    return parent.agent == made.agent and frozenset(parent.groups) == frozenset(made.groups)
+    return parent.agent == created.agent and frozenset(parent.groups) == frozenset(created.groups)
 
 
 def _is_of_token(identity: Identity) -> bool:
-    """Whether the identity's agent and groups may be from an issuer of tokens, as those of a key that was created with
-    a token are.
+    """Whether the identity's agent and groups may come from an issuer of tokens. This includes identities of API keys
+    that were created with a token.
     """
-    return identity.kind == "jwt" or identity.made
+    return identity.kind == "jwt" or identity.is_created_key
 
 
 def _has(identity: Identity, names: frozenset[Key]) -> bool:

@@ -1,8 +1,8 @@
 """Format of API keys, their stored records, and the document of records.
 
-A key is `flk_<id>_<secret>` with a secret of 32 random bytes. The record has the id and the SHA-256 of the whole key. A
-secret of 256 random bits cannot be guessed, so a slow hash, as for passwords, would add no protection; it would only
-let attackers keep the gateway busy. The id is not secret: it selects the record, and names the key in logs and lists.
+A key is `flk_<id>_<secret>` with a secret of 32 random bytes. The record has the id and the SHA-256 of the whole key.
+The secret cannot be guessed, so a slow hash, as for passwords, would add no protection, but would allow attackers to
+keep the gateway busy. The id is not secret: it selects the record, and names the key in logs and lists.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KeyMaker(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     scopes: tuple[str, ...] = ()
     claims: dict[str, Any] = {}
     credential: str = ""
-    """Id of the API key with which this key was created; this key is valid only as long as that one."""
+    """Id of the API key with which this key was created. This key becomes invalid with that API key."""
 
 
 class KeyRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ class KeyFile:
         try:
             deliver(await asyncio.to_thread(self.load))
         except FileNotFoundError:
-            if self._was_there:  # the file of keys that principals create does not exist before the first one
+            if self._was_there:  # the file for keys that principals create does not exist before the first key
                 log.warning("File %s was deleted: its API keys are revoked", self._path)
             self._was_there = False
             deliver(KeyDocument())

@@ -1,7 +1,7 @@
 """Reads API keys from Secrets, which are watched through the Kubernetes API, and writes keys that principals create.
 
-A Role cannot grant access to Secrets by label, so the gateway has access to Secrets by name. A Secret without the label
-`fairlead.dev/api-keys: "true"` is nevertheless ignored, so that a name alone does not make a Secret a source of keys.
+A Role cannot grant access to Secrets by label, so the gateway has access to Secrets by name. A Secret also needs the
+label `fairlead.dev/api-keys: "true"`, so that its name alone does not make it a source of keys.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class SecretKeyStore:
     async def change(self, change: Callable[[KeyDocument], KeyDocument]) -> None:
         """Implements KeyStore."""
         for attempt in range(TRIES):
-            before, version = await self._read()
-            data = {MEMBER: base64.b64encode(encode_keys(change(before).keys)).decode()}
+            current, version = await self._read()
+            data = {MEMBER: base64.b64encode(encode_keys(change(current).keys)).decode()}
             body = {"metadata": {"resourceVersion": version}, "data": data}
             try:
                 async with asyncio.timeout(API_SECONDS):

@@ -23,7 +23,7 @@ from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyMaker,
 MOST_CLAIMS: Final = 4096
 """Most bytes of the creator's claims, as JSON, in the record of a key."""
 MOST_BYTES: Final = 512 << 10
-"""Most bytes of all created keys, as a Secret is limited to 1 MiB."""
+"""Maximum number of bytes of all created keys, because a Secret is limited to 1 MiB."""
 MOST_NAME: Final = 64
 """Most characters of a key's name."""
 EVERYBODY: Final = "*"
@@ -55,7 +55,7 @@ class KeyStore(Protocol):
 
 class FileKeyStore:
     """Store in a file of one gateway, which only its owner can read. `deliver` receives the written document at once,
-    as a new key may be used before the file is checked for changes.
+    because a new key may be used before the next check of the file for changes.
     """
 
     def __init__(self, path: Path, deliver: Callable[[KeyDocument], None]) -> None:
@@ -113,10 +113,11 @@ class MadeKeys:
         self._now = now
 
     def may(self, identity: Identity, subjects: Collection[Key]) -> bool:
-        """Whether a principal may create keys; `subjects` are its names in policies. A key is valid everywhere, so a
-        token for one path may create none, and it outlives sign-ins, so a token of the gateway may not either.
+        """Whether a principal may create keys; `subjects` are its names in policies. A key is valid for all paths, so a
+        token for one path may not create keys. A key outlives sign-ins, so a token that the gateway issued may not
+        create keys either.
         """
-        unfit = identity.made or identity.resource or identity.issued_here
+        unfit = identity.is_created_key or identity.resource or identity.issued_here
         if unfit or identity.kind not in ("apiKey", "jwt"):
             return False
         certain = (key for key in subjects if key not in identity.doubtful)
@@ -170,20 +171,20 @@ class MadeKeys:
         """Valid keys that a principal created, oldest first. Raises KeysUnwritable."""
         return tuple(key for key in await self.all() if _is_of(key, identity))
 
-    async def revoke(self, identity: Identity, ident: str, *, anybodys: bool) -> KeyRecord:
-        """Revoke a created key of the principal, or of any principal with `anybodys`, and return its record. Raises
+    async def revoke(self, identity: Identity, ident: str, *, of_anyone: bool) -> KeyRecord:
+        """Revoke a created key of the principal, or of any principal with `of_anyone`, and return its record. Raises
         KeysRefused, KeysUnwritable.
         """
-        gone: list[KeyRecord] = []
+        revoked: list[KeyRecord] = []
 
         def remove_record(document: KeyDocument) -> KeyDocument:
-            gone[:] = [key for key in document.keys if key.id == ident and (anybodys or _is_of(key, identity))]
-            if not gone or gone[0].maker is None:
+            revoked[:] = [key for key in document.keys if key.id == ident and (of_anyone or _is_of(key, identity))]
+            if not revoked or revoked[0].maker is None:
                 raise KeysRefused(f"you have no key with the id {ident[:16]!r}")
-            return KeyDocument(tuple(key for key in document.keys if key is not gone[0]))
+            return KeyDocument(tuple(key for key in document.keys if key is not revoked[0]))
 
         await self._store.change(remove_record)
-        return gone[0]
+        return revoked[0]
 
 
 def _is_of(record: KeyRecord, identity: Identity) -> bool:

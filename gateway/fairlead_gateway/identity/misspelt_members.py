@@ -1,4 +1,4 @@
-"""Advice for members of `FAIRLEAD_IDENTITY` that do not exist: a similar one, or where the member belongs. No I/O."""
+"""Advice about unknown members of `FAIRLEAD_IDENTITY`: a similar name, or the object that has the member. No I/O."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SIMILAR: Final = 0.6
 
 
 def advice_for(error: msgspec.ValidationError, objects: Mapping[str, type[msgspec.Struct]]) -> str:
-    """Advice about an unknown member, as the end of a sentence; empty for other errors. `objects` has the struct of
-    each object of the file by its path there, such as `authorizationServer.providers`.
+    """Advice about an unknown member, as the end of a sentence; empty for other errors. `objects` are the structs of
+    the file's objects, by path, such as `authorizationServer.providers`.
     """
     unknown = _UNKNOWN.search(str(error))
     if unknown is None:

@@ -3,7 +3,8 @@
 Two issuers may give the same name to different principals, so policies and settings name the issuer too. A name without
 an issuer belongs to:
 
-- ServiceAccounts, if their tokens are accepted and it is a group that begins with `system:`, which Kubernetes reserves;
+- ServiceAccounts, if their tokens are accepted and the name is a group that begins with `system:` (reserved by
+  Kubernetes);
 - else API keys, if any API key has the name;
 - else the issuer of tokens, if there is only one.
 
@@ -39,7 +40,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
     """Returns whether any API key has the given agent or group."""
 
     @property
-    def several(self) -> bool:
+    def has_several(self) -> bool:
         """Whether there are two or more issuers of tokens."""
         return len(self.tokens) > 1
 
@@ -50,28 +51,28 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         issuers += [API_KEYS] * self.api_keys + [SERVICE_ACCOUNTS] * self.service_accounts
         return (*issuers, ANY_ISSUER) if issuers else ()
 
-    def called(self, name: str) -> tuple[str, ...] | None:
-        """All names of the issuer that has the name `name`; None if there is no such issuer."""
+    def names_of_issuer(self, name: str) -> tuple[str, ...] | None:
+        """All names of the issuer with the name `name`; None if there is no such issuer."""
         if name in (API_KEYS, SERVICE_ACCOUNTS):
             return (name,)
         return next((names for names in self.tokens if name in names), None)
 
     def of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
-        """Names in a token that may mean those of another issuer where a policy writes them without an issuer."""
+        """Agent and groups of a token that are ambiguous in a policy that names them without an issuer."""
         keys = keys_of_names(agent, groups)
-        ambiguous = {key for key in keys if self.several or self._is_reserved(key) or self.carried(key)}
-        return frozenset(ambiguous | {(CLAIM,)}) if self.several else frozenset(ambiguous)
+        ambiguous = {key for key in keys if self.has_several or self._is_reserved(key) or self.carried(key)}
+        return frozenset(ambiguous | {(CLAIM,)}) if self.has_several else frozenset(ambiguous)
 
     def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
-        """Groups of an API key that may mean those of another issuer where a policy writes them without an issuer."""
+        """Groups of an API key that are ambiguous in a policy that names them without an issuer."""
         return frozenset(key for group in groups if self._is_reserved(key := (GROUP, group)))
 
-    def unnamed(self, agent: str | None, groups: Iterable[str]) -> tuple[tuple[str, ...], frozenset[Key]]:
-        """Issuer that an agent and groups without an issuer belong to, empty if unknown, and those of the names that
-        are ambiguous.
+    def issuer_of_unqualified(self, agent: str | None, groups: Iterable[str]) -> tuple[tuple[str, ...], frozenset[Key]]:
+        """Names of the issuer that an agent and groups without an issuer belong to (empty if unknown), and the names
+        among them that are ambiguous.
         """
         keys = keys_of_names(agent, groups)
-        if self.several:
+        if self.has_several:
             free = {key for key in keys if not self._is_reserved(key) and not self.carried(key)}
             return (), frozenset(free | {(CLAIM,)})
         if self.api_keys and (not self.tokens or any(self.carried(key) for key in keys)):
@@ -88,7 +89,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
             issuer, sharp, name = text.partition("#")
             if sharp and issuer in issuers:
                 groups.add(key_of_name(GROUP, name, issuer))
-            elif self.several and not self._is_reserved((GROUP, text)):
+            elif self.has_several and not self._is_reserved((GROUP, text)):
                 raise BadSetting(
                     f"{setting}: group {text!r} is ambiguous, as there are {len(self.tokens)} issuers: write "
                     f"ISSUER#{text}, where ISSUER is one of {', '.join(issuers[:8])}; * is any issuer"
@@ -98,13 +99,11 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(groups)
 
     def without_issuer(self, policies: Iterable[Policy]) -> tuple[str, ...]:
-        """`namespace/name` of the policies with an ambiguous subject: one without an issuer, to which a policy grants
-        nothing.
-        """
+        """`namespace/name` of the policies with an ambiguous subject, to which they grant nothing."""
         return tuple(
             f"{policy.namespace}/{policy.name}"
             for policy in policies
-            if self.several and any(map(self._is_ambiguous, policy.subjects))
+            if self.has_several and any(map(self._is_ambiguous, policy.subjects))
         )
 
     def _is_ambiguous(self, subject: Subject) -> bool:

@@ -1,8 +1,8 @@
-"""Authenticates access tokens that the gateway issued itself, as the authorization server in front of the providers.
+"""Authenticates access tokens that the gateway's own authorization server issued.
 
-A token (RFC 9068) carries the provider's issuer, subject and claims of a person, so that its identity is that of a
-token of the provider; only the agent is the client that the gateway has verified. It is valid for its one resource and
-what is below that (RFC 8707).
+A token (RFC 9068) contains issuer, subject and claims of a person as the provider gave them, so that its identity
+equals the identity of the provider's token. Only the agent differs: it is the client that the gateway has verified. A
+token is valid for one resource and the paths below it (RFC 8707).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fairlead_gateway.identity.jwt_authenticator import (
     time_of,
 )
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.request_authentication import PLAIN_PATH
 from fairlead_gateway.identity.token_identity import (
     lacks_scopes,
@@ -51,20 +51,20 @@ PERSON_CLAIM: Final = "fairlead_person"
 AGENT_CLAIM: Final = "fairlead_agent"
 """Claim with the name of the client in policies; missing for a client that chose its name."""
 ANYBODY_CLAIM: Final = "fairlead_anybody"
-"""Claim of a client that nobody named, which is true; missing for others."""
+"""Claim that is true for a client that no administrator named; missing for other clients."""
 SESSION_CLAIM: Final = "sid"
-"""Claim with the session, with whose end the token ends."""
+"""Claim with the session. The token becomes invalid when the session ends."""
 CLIENT_CLAIM: Final = "client_id"
 """Claim with the client (RFC 9068 section 2.2)."""
 WORKLOAD_CLAIM: Final = "fairlead_workload"
 """Claim with the ServiceAccount of a token that is not for a person: `namespace`, `name`, `uid` and `groups`."""
 SKEW_SECONDS: Final = 30.0
-"""Difference of the clocks of two replicas that makes no difference."""
+"""Tolerated difference between the clocks of two replicas."""
 MAX_SECONDS: Final = 600.0
 """Longest lifetime of a token."""
 MAX_ENDED: Final = 65_536
-"""Limit on the ended sessions that are remembered, each for as long as a token of it may be valid. Beyond it, all
-tokens are rejected that are as old as those of the oldest, and clients refresh them.
+"""Maximum number of ended sessions that are remembered, each until all of its tokens have expired. If there are more,
+the oldest is forgotten, and all tokens that are as old as its tokens are rejected; clients then refresh them.
 """
 ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
 
@@ -95,18 +95,18 @@ class OwnKeys(Protocol):
         ...
 
     async def refetch(self) -> bool:
-        """Read the keys again, unless that was done just now; True if that is certain to have found all."""
+        """Read the keys again, unless they were read just now. True if all keys are certainly known."""
         ...
 
 
 class OwnTokens:
-    """`Authenticator` of the gateway's own tokens. `address` is the URL of the gateway, which is their issuer,
-    `issuers` the providers of the users, `now` the time in seconds since the epoch. `issuer_names` are all issuers
-    that policies may name.
+    """`Authenticator` of the gateway's own tokens. `address` is the URL of the gateway, which is their issuer;
+    `issuers` are the providers of the users. `issuer_names` are all issuers that policies may name. `now` returns
+    seconds since the epoch.
     """
 
     kind: Kind = "jwt"
-    keeps = float("inf")
+    cache_seconds = float("inf")
 
     def __init__(
         self,
@@ -131,9 +131,9 @@ class OwnTokens:
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
         self._revoked: Revoked | None = None
         self._ended: dict[str, float] = {}
-        """Until when tokens of an ended session might be valid, in seconds since the epoch; the earliest first."""
+        """By ended session: when its last token expires, in seconds since the epoch; the earliest first."""
         self._issued_after = float("-inf")
-        """Tokens of sessions are valid only if they were issued later, in seconds since the epoch."""
+        """Tokens of sessions that were issued before this time are rejected. In seconds since the epoch."""
 
     def wants(self, token: str) -> bool:
         parts = token.split(".")
@@ -144,15 +144,15 @@ class OwnTokens:
 
     def check(self, token: str) -> Verdict | None:
         claims = self._signed_claims(token)
-        return self._judge(claims) if isinstance(claims, dict) else claims
+        return self._check_claims(claims) if isinstance(claims, dict) else claims
 
     async def session_of(self, token: str) -> SessionOfToken | None:
-        """The session of a token that is valid; None without one."""
+        """The session of a valid token; None if the token is invalid or has no session."""
         claims = self._signed_claims(token)
         if claims is None:
             await self._keys.refetch()
             claims = self._signed_claims(token)
-        identity = self._judge(claims) if isinstance(claims, dict) else claims
+        identity = self._check_claims(claims) if isinstance(claims, dict) else claims
         if not isinstance(identity, Identity) or not isinstance(claims, dict):
             return None
         session, client_id = claims.get(SESSION_CLAIM), claims.get(CLIENT_CLAIM)
@@ -166,7 +166,7 @@ class OwnTokens:
         if header is None or len(token) > MAX_TOKEN or not isinstance(header.get("kid"), str):
             return UNREADABLE
         if header.get("alg") != ALGORITHM or header.get("typ") != JWT_TYPE:
-            return invalid("the typ or alg in the header of this token is not that of a token of this gateway")
+            return invalid("tokens of this gateway have another typ or alg in their header than this token")
         key = self._keys.find(header["kid"])
         if key is None:
             return None
@@ -178,7 +178,7 @@ class OwnTokens:
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys were read again."""
         certain = await self._keys.refetch()
-        return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+        return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
 
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
@@ -201,7 +201,7 @@ class OwnTokens:
             credential = self._credential(session)
             self._revoked(lambda identity: identity.credential == credential)
 
-    def _judge(self, claims: Mapping[str, Any]) -> Verdict:
+    def _check_claims(self, claims: Mapping[str, Any]) -> Verdict:
         """Check the claims of a token whose signature is valid."""
         now = self._now()
         ends, issued = time_of(claims.get("exp")), time_of(claims.get("iat"))
@@ -244,7 +244,7 @@ class OwnTokens:
         )
 
     def _workload(self, member: Any, resource: str, ends: float) -> Verdict:
-        """Identity of a ServiceAccount, the same as its own token gives."""
+        """Identity of a ServiceAccount; equal to the identity of the ServiceAccount's own token."""
         if not self._workloads:
             return invalid("the gateway does not exchange tokens of ServiceAccounts any more")
         try:
@@ -256,7 +256,7 @@ class OwnTokens:
         return msgspec.structs.replace(identity, resource=resource, issued_here=True)
 
     def _path(self, audience: Any) -> str | None:
-        """Path of the resource that is the token's only audience; None if that is not this gateway or below it."""
+        """Path of the resource that is the token's only audience; None if the audience is not a URL of this gateway."""
         if not isinstance(audience, str):
             return None
         resource = audience.rstrip("/")

@@ -1,11 +1,12 @@
-"""Decides whether a request to a gateway that serves its own machine alone comes from the machine's owner (`LOCAL`).
+"""Decides whether a request comes from the machine's owner (`LOCAL`), for a gateway that serves only its own machine.
 
-Other users and containers of the machine reach a loopback address too, and a proxy or tunnel lets anybody reach it. So
-the owner's requests were not forwarded (`core.request.is_forwarded`), and come from a process of the gateway's user or
-of root. Only Linux tells whose process is at the other end of a connection; elsewhere all count as the owner's.
+Other users and containers of the machine can reach a loopback address too, and so can anybody through a proxy or
+tunnel. So a request counts as the owner's only if it was not forwarded (`core.request.is_forwarded`), and comes from a
+process of the gateway's user or of root. Only Linux tells which user's process is at the other end of a connection; on
+other systems, every connection counts as the owner's.
 
-The kernel is asked for one socket, by its addresses (sock_diag(7)): a look-up in a hash table, while `/proc/net/tcp` is
-a list of all sockets.
+The kernel is asked for one socket, by its addresses (sock_diag(7)). That is a look-up in a hash table, whereas
+`/proc/net/tcp` lists all sockets.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Address = tuple[str, int]
 """IP address and port."""
 
 NOBODY: Final = -1
-"""Owner of a socket that no process has open any more."""
+"""Stands for the owner of a socket that no process has open any more."""
 _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _NLM_F_REQUEST: Final = 1
@@ -43,34 +44,36 @@ _SECONDS: Final = 1.0
 _ANSWER_BYTES: Final = 4096
 
 
-def is_by_owner(peer: Address, own: Address) -> bool:
-    """Whether a TCP connection of this machine comes from a process of the gateway's user or of root, as far as the
-    system tells. `peer` and `own` are the addresses of both ends.
+def is_by_owner(peer: Address, local: Address) -> bool:
+    """Whether a TCP connection of this machine comes from a process of the gateway's user or of root; True if the
+    system does not tell. `peer` and `local` are the addresses of both ends.
     """
-    owner = peer_owner(peer, own)
+    owner = peer_owner(peer, local)
     return owner is None or owner in (0, os.getuid())
 
 
-def peer_owner(peer: Address, own: Address) -> int | None:
+def peer_owner(peer: Address, local: Address) -> int | None:
     """User id of the process at the other end of a TCP connection of this machine, from the addresses of both ends.
 
     NOBODY if there is no such process any more; None where the system does not tell.
     """
     try:
-        return _owner_of(peer, own)
+        return _owner_of(peer, local)
     except (OSError, ValueError, struct.error, AttributeError):
         return None
 
 
-def _owner_of(peer: Address, own: Address) -> int:
-    """As `peer_owner`. Raises OSError, ValueError, struct.error, and AttributeError where there is no netlink."""
-    ends = ip_address(peer[0]), ip_address(own[0])
+def _owner_of(peer: Address, local: Address) -> int:
+    """Look up the owner for `peer_owner`. Raises OSError, ValueError, struct.error, and AttributeError without
+    netlink.
+    """
+    ends = ip_address(peer[0]), ip_address(local[0])
     families = [socket.AF_INET, socket.AF_INET6] if isinstance(ends[0], IPv4Address) else [socket.AF_INET6]
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(_SECONDS)
-        for family in families:  # a process may reach an IPv4 address by a socket of IPv6
+        for family in families:  # a process may connect to an IPv4 address by an IPv6 socket
             places = [each.packed if family == socket.AF_INET else _mapped(each.packed) for each in ends]
-            sockid = _ENDS.pack(peer[1], own[1], *places) + _COOKIE.pack(0, _ANY_COOKIE, _ANY_COOKIE)
+            sockid = _ENDS.pack(peer[1], local[1], *places) + _COOKIE.pack(0, _ANY_COOKIE, _ANY_COOKIE)
             request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES) + sockid
             size = _HEADER.size + len(request)
             kernel.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0) + request)
@@ -80,7 +83,9 @@ def _owner_of(peer: Address, own: Address) -> int:
 
 
 def _read_answer(answer: bytes) -> int:
-    """Raises FileNotFoundError if there is no such socket, another OSError for other refusals, and struct.error."""
+    """User id in the kernel's answer. Raises FileNotFoundError if there is no such socket, another OSError for other
+    refusals, and struct.error.
+    """
     _, kind, *_ = _HEADER.unpack_from(answer)
     if kind == _NLMSG_ERROR:
         (code,) = struct.unpack_from("=i", answer, _HEADER.size)
@@ -90,5 +95,5 @@ def _read_answer(answer: bytes) -> int:
 
 
 def _mapped(packed: bytes) -> bytes:
-    """An address as one of IPv6; IPv4 is mapped (RFC 4291 section 2.5.5.2)."""
+    """Convert an address to IPv6; an IPv4 address is mapped (RFC 4291 section 2.5.5.2)."""
     return packed if len(packed) == 16 else b"\0" * 10 + b"\xff\xff" + packed

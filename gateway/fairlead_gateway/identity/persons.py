@@ -1,8 +1,7 @@
 """Decides which callers are users, who can sign in at servers in a browser. Pure module.
 
-A gateway without authentication has one person, `local`, the owner of the machine, and only if it serves its own
-machine alone (`LOCAL`, `peer_owner`).
-Otherwise it has no users: anybody could use the grant of somebody else.
+A gateway without authentication that serves only its own machine has one user: the machine's owner, `local` (`LOCAL`,
+`peer_owner`). Any other gateway without authentication has no users, because anybody could use the grants of others.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def identity_of(person: bytes) -> Identity:
 
 
 def holder_of(identity: Identity) -> str:
-    """The person in words of the person's provider (`StoredGrant.holder`): issuer and subject."""
+    """Issuer and subject of the person at the provider, as text (`StoredGrant.holder`)."""
     issuer, subject = identity.claims.get("iss"), identity.claims.get("sub")
     if isinstance(issuer, str) and isinstance(subject, str):
         return f"{issuer} {subject}"

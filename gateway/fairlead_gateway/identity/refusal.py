@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Word = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
+ErrorCode = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
 """`error` in the header `WWW-Authenticate` (RFC 6750 section 3.1); empty for a request without a credential."""
 
 
@@ -17,7 +17,7 @@ class CredentialRefusal(msgspec.Struct, frozen=True):
 
     status: int
     message: str
-    word: Word = ""
+    error_code: ErrorCode = ""
     retry_after: int | None = None
     """Seconds of `Retry-After`."""
 
@@ -28,4 +28,4 @@ NO_CREDENTIAL: Final = CredentialRefusal(
 MALFORMED: Final = CredentialRefusal(400, "the header Authorization must be one `Bearer` credential", "invalid_request")
 UNKNOWN_TOKEN: Final = CredentialRefusal(401, "the gateway accepts no tokens of this kind or issuer", "invalid_token")
 BUSY: Final = CredentialRefusal(503, "too many credentials are being looked up: retry later", retry_after=1)
-AWAY: Final = CredentialRefusal(503, "the issuer of this token cannot be reached: retry later", retry_after=5)
+UNAVAILABLE: Final = CredentialRefusal(503, "the issuer of this token cannot be reached: retry later", retry_after=5)

@@ -1,8 +1,9 @@
 """Authenticates requests: a cache of verdicts, with authenticators for credentials that are not in it.
 
 Verdicts are cached by the whole `Authorization` header, until the credential expires or is revoked, and at most for the
-time that its authenticator allows (`keeps`). A request with an invalid credential is rejected and never treated as
-anonymous. A token may be valid only at and below one path of the gateway, its resource (RFC 8707; `refuse_elsewhere`).
+time that its authenticator allows (`cache_seconds`). A request with an invalid credential is rejected and never treated
+as anonymous. A token may be valid only at and below one path of the gateway, its resource (RFC 8707;
+`refuse_elsewhere`).
 """
 
 from __future__ import annotations
@@ -22,17 +23,24 @@ import msgspec
 from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity, SubjectToken
 from fairlead_gateway.identity.audiences import is_at
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
-from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
+from fairlead_gateway.identity.refusal import (
+    BUSY,
+    MALFORMED,
+    NO_CREDENTIAL,
+    UNAVAILABLE,
+    UNKNOWN_TOKEN,
+    CredentialRefusal,
+)
 
 log = logging.getLogger(__name__)
-KEPT: Final = 8192
+CACHE_ENTRIES: Final = 8192
 """Credentials per generation of the cache. There are two generations, so between one and two times as many are
 cached."""
 KEPT_BYTES: Final = 16 << 20
 """Bytes of credentials per generation of the cache."""
 REFUSED_SECONDS: Final = 5.0
 """Seconds for which a rejection is cached, so that repeated attempts are cheap."""
-REFUSED_KEPT: Final = 1024
+MAX_REFUSED: Final = 1024
 """Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
 LOOKING: Final = 32
 """Most look-ups of credentials that run at once."""
@@ -46,17 +54,18 @@ _BEARER: Final = re.compile(rb"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
 _Entry = tuple[Identity, float]
 """An identity with the expiry of its cache entry in seconds since the epoch."""
 PLAIN_PATH: Final = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*")
-"""Path of a resource that a token may be for: without percent-encoding, which proxies and servers read in more than one
-way.
+"""Pattern of a path that a token may be for. Percent-encoding is excluded, because proxies and servers interpret it
+differently.
 """
 _NO_NAMES: Final = frozenset({"", ".", ".."})
-"""Segments by which another reader of the same path might find another resource (RFC 3986 section 5.2.4)."""
+"""Path segments that are excluded, because proxies and servers may resolve them differently (RFC 3986 section
+5.2.4)."""
 
 
 class Identities:
-    """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous and
-    its headers are ignored; with `local`, it is then from the machine's owner. `seconds` is the timeout of a look-up,
-    `now` the time in seconds since the epoch.
+    """Authenticates requests, with a cache. With `anonymous` and without authenticators, headers are ignored: every
+    request is anonymous, or, with `local`, a request of the machine's owner. `seconds` is the timeout of a look-up;
+    `now` returns seconds since the epoch.
     """
 
     def __init__(
@@ -65,7 +74,7 @@ class Identities:
         *,
         anonymous: bool = True,
         local: bool = False,
-        most: int = KEPT,
+        max_entries: int = CACHE_ENTRIES,
         seconds: float = LOOK_UP_SECONDS,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -78,7 +87,7 @@ class Identities:
         self.answers_anybody = anonymous
         """Whether requests without a credential are accepted."""
         self._now = now
-        self._most = most
+        self._max_entries = max_entries
         self._seconds = seconds
         self._young: dict[bytes | None, _Entry] = {}
         self._young_bytes = 0
@@ -89,10 +98,10 @@ class Identities:
         self._keeps_tokens = False
         self._subject_tokens: weakref.WeakSet[SubjectToken] = weakref.WeakSet()
         """Raw tokens of identities; empty unless `keep_tokens` was called."""
-        self._held: dict[object, tuple[Identity, Callable[[], None]]] = {}
+        self._holders: dict[object, tuple[Identity, Callable[[], None]]] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """Verdicts by kind of credential and `accepted`, `refused` or `unavailable`; cached verdicts are not counted
-        again.
+        """Number of verdicts by kind of credential and outcome (`accepted`, `refused`, `unavailable`). Cached verdicts
+        are not counted again.
         """
 
     def recall(self, authorization: bytes | None) -> Identity | None:
@@ -132,10 +141,10 @@ class Identities:
         if identity.kind == "anonymous":
             return _nothing
         holder = object()
-        self._held[holder] = identity, end
+        self._holders[holder] = identity, end
 
         def release() -> None:
-            self._held.pop(holder, None)
+            self._holders.pop(holder, None)
 
         return release
 
@@ -149,16 +158,16 @@ class Identities:
 
     def sweep(self) -> None:
         """Call the callbacks of `hold` for expired credentials. It has to be called about once per second."""
-        if self._held:
+        if self._holders:
             now = self._now()
             self._end(lambda identity: identity.expires_at <= now)
 
-    def keep_tokens(self, wanted: bool) -> None:
-        """Keep the raw token of each JWT with its identity, because a server needs it; or drop all that were kept."""
-        if wanted == self._keeps_tokens:
+    def keep_tokens(self, needed: bool) -> None:
+        """Store the raw token of each JWT with its identity, because a server needs it; if not `needed`, drop them."""
+        if needed == self._keeps_tokens:
             return
-        self._keeps_tokens = wanted
-        if not wanted:
+        self._keeps_tokens = needed
+        if not needed:
             for token in self._subject_tokens:
                 token.drop()
             return
@@ -185,7 +194,7 @@ class Identities:
     async def _verdict(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
         verdict = authenticator.check(token)
         if verdict is not None:
-            return self._judge(authorization, token, authenticator, verdict)
+            return self._store_verdict(authorization, token, authenticator, verdict)
         task = self._pending.get(authorization)
         if task is None:
             if len(self._pending) >= WAITING:
@@ -202,47 +211,50 @@ class Identities:
             async with asyncio.timeout(self._seconds), self._slots:
                 verdict = await authenticator.look_up(token)
         except TimeoutError:
-            verdict = AWAY
+            verdict = UNAVAILABLE
         except Exception as error:  # noqa: BLE001  # a defect; its message and traceback might quote the credential
             log.error("A credential could not be looked up (%s): %s", authenticator.kind, type(error).__name__)
-            verdict = AWAY
-        return self._judge(authorization, token, authenticator, verdict)
+            verdict = UNAVAILABLE
+        return self._store_verdict(authorization, token, authenticator, verdict)
 
-    def _judge(self, authorization: bytes, token: str, authenticator: Authenticator, verdict: Verdict) -> Verdict:
+    def _store_verdict(
+        self, authorization: bytes, token: str, authenticator: Authenticator, verdict: Verdict
+    ) -> Verdict:
         now = self._now()
         if isinstance(verdict, Identity):
             if self._keeps_tokens:
                 self._keep_token(verdict, token)
             self.outcomes[authenticator.kind, "accepted"] += 1
-            self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.keeps))
-        elif verdict.status == AWAY.status:
+            self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.cache_seconds))
+        elif verdict.status == UNAVAILABLE.status:
             self.outcomes[authenticator.kind, "unavailable"] += 1
         else:
             self.outcomes[authenticator.kind, "refused"] += 1
-            if len(self._refused) >= REFUSED_KEPT:
+            if len(self._refused) >= MAX_REFUSED:
                 self._refused.clear()
             self._refused[_digest(authorization)] = verdict, now + REFUSED_SECONDS
         return verdict
 
     def _keep_token(self, identity: Identity, token: str) -> None:
-        """Set the raw token of an identity, if it is a JWT. That of a ServiceAccount is one, as an authorization server
-        may trust the cluster's issuer. That of the gateway itself is not, as it is for this gateway alone.
+        """Store the raw token of an identity, if the token is a JWT of an issuer. Tokens of ServiceAccounts are stored
+        too, because an authorization server may trust the cluster's issuer. The gateway's own tokens are not stored,
+        because they are valid only at this gateway.
         """
         if identity.kind not in ("jwt", "serviceAccount") or identity.issued_here:
             return
-        expires = identity.claims.get("exp")  # `expires_at` has the issuer's leeway too
-        held = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)
-        msgspec.structs.force_setattr(identity, "subject_token", held)
-        self._subject_tokens.add(held)
+        expires = identity.claims.get("exp")  # `expires_at` includes the issuer's leeway
+        subject_token = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)
+        msgspec.structs.force_setattr(identity, "subject_token", subject_token)
+        self._subject_tokens.add(subject_token)
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
-        if len(self._young) >= self._most or self._young_bytes >= KEPT_BYTES:
+        if len(self._young) >= self._max_entries or self._young_bytes >= KEPT_BYTES:
             self._old, self._young, self._young_bytes = self._young, {}, 0
         self._young_bytes += 0 if authorization in self._young else len(authorization)
         self._young[authorization] = identity, until
 
     def _recall_older(self, authorization: bytes) -> Verdict | None:
-        """Cached verdict that `recall` does not look for: a rejection, or an identity of the older generation."""
+        """Cached verdict that `recall` does not find: a rejection, or an identity of the older generation."""
         refused = self._refused.get(_digest(authorization))
         if refused is not None and refused[1] > self._now():
             return refused[0]
@@ -253,8 +265,8 @@ class Identities:
         return entry[0]
 
     def _end(self, concerns: Callable[[Identity], bool]) -> None:
-        for holder, (identity, end) in [*self._held.items()]:
-            if concerns(identity) and self._held.pop(holder, None) is not None:
+        for holder, (identity, end) in [*self._holders.items()]:
+            if concerns(identity) and self._holders.pop(holder, None) is not None:
                 end()
 
 
@@ -274,5 +286,5 @@ def refuse_elsewhere(identity: Identity, path: str) -> CredentialRefusal | None:
     segments = path.removesuffix("/").split("/")[1:]
     if is_at(path, identity.resource) and _NO_NAMES.isdisjoint(segments):
         return None
-    message = f"the token is for {identity.resource} of this gateway and what is below it: get a token for this path"
+    message = f"the token is for {identity.resource} of this gateway and paths below it: get a token for this path"
     return CredentialRefusal(401, message, "invalid_token")

@@ -70,12 +70,12 @@ class ProtectedResource:
 
     def _challenge(self, refusal: CredentialRefusal, host: str, path: str) -> str:
         parameters = []
-        if refusal.word:
-            parameters += [f'error="{refusal.word}"', f'error_description="{refusal.message}"']
+        if refusal.error_code:
+            parameters += [f'error="{refusal.error_code}"', f'error_description="{refusal.message}"']
         base = self._base(host)
         if self._issuers and base is not None:
-            shown = path if _PATH.fullmatch(path) is not None else ""
-            parameters.append(f'resource_metadata="{base}{WELL_KNOWN}{shown}"')
+            safe_path = path if _PATH.fullmatch(path) is not None else ""
+            parameters.append(f'resource_metadata="{base}{WELL_KNOWN}{safe_path}"')
         if self.scopes:
             parameters.append(f'scope="{" ".join(self.scopes)}"')
         return f"Bearer {', '.join(parameters)}" if parameters else 'Bearer realm="fairlead"'

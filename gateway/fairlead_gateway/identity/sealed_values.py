@@ -30,7 +30,7 @@ class ValueSealer:
 
     def __init__(self, key: bytes, use: bytes) -> None:
         """`key` is the installation's key; if it is empty, this process makes a random key. `use` has at most 16 bytes;
-        values of one use are of no use for another.
+        a value that was sealed for one use is invalid for another.
         """
         # imported with the first sealer: calls do not need `cryptography`
         from cryptography.exceptions import InvalidTag
@@ -40,7 +40,7 @@ class ValueSealer:
         derived = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=use).digest()
         self._cipher = AESGCM(derived)
         self.key_id = hashlib.blake2b(derived, digest_size=4).hexdigest()
-        """Text that differs between keys, and tells nothing about the key."""
+        """Text that identifies the key without revealing it."""
 
     def seal(self, content: msgspec.Struct, purpose: str) -> str:
         """Encrypt a struct. `purpose` is authenticated with it, so that the value is not accepted for another purpose.

@@ -16,7 +16,7 @@ from fairlead_gateway.core.identity import Kind, ServiceAccount
 from fairlead_gateway.identity.audiences import is_among, spellings
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.jwt_authenticator import MAX_TOKEN, json_of
-from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
+from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.token_identity import service_account_identity
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError
@@ -53,11 +53,11 @@ class ServiceAccountTokens:
     def __init__(self, kube: Kube, audiences: Sequence[str], seconds: float) -> None:
         self._kube = kube
         self._audiences = tuple(audiences)
-        self.keeps = seconds
+        self.cache_seconds = seconds
 
     def wants(self, token: str) -> bool:
-        """Whether the token is a JWT whose subject is a ServiceAccount. The claim `iss` is not checked here, as only
-        the API server knows its own issuer name.
+        """Whether the token is a JWT whose subject is a ServiceAccount. The claim `iss` is not checked here, because
+        only the API server knows its issuer name.
         """
         claims = _claims(token)
         return claims is not None and str(claims.get("sub", "")).startswith(_USER)
@@ -71,7 +71,7 @@ class ServiceAccountTokens:
             review = (await self._kube.review(TOKEN_REVIEWS, spec, _TokenReview)).status
         except ApiError as error:
             log.warning("A token of a ServiceAccount cannot be verified by the API server: %s", error)
-            return AWAY
+            return UNAVAILABLE
         if not review.authenticated:
             return REFUSED
         parts = review.user.username.removeprefix(_USER).split(":")

@@ -16,7 +16,7 @@ class MadeKeySettings(EnvironmentSettings, frozen=True, kw_only=True):
 
     makers: CommaSeparated = field(default=(), name="key_makers")
     """Groups whose members may create API keys for themselves, over REST and in the console, written as in
-    `admin_groups`. `*` is everybody with an API key or a token of an issuer. Nobody by default.
+    `admin_groups`. `*` stands for everybody with an API key or a token of an issuer. By default, nobody may.
     """
     file: Path | None = field(default=None, name="made_keys")
     """File of created keys, for gateways outside of Kubernetes. Only one gateway may write it."""

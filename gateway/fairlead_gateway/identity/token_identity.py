@@ -1,6 +1,6 @@
 """Identity of the person or ServiceAccount that a token's claims describe. Pure module.
 
-Tokens of an issuer and the gateway's own tokens for its users give the same identity.
+For one person, a token of the issuer and a token that the gateway issued give the same identity.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def token_identity(
     of_anybody: bool = False,
     session: str = "",
 ) -> Identity:
-    """Identity by verified claims, whose `sub` is a text, of `issuer`. `issuer_names` are all issuers that policies may
-    name.
+    """Identity by the verified claims of a token of `issuer`; `sub` must be a string. `issuer_names` are all issuers
+    that policies may name.
     """
     groups = frozenset(words_of(claim(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS])
     return Identity(
@@ -55,7 +55,7 @@ def token_identity(
 
 
 def service_account_identity(account: ServiceAccount, groups: Collection[str], uid: str, expires_at: float) -> Identity:
-    """Identity of a ServiceAccount, by verified members of its token."""
+    """Identity of a ServiceAccount, by the verified content of its token."""
     return Identity(
         kind="serviceAccount",
         principal=f"sa:{account.namespace}/{account.name}",
@@ -68,12 +68,12 @@ def service_account_identity(account: ServiceAccount, groups: Collection[str], u
 
 
 def jwt_principal(issuer: str, subject: str, agent: str | None) -> str:
-    """Principal of a JWT (`Identity.principal`): a subject of an issuer, by an agent."""
+    """Principal of a JWT (`Identity.principal`), from issuer, subject and agent."""
     return f"{_person(issuer, subject)}/{quote(agent or '', safe='')}"
 
 
 def jwt_person(issuer: str, subject: str) -> bytes:
-    """Key of a person (`Identity.person`) who is a subject of an issuer."""
+    """Key of a person (`Identity.person`), from issuer and subject."""
     return _person(issuer, subject).encode("utf-8", "surrogatepass")
 
 

@@ -29,13 +29,13 @@ class Pausable(Protocol):
 
 
 class Budget:
-    """Bytes of responses that are buffered for the whole gateway or for one agent. `most` 0 means unlimited."""
+    """Bytes of responses that are buffered for the whole gateway or for one agent. `max_bytes` 0 means unlimited."""
 
-    __slots__ = ("arriving", "half", "most", "readers", "unread")
+    __slots__ = ("arriving", "half", "max_bytes", "readers", "unread")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.half = max(1, most // 2)
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.half = max(1, max_bytes // 2)
         self.arriving = 0
         """Bytes of arriving and held responses."""
         self.unread = 0
@@ -45,7 +45,7 @@ class Budget:
     @property
     def full(self) -> bool:
         """Whether new requests are refused."""
-        return self.most > 0 and (self.unread >= self.half or self.arriving + self.unread >= self.most)
+        return self.max_bytes > 0 and (self.unread >= self.half or self.arriving + self.unread >= self.max_bytes)
 
     @property
     def idle(self) -> bool:
@@ -55,10 +55,10 @@ class Budget:
         """Whether the gateway may continue to read a response while it reads `others` other responses. While clients
         read, one response may always continue; otherwise incomplete responses would wait for each other forever.
         """
-        return not self.most or (self.unread < self.half and (self.arriving < self.half or not others))
+        return not self.max_bytes or (self.unread < self.half and (self.arriving < self.half or not others))
 
     def fits(self, size: int) -> bool:
-        return not self.most or self.arriving + self.unread + size <= self.most
+        return not self.max_bytes or self.arriving + self.unread + size <= self.max_bytes
 
 
 class ArrivingAnswer:
@@ -76,12 +76,12 @@ class ArrivingAnswer:
         self.size = 0
 
     def grow(self, size: int) -> None:
-        """Count `size` more bytes; pause the connection if the budget has no room for the rest."""
+        """Count `size` more bytes; pause the connection if the budget is exhausted."""
         self.size += size
         self._buffers.count_growth(self, size)
 
     def hand_over(self) -> None:
-        """End counting the bytes so far: the response is complete, and the buffer that holds it counts them."""
+        """Stop counting the bytes received so far: the response is complete, and its buffer counts them."""
         size, self.size = self.size, 0
         self._buffers.release(self.agent, size)
 
@@ -128,13 +128,13 @@ class Holding:
 
 
 class AnswerBuffers:
-    """Budgets of buffered response bytes. `most` is for the whole gateway and `most_each` for each agent, in bytes; 0
-    means unlimited.
+    """Budgets of buffered response bytes. `max_bytes` is for the whole gateway and `max_bytes_each` for each agent, in
+    bytes; 0 means unlimited.
     """
 
-    def __init__(self, most: int = 0, most_each: int = 0) -> None:
-        self.whole = Budget(most)
-        self._most_each = most_each
+    def __init__(self, max_bytes: int = 0, max_bytes_each: int = 0) -> None:
+        self.whole = Budget(max_bytes)
+        self._max_bytes_each = max_bytes_each
         self._each: dict[str, Budget] = {}
         self._paused: dict[ArrivingAnswer, None] = {}
         """Paused responses in the order in which they were paused."""
@@ -181,12 +181,12 @@ class AnswerBuffers:
     def holding(self, agent: str) -> Holding:
         return Holding(self, agent)
 
-    def unread(self, agent: str, more: int) -> None:
-        """Add `more`, which may be negative, to the number of bytes that clients of `agent` have not read."""
+    def unread(self, agent: str, change: int) -> None:
+        """Add `change`, which may be negative, to the number of bytes that clients of `agent` have not read."""
         budget = self._of(agent)
-        budget.unread += more
-        self.whole.unread += more
-        self._settle(agent, budget, less=more < 0)
+        budget.unread += change
+        self.whole.unread += change
+        self._settle(agent, budget, less=change < 0)
 
     # Methods for `ArrivingAnswer` and `Holding`
 
@@ -194,7 +194,7 @@ class AnswerBuffers:
         budget = arrival.budget
         budget.arriving += size
         self.whole.arriving += size
-        self._judge(arrival.agent, budget)
+        self._update_paused(arrival.agent, budget)
         if not arrival.paused and not self._may_read(arrival):
             self._count(arrival, -1)
             self._paused[arrival] = None
@@ -224,24 +224,24 @@ class AnswerBuffers:
         self.whole.arriving -= size
         self._settle(agent, budget, less=True)
 
-    # Inside
+    # Internals
 
     def _of(self, agent: str) -> Budget:
         budget = self._each.get(agent)
         if budget is None:
-            budget = self._each[agent] = Budget(self._most_each)
+            budget = self._each[agent] = Budget(self._max_bytes_each)
         return budget
 
     def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:
         """Apply a changed budget: decide whether new requests are refused. If the buffered bytes became `less`, resume
         paused responses."""
-        self._judge(agent, budget)
+        self._update_paused(agent, budget)
         if less and self._paused:
             self._resume_paused()
         if budget.idle:
             self._each.pop(agent, None)
 
-    def _judge(self, agent: str, budget: Budget) -> None:
+    def _update_paused(self, agent: str, budget: Budget) -> None:
         if budget.full:
             self._full.add(agent)
         else:

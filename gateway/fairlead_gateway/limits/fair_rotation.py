@@ -1,6 +1,6 @@
 """Semaphore that serves waiting work in rotation of agents.
 
-An agent with hundreds of waiting pieces of work delays every other agent by only one piece.
+An agent with hundreds of waiting pieces of work delays every other agent by at most one piece.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
 
 
 class FairTurns:
-    """Semaphore with `slots` slots, for which at most `most` pieces of work wait.
+    """Semaphore with `slots` slots, for which at most `max_waiting` pieces of work wait.
 
-    When `most` pieces wait and a further piece arrives, the last piece of the agent with the most waiting pieces is
-    refused. Work that is `patient` is never refused; patient work and other work get slots alternately. An instance
+    When `max_waiting` pieces wait and a further piece arrives, the last piece of the agent with the most waiting pieces
+    is refused. Work that is `patient` is never refused; patient work and other work get slots alternately. An instance
     belongs to the event loop in which it is used first.
     """
 
-    def __init__(self, slots: int, most: int, counts: ShareCounts | None = None) -> None:
+    def __init__(self, slots: int, max_waiting: int, counts: ShareCounts | None = None) -> None:
         self._free = slots
-        self._most = most
+        self._max_waiting = max_waiting
         self._counts = counts or ShareCounts()
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
         self._patient: FairQueue[asyncio.Future[None]] = FairQueue()
@@ -53,7 +53,7 @@ class FairTurns:
 
     async def _wait_in(self, queue: FairQueue[asyncio.Future[None]]) -> None:
         agent, waiter = WORKS_FOR.get(), asyncio.get_running_loop().create_future()
-        if queue is self._waiting and len(queue) >= self._most:
+        if queue is self._waiting and len(queue) >= self._max_waiting:
             self._give_way(agent)
         queue.add(agent, waiter, float("inf"))
         try:
@@ -71,10 +71,10 @@ class FairTurns:
         last = self._waiting.give_way(agent)
         if last is None:
             self._counts.count("work", "agent")
-            raise ShareTaken("agent", self._most)
+            raise ShareTaken("agent", self._max_waiting)
         self._counts.count("work", "gave_way")
         if not last.done():
-            last.set_exception(ShareTaken("agent", self._most))
+            last.set_exception(ShareTaken("agent", self._max_waiting))
 
     def _pass_on(self) -> None:
         """Give a slot to the next waiting work, or free it."""
@@ -83,7 +83,7 @@ class FairTurns:
         for queue in queues:
             while queue.ring:
                 waiter = queue.next()
-                if not waiter.done():  # if it is done, its task has just been cancelled
+                if not waiter.done():  # a waiter that is done belongs to a task that was just cancelled
                     waiter.set_result(None)
                     return
         self._free += 1

@@ -1,9 +1,9 @@
 """Limits on the use by agents: calls at once, calls per minute, and tokens of models per UTC day.
 
-Pure module. A call is admitted after its arguments were validated, and counts until its end. Admission costs a look-up
-and a few comparisons per limit. Accounts that are back in their initial state are dropped. A request to a model is
-admitted while tokens are left, and is charged when the provider has reported its usage; requests in flight are not
-counted. `redis_rates` synchronizes the accounts with other replicas.
+Pure module. A call is admitted after its arguments were validated, and is counted until its end. Admission costs a
+look-up and a few comparisons per limit. Accounts that are back in their initial state are dropped. A request to a model
+is admitted while tokens are left, and its tokens are counted when the provider has reported them; until then, a request
+counts as zero tokens. `redis_rates` synchronizes the accounts with other replicas.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DAY: Final = 86_400.0
 
 
 AGENT, POLICY, TOOL = "agent", "policy", "tool"
-_WHAT: Final = {
+_SUBJECTS: Final = {
     AGENT: "each agent",
     POLICY: "each agent, set by policies of namespace {},",
     TOOL: "the tool",
@@ -60,12 +60,12 @@ def account_name(agent: str) -> str:
 class Account:
     """Current use of one limit: the calls in flight and the calls of the last minute."""
 
-    __slots__ = ("_key", "_scope", "_sharing", "_whose", "bound", "busy", "rate")
+    __slots__ = ("_key", "_namespace", "_scope", "_sharing", "bound", "busy", "rate")
 
-    def __init__(self, key: str, scope: str, whose: str, bound: Bound, sharing: Sharing | None) -> None:
+    def __init__(self, key: str, scope: str, namespace: str, bound: Bound, sharing: Sharing | None) -> None:
         self._key = key
         self._scope = scope
-        self._whose = whose
+        self._namespace = namespace
         """Namespace of the policies that set the limit."""
         self._sharing = sharing
         self.busy = 0
@@ -79,11 +79,12 @@ class Account:
 
     def enter(self, now: float) -> Limited | None:
         """Count one call until `leave`; a `Limited` refuses the call."""
-        most = self.bound.concurrency
-        if most is not None and self.busy >= most:
+        limit = self.bound.concurrency
+        if limit is not None and self.busy >= limit:
             return Limited(
                 self._scope,
-                f"the limit of {most} calls at once for {self._what()} is reached: retry when one of them has ended",
+                f"the limit of {limit} calls at once for {self._subject()} is reached: retry when one of them "
+                "has ended",
                 BUSY_SECONDS,
             )
         rate = self.rate
@@ -92,7 +93,7 @@ class Account:
             if wait:
                 return self._too_fast(rate, wait)
         elif self.bound.calls_per_minute == 0:
-            return Limited(self._scope, f"the limit of 0 calls a minute for {self._what()} admits no call", None)
+            return Limited(self._scope, f"the limit of 0 calls a minute for {self._subject()} admits no call", None)
         self.busy += 1
         return None
 
@@ -109,14 +110,16 @@ class Account:
         """Whether the account equals a new account, and may be dropped."""
         return not self.busy and (self.rate is None or not (self.rate.ahead(now) or self.rate.unsettled))
 
-    def _what(self) -> str:
-        return _WHAT[self._scope].format(self._whose)
+    def _subject(self) -> str:
+        return _SUBJECTS[self._scope].format(self._namespace)
 
     def _too_fast(self, rate: Rate, wait: float) -> Limited:
         if rate.blocked:
             return Limited(self._scope, "the limits that replicas share in Redis cannot be read now: retry later", wait)
         return Limited(
-            self._scope, f"the limit of {rate.calls:g} calls a minute for {self._what()} is reached: retry later", wait
+            self._scope,
+            f"the limit of {rate.calls:g} calls a minute for {self._subject()} is reached: retry later",
+            wait,
         )
 
 
@@ -135,14 +138,14 @@ class Limiter:
         agents: Caps = Caps(),  # noqa: B008  # frozen
         sharing: Sharing | None = None,
         clock: Callable[[], float] = time.monotonic,
-        most: int = MAX_ACCOUNTS,
+        max_accounts: int = MAX_ACCOUNTS,
     ) -> None:
         self._agents = agents if agents else None
         self.counts_all = self._agents is not None
         """Whether calls are counted even if they have neither a quota of a policy nor caps of the tool."""
         self._sharing = sharing
         self._clock = clock
-        self._most = most
+        self._max_accounts = max_accounts
         self._accounts: OrderedDict[str, Account] = OrderedDict()
 
     def __len__(self) -> int:
@@ -162,8 +165,8 @@ class Limiter:
         for account in self._accounts_of_call(agent, quota, tool, caps, now):
             refused = account.enter(now)
             if refused is not None:
-                for entered in lease:
-                    entered.undo()
+                for counted in lease:
+                    counted.undo()
                 return refused
             lease.append(account)
         return tuple(lease)
@@ -171,8 +174,8 @@ class Limiter:
     def _accounts_of_call(
         self, agent: str, quota: Quota | None, tool: str, caps: Caps | None, now: float
     ) -> Iterator[Account]:
-        """Accounts that limit a call. They are yielded one by one, so that the call is counted in each account before
-        the next account is opened: opening an account may drop idle accounts, in which no call is counted.
+        """Accounts that limit a call. They are yielded one by one, so that the caller counts the call in an account
+        before the next account is opened: opening an account may drop accounts in which no call is counted.
         """
         if self._agents is not None:
             yield self._account("agent:" + agent, AGENT, "", self._agents, now)
@@ -181,11 +184,11 @@ class Limiter:
         if caps is not None:
             yield self._account("tool:" + tool, TOOL, "", caps, now)
 
-    def _account(self, key: str, scope: str, whose: str, bound: Bound, now: float) -> Account:
+    def _account(self, key: str, scope: str, namespace: str, bound: Bound, now: float) -> Account:
         account = self._accounts.get(key)
         if account is None:
-            _make_room(self._accounts, self._most, now)
-            account = self._accounts[key] = Account(key, scope, whose, bound, self._sharing)
+            _make_room(self._accounts, self._max_accounts, now)
+            account = self._accounts[key] = Account(key, scope, namespace, bound, self._sharing)
         elif account.bound is not bound and not _same(account.bound, bound):
             account.bind(bound)
         return account
@@ -210,8 +213,8 @@ class DayAccount:
         self._sharing = sharing
 
     def total(self, now: float) -> int:
-        """Tokens of today. If replicas share limits, this queues a synchronization. Its result is in the total that a
-        later call returns.
+        """Tokens of today. If replicas share limits, this also queues a synchronization, which changes the total that
+        later calls return.
         """
         self._start_day(now)
         self._settle_soon()
@@ -237,7 +240,7 @@ class DayAccount:
         return tokens
 
     def settle(self, day: int, total: int) -> None:
-        """Set the tokens that all replicas have charged on a day. This excludes tokens that this replica has not
+        """Set the tokens that all replicas have charged on a day, without the tokens that this replica has not
         synchronized yet.
         """
         if day == self.day:
@@ -288,12 +291,12 @@ class TokenBudget:
     def reached_limit(self) -> Limited | None:
         """The limit that is used up according to this replica's data; None if no limit is used up."""
         now = self._clock()
-        for account, most, scope, policy in self._accounts:
+        for account, limit, scope, policy in self._accounts:
             total = account.total(now)
-            if total >= most:
+            if total >= limit:
                 who = f"each agent that the policy {policy} applies to" if policy else "each agent"
                 message = (
-                    f"the limit of {most:,} tokens of models a day for {who} is reached: {total:,} were used "
+                    f"the limit of {limit:,} tokens of models a day for {who} is reached: {total:,} were used "
                     "since midnight UTC"
                 )
                 return Limited(scope, message, (account.day + 1) * DAY - now)
@@ -316,12 +319,12 @@ class TokenLimiter:
         per_agent: int | None = None,
         sharing: Sharing | None = None,
         clock: Callable[[], float] = time.time,
-        most: int = MAX_ACCOUNTS,
+        max_accounts: int = MAX_ACCOUNTS,
     ) -> None:
         self._per_agent = per_agent
         self._sharing = sharing
         self._clock = clock
-        self._most = most
+        self._max_accounts = max_accounts
         self._accounts: OrderedDict[str, DayAccount] = OrderedDict()
 
     def __len__(self) -> int:
@@ -345,7 +348,7 @@ class TokenLimiter:
         account = self._accounts.get(key)
         if account is None:
             now = self._clock()
-            _make_room(self._accounts, self._most, now)
+            _make_room(self._accounts, self._max_accounts, now)
             account = self._accounts[key] = DayAccount(key, self._sharing, now)
         return account
 
@@ -355,14 +358,14 @@ NO_BUDGET: Final = TokenLimiter().budget("")
 """Budget of requests without a limit."""
 
 
-def _make_room(accounts: OrderedDict[str, Use], most: int, now: float) -> None:
+def _make_room(accounts: OrderedDict[str, Use], max_accounts: int, now: float) -> None:
     """Make room for one more account: of the oldest accounts, drop the idle ones, and move the busy ones to the end of
     the queue."""
     for _ in range(min(SWEPT, len(accounts))):
         key, account = accounts.popitem(last=False)
         if not account.idle(now):
             accounts[key] = account
-    while len(accounts) >= most:
+    while len(accounts) >= max_accounts:
         accounts.popitem(last=False)
 
 

@@ -1,6 +1,6 @@
 """Rate limit by the generic cell rate algorithm (GCRA, ITU-T I.371).
 
-Its state is one number: the time at which the admitted calls would end if they were spread evenly. Pure module;
+Its state is one number: the time up to which the admitted calls would reach if they were evenly spread. Pure module;
 `limits.redis_rates` synchronizes rates with other replicas.
 """
 
@@ -90,12 +90,12 @@ class Rate:
         return max(0.0, self._until - now)
 
     def to_settle(self, now: float) -> int:
-        """Take the calls that are not synchronized yet; they then count as synchronized. After an outage of Redis,
-        calls of long ago are left out, because they no longer count against the limit: the result is at most the number
-        of calls that are ahead of an even spread now.
+        """Take the calls that are not synchronized yet; they then count as synchronized. The result is at most the
+        number of calls that are ahead of an even spread now: after an outage of Redis, older calls no longer count
+        against the limit.
         """
-        most = int(self.ahead(now) / self.step + 0.5)
-        calls, self.unsettled = min(self.unsettled, most), 0
+        max_calls = int(self.ahead(now) / self.step + 0.5)
+        calls, self.unsettled = min(self.unsettled, max_calls), 0
         return calls
 
     def settle(self, ahead: float, now: float) -> None:

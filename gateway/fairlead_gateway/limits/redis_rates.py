@@ -44,8 +44,8 @@ for i = 1, #KEYS do
 end
 return told
 """
-"""KEYS: one per rate. ARGV: for each rate, the number of calls to add, times the seconds that the rate allows per call.
-Returns for each rate how many seconds after now, by the clock of Redis, its allowance is used up to."""
+"""KEYS: one per rate. ARGV: for each rate, the number of calls to add, times the seconds per call of the rate. Returns
+for each rate the seconds by which its calls are ahead of an even spread (`Rate.ahead`), by the clock of Redis."""
 
 
 DAY_SCRIPT: Final = """
@@ -146,7 +146,7 @@ class Settler:
 
     async def _settle_rates(self, rates: Sequence[Rate]) -> None:
         """Synchronize rates. Calls count as synchronized even if Redis does not respond: Redis may have run the script,
-        and to count calls twice would be worse than to lose them.
+        and losing calls is better than counting them twice.
         """
         now = self._clock()
         added = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
@@ -193,14 +193,15 @@ class Settler:
         return True
 
     def _record_outcome(self, error: Exception | None) -> None:
-        before, self.up = self.up, error is None
+        was_up, self.up = self.up, error is None
         if self._closed:
             self._sharing.blocked = 0.0 if self.up else BLOCKED_SECONDS
-        if self.up and before is False:
+        if self.up and was_up is False:
             log.warning("Redis at %s responds again: replicas share limits", self._where)
-        elif not self.up and before is not False:
-            what = "calls with a shared limit are refused" if self._closed else "each replica counts only its own calls"
-            log.warning("Redis at %s does not respond (%s): %s", self._where, type(error).__name__, what)
+        elif not self.up and was_up is not False:
+            each = "each replica counts only its own calls"
+            consequence = "calls with a shared limit are refused" if self._closed else each
+            log.warning("Redis at %s does not respond (%s): %s", self._where, type(error).__name__, consequence)
 
     async def _disconnect(self) -> None:
         """Close all connections: after a timeout, a connection may still receive the response to an older request."""

@@ -34,42 +34,41 @@ without a response."""
 class ShareTaken(Exception):
     """The limit of an agent, or the limit of all agents together, is reached."""
 
-    def __init__(self, bound: Bound, most: int) -> None:
-        whose = "one agent" if bound == "agent" else "all agents together"
-        super().__init__(f"{most} are in use already, which is the limit for {whose}")
+    def __init__(self, bound: Bound, limit: int) -> None:
+        holder = "one agent" if bound == "agent" else "all agents together"
+        super().__init__(f"{limit} are in use already, which is the limit for {holder}")
         self.bound: Final[Bound] = bound
-        self.most: Final = most
+        self.limit: Final = limit
         """The limit that was reached."""
 
 
 class Shares:
-    """Counts a resource that agents hold. All agents together may hold `most`, and each agent `each`; `each` 0 means
+    """Counts a resource that agents hold. All agents together may hold `limit`, and each agent `each`; `each` 0 means
     one of `parts` equal parts.
 
     The agent "" is the gateway itself, which has no limit of its own. `kind` is the label of refusals in `counts`.
     """
 
     def __init__(
-        self, kind: Kind, most: int, each: int = 0, counts: ShareCounts | None = None, *, parts: int = QUARTER
+        self, kind: Kind, limit: int, each: int = 0, counts: ShareCounts | None = None, *, parts: int = QUARTER
     ) -> None:
         self._kind: Final = kind
-        self.most: Final = most
-        self.each: Final = min(each or -(-most // parts), most)
+        self.limit: Final = limit
+        self.each: Final = min(each or -(-limit // parts), limit)
         self.total = 0
         self._counts = counts
-        self._held: dict[str, int] = {}
+        self._amounts: dict[str, int] = {}
 
     def of(self, agent: str) -> int:
         """Amount that an agent holds."""
-        return self._held.get(agent, 0)
+        return self._amounts.get(agent, 0)
 
     def bound(self, agent: str, weight: int = 1) -> ShareTaken | None:
-        """Count a refusal and return the limit that `weight` more would exceed; None if there is room for `weight`
-        more."""
-        if agent and self.each < self.most and self.of(agent) + weight > self.each:
+        """The limit that `weight` more would exceed, after counting a refusal; None if `weight` more are allowed."""
+        if agent and self.each < self.limit and self.of(agent) + weight > self.each:
             reached = ShareTaken("agent", self.each)
-        elif self.total + weight > self.most:  # checked even if one agent may hold the whole resource
-            reached = ShareTaken("gateway", self.most)
+        elif self.total + weight > self.limit:  # also if the limit of one agent is as high as the total limit
+            reached = ShareTaken("gateway", self.limit)
         else:
             return None
         if self._counts is not None:
@@ -86,16 +85,16 @@ class Shares:
     def add(self, agent: str, weight: int = 1) -> None:
         """Count `weight` for an agent until `give_back`, without checking limits."""
         self.total += weight
-        self._held[agent] = self.of(agent) + weight
+        self._amounts[agent] = self.of(agent) + weight
 
     def give_back(self, agent: str, weight: int = 1) -> None:
         """Subtract `weight` from the amount of an agent."""
         self.total -= weight
-        remaining = self._held[agent] - weight
+        remaining = self._amounts[agent] - weight
         if remaining:
-            self._held[agent] = remaining
+            self._amounts[agent] = remaining
         else:
-            del self._held[agent]
+            del self._amounts[agent]
 
     @contextlib.contextmanager
     def hold(self, agent: str, weight: int = 1) -> Iterator[None]:
@@ -153,49 +152,49 @@ class FairQueue(Generic[Waiter]):
     def __init__(self) -> None:
         self.ring: deque[_AgentQueue[Waiter]] = deque()
         """Queues of the waiting agents. The first queue is served next."""
-        self._lines: dict[Hashable, _AgentQueue[Waiter]] = {}
-        self._line_of: dict[Waiter, _AgentQueue[Waiter]] = {}
+        self._queues: dict[Hashable, _AgentQueue[Waiter]] = {}
+        self._queue_of: dict[Waiter, _AgentQueue[Waiter]] = {}
 
     def __len__(self) -> int:
-        return len(self._line_of)
+        return len(self._queue_of)
 
-    def add(self, agent: Hashable, waiter: Waiter, until: float) -> None:
-        line = self._lines.get(agent)
-        if line is None:
-            line = self._lines[agent] = _AgentQueue(agent)
-            self.ring.append(line)
-        line.waiting[waiter] = until
-        self._line_of[waiter] = line
+    def add(self, agent: Hashable, waiter: Waiter, deadline: float) -> None:
+        queue = self._queues.get(agent)
+        if queue is None:
+            queue = self._queues[agent] = _AgentQueue(agent)
+            self.ring.append(queue)
+        queue.waiting[waiter] = deadline
+        self._queue_of[waiter] = queue
 
     def next(self) -> Waiter:
         """Remove and return the next waiter. Raises IndexError if the queue is empty."""
-        line = self.ring.popleft()
-        waiter, _ = line.waiting.popitem(last=False)
-        del self._line_of[waiter]
-        if line.waiting:
-            self.ring.append(line)
+        queue = self.ring.popleft()
+        waiter, _ = queue.waiting.popitem(last=False)
+        del self._queue_of[waiter]
+        if queue.waiting:
+            self.ring.append(queue)
         else:
-            del self._lines[line.agent]
+            del self._queues[queue.agent]
         return waiter
 
     def remove(self, waiter: Waiter) -> bool:
         """Remove a waiter. Returns False if it is not in the queue."""
-        line = self._line_of.pop(waiter, None)
-        if line is None:
+        queue = self._queue_of.pop(waiter, None)
+        if queue is None:
             return False
-        del line.waiting[waiter]
-        if not line.waiting:
-            del self._lines[line.agent]
-            self.ring.remove(line)
+        del queue.waiting[waiter]
+        if not queue.waiting:
+            del self._queues[queue.agent]
+            self.ring.remove(queue)
         return True
 
     def give_way(self, agent: Hashable) -> Waiter | None:
         """Make room for a call of `agent`: remove and return the last waiter of the agent with the most waiting calls.
         None if that agent does not have more waiting calls than `agent` would have.
         """
-        longest = max(self.ring, key=lambda line: len(line.waiting), default=None)
-        agent_line = self._lines.get(agent)
-        if longest is None or len(longest.waiting) <= (0 if agent_line is None else len(agent_line.waiting)) + 1:
+        longest = max(self.ring, key=lambda queue: len(queue.waiting), default=None)
+        agent_queue = self._queues.get(agent)
+        if longest is None or len(longest.waiting) <= (0 if agent_queue is None else len(agent_queue.waiting)) + 1:
             return None
         waiter = next(reversed(longest.waiting))
         self.remove(waiter)
@@ -203,7 +202,7 @@ class FairQueue(Generic[Waiter]):
 
     def take_late(self, now: float) -> list[Waiter]:
         """Remove and return the waiters whose deadline has passed."""
-        late = [waiter for line in self.ring for waiter, until in line.waiting.items() if until <= now]
+        late = [waiter for queue in self.ring for waiter, deadline in queue.waiting.items() if deadline <= now]
         for waiter in late:
             self.remove(waiter)
         return late
@@ -215,11 +214,11 @@ class FairQueue(Generic[Waiter]):
 
     def first_end(self) -> float:
         """The earliest deadline of all waiters. Raises ValueError if the queue is empty."""
-        return min(until for line in self.ring for until in line.waiting.values())
+        return min(deadline for queue in self.ring for deadline in queue.waiting.values())
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Decision about one connection, to be passed to `ConnectionLimiter.leave` at the end of the connection."""
+    """Decision about one connection. Pass it to `ConnectionLimiter.leave` at the end of the connection."""
 
     client: str
     """Address or network for which the connection is counted; empty if it counts only for the total."""
@@ -235,23 +234,25 @@ CLOSED: Final = Admission("")
 class ConnectionLimiter:
     """Counts and limits open connections.
 
-    `most` is the limit on all connections; 0 sets no limit. `most_each` is the limit per address; 0 stands for three
-    quarters of `most`. With 0, addresses for which `many_share` is true, such as trusted proxies, have no limit of
+    `limit` is the limit on all connections; 0 sets no limit. `limit_each` is the limit per address; 0 stands for three
+    quarters of `limit`. With 0, addresses for which `many_share` is true, such as trusted proxies, have no limit of
     their own. `counts` counts rejections.
     """
 
     def __init__(
         self,
-        most: int = 0,
-        most_each: int = 0,
+        limit: int = 0,
+        limit_each: int = 0,
         many_share: Callable[[str], bool] = lambda address: False,
         counts: ShareCounts | None = None,
     ) -> None:
-        self._shares = Shares("connections", most or sys.maxsize, most_each or -(-most * 3 // 4) or sys.maxsize, counts)
+        self._shares = Shares(
+            "connections", limit or sys.maxsize, limit_each or -(-limit * 3 // 4) or sys.maxsize, counts
+        )
         self._many_share = many_share
-        self._exempts_shared = most > 0 and most_each == 0
+        self._exempts_shared = limit > 0 and limit_each == 0
         """Whether addresses shared by many clients are exempt from the limit per address."""
-        self._answered = 0
+        self._rejected_open = 0
         """Number of rejected connections that are getting a response."""
         self.rejected = 0
         """Number of connections rejected so far."""
@@ -267,21 +268,21 @@ class ConnectionLimiter:
         reached = self._shares.bound(client)
         if reached is not None:
             self.rejected += 1
-            if self._answered >= MAX_ANSWERED:
+            if self._rejected_open >= MAX_ANSWERED:
                 return CLOSED
-            self._answered += 1
+            self._rejected_open += 1
             return Admission(client, refused=_refusal(reached))
         self._shares.add(client)
         return Admission(client, admitted=True)
 
     def leave(self, admission: Admission) -> None:
         """Record the end of a connection."""
-        self._answered -= admission.refused is not None
+        self._rejected_open -= admission.refused is not None
         if admission.admitted:
             self._shares.give_back(admission.client)
 
 
 def _refusal(reached: ShareTaken) -> tuple[int, str]:
     if reached.bound == "agent":
-        return 429, f"{reached.most} connections from this address are open, the limit for one address"
-    return 503, f"{reached.most} connections are open, the limit of this gateway"
+        return 429, f"{reached.limit} connections from this address are open, the limit for one address"
+    return 503, f"{reached.limit} connections are open, the limit of this gateway"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.core.route import Route
 
 
-def for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
+def names_for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
     """Map unprefixed names to listed names, for the tools that apps of their servers may call."""
     with_apps: set[ServerKey] = set()
     for route in routes.values():
@@ -30,9 +30,9 @@ def for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
     return tools
 
 
-def ambiguous(name: str, shown: list[str]) -> str:
+def ambiguity_message(name: str, listed_names: list[str]) -> str:
     """Message about a name by which the apps of several servers call a tool."""
     return (
         f"Ambiguous tool: the apps of several servers have a tool {name}. Call the tool by its name in the list: "
-        f"{list_names(shown)}"
+        f"{list_names(listed_names)}"
     )

@@ -50,8 +50,8 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     """Routes of the tools by listed name."""
     resources: ResourceIndex
     servers: tuple[Server, ...]
-    alone: bool
-    """Whether the endpoint is that of a single server."""
+    single_server: bool
+    """Whether the endpoint belongs to a single server."""
     server_info: bytes | None
     """Raw `serverInfo` of the single server; None if the gateway sends its own `serverInfo`."""
     lists: WeakValueDictionary[frozenset[str], ToolList]
@@ -59,7 +59,7 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     list.
     """
     indexes: WeakValueDictionary[frozenset[str], ResourceIndex]
-    """Resource indexes of existing views, by the servers that are left out or escaped."""
+    """Resource indexes of existing views, by the servers that the index leaves out or escapes."""
 
 
 class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
@@ -84,17 +84,17 @@ def compile_in_slices(
     snapshot: Snapshot,
     routes: Routes,
     bindings: Mapping[ServerKey, ServerBinding],
-    before: CompiledCatalog | None = None,
+    previous: CompiledCatalog | None = None,
     *,
     now: float = 0.0,
-    figures: bool = False,
+    with_latency: bool = False,
 ) -> Generator[None, None, CompiledCatalog]:
-    """Compile a snapshot that replaces the snapshot of `before`. The views are not built yet. With `figures`,
-    definitions in lists include the latency of each tool.
+    """Compile a snapshot, to replace the catalog `previous`. Does not build the views. With `with_latency`, definitions
+    in lists include the latency of each tool.
     """
 
     def annotated(definition: bytes, server: Server, tool: Tool) -> bytes:
-        if not figures:
+        if not with_latency:
             return definition
         return annotate(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
 
@@ -105,7 +105,7 @@ def compile_in_slices(
     floors = Floors(tiers)
     hidden: dict[str, Mapping[ToolRef, Hidden]] = {}
     for tier in tiers:
-        hidden_before = before.hidden.get(tier.name, {}) if before is not None else {}
+        hidden_before = previous.hidden.get(tier.name, {}) if previous is not None else {}
         hidden[tier.name] = yield from hide_in_slices(tier, snapshot, hidden_before, now)
     merged = (
         (name, server, tool, annotated(tool.merged, server, tool), legacy(tool.legacy_merged, server, tool))
@@ -128,7 +128,7 @@ def compile_in_slices(
         resources = server_resources(server, bindings.get(key))
         target = server_target(key)
         compiled.append(
-            (yield from _endpoint_in_slices(target, server_tools, routes, resources, (server,), alone=True))
+            (yield from _endpoint_in_slices(target, server_tools, routes, resources, (server,), single_server=True))
         )
     endpoints: dict[bytes, tuple[EndpointTools, Tier | None]] = {}
     for endpoint in compiled:
@@ -137,8 +137,8 @@ def compile_in_slices(
     endpoints[ROUTER] = compiled[0], None
     endpoints.update((in_tier(ROUTER, tier.name), (compiled[0], tier)) for tier in tiers)
     yield
-    policies = yield from compile_policies_in_slices(snapshot, before.policies if before is not None else None)
-    cutter = before.cutter if before is not None else Cutter()
+    policies = yield from compile_policies_in_slices(snapshot, previous.policies if previous is not None else None)
+    cutter = previous.cutter if previous is not None else Cutter()
     return CompiledCatalog(policies, endpoints, hidden, default_tier(tiers), cutter, now, {})
 
 
@@ -149,7 +149,7 @@ def _endpoint_in_slices(
     resources: ResourceIndex,
     servers: tuple[Server, ...],
     *,
-    alone: bool = False,
+    single_server: bool = False,
 ) -> Generator[None, None, EndpointTools]:
     tools: dict[str, tuple[ToolRef, bytes]] = {}
     legacy: dict[str, bytes] = {}
@@ -163,23 +163,25 @@ def _endpoint_in_slices(
         if number % SLICE == SLICE - 1:
             yield
     yield
-    info = server_info(servers[0]) if alone else None
+    info = server_info(servers[0]) if single_server else None
     lists = WeakValueDictionary[frozenset[str], ToolList]()
     indexes = WeakValueDictionary[frozenset[str], ResourceIndex]()
-    return EndpointTools(target, tools, legacy, endpoint_routes, resources, servers, alone, info, lists, indexes)
+    return EndpointTools(
+        target, tools, legacy, endpoint_routes, resources, servers, single_server, info, lists, indexes
+    )
 
 
 def bind_in_slices(
-    bindings: Mapping[ServerKey, ServerBinding], bind: Bind, before: Routes = MappingProxyType({})
+    bindings: Mapping[ServerKey, ServerBinding], bind: Bind, previous: Routes = MappingProxyType({})
 ) -> Generator[None, None, dict[ServerKey, Mapping[str, Route]]]:
-    """Create the routes of all servers. Routes in `before` are reused if their server and upstream are unchanged."""
+    """Create the routes of all servers. Routes in `previous` are reused if their server and upstream are unchanged."""
     routes: dict[ServerKey, Mapping[str, Route]] = {}
     for key, binding in bindings.items():
-        server, routes_before = binding.server, before.get(key)
-        first = routes_before.get(server.tools[0].name) if routes_before and server.tools else None
+        server, previous_routes = binding.server, previous.get(key)
+        first = previous_routes.get(server.tools[0].name) if previous_routes and server.tools else None
         same_server = first is not None and first.server is server
-        if routes_before and first is not None and same_server and first.binding.upstream is binding.upstream:
-            routes[key] = routes_before
+        if previous_routes and first is not None and same_server and first.binding.upstream is binding.upstream:
+            routes[key] = previous_routes
             yield
             continue
         server_routes = {}

@@ -38,13 +38,12 @@ class Decision(msgspec.Struct, frozen=True):
     quota: Quota | None = None
     """Quota in the namespace of the server; None without limits."""
     policies: tuple[str, ...] = ()
-    """Names of the policies that apply to the subject at the server: those that select it, and those that set the
-    limits of its namespace."""
+    """Names of the policies that select the server or set limits of the server's namespace for this subject."""
 
 
 def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> Decision:
     """Decide about one tool. Raises KeyError if the tool does not exist."""
-    rules.work_out()
+    rules.merge()
     verdict = policies.verdict(server, tool, rules.key)
     if verdict is None:
         raise KeyError(f"{server}/{tool}")
@@ -63,8 +62,8 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
 
 
 def _names_at(policies: Policies, rules: RuleSet, server: ServerKey) -> Iterator[str]:
-    """Names of the policies of a rule set that select a server, or set a limit of its namespace, which counts for all
-    servers there.
+    """Names of the rule set's policies that select a server, or that set a limit of the server's namespace. Such a
+    limit counts for all servers of the namespace.
     """
     in_namespace, quota = policies.of_namespace(server.namespace), rules.quotas.get(server.namespace)
     limiting = frozenset(quota.by.values()) if quota is not None else frozenset()
@@ -112,7 +111,7 @@ class _UnlistedTool(msgspec.Struct, frozen=True):
 
 
 def allows_unready(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool: str | None = None) -> bool:
-    """Whether a rule set may see a server without a catalog. Policies decide about it as about a server without tools.
+    """Whether a rule set may see a server without a catalog. Policies treat it like a server without tools.
     With `tool`: whether the policies would allow a call of a tool of that name.
     """
     if not policies.enforced:

@@ -70,7 +70,7 @@ def member_of(hidden: HiddenTools | None) -> bytes:
     return b"" if hidden is None else b'"%b":%b' % (META_HIDDEN.encode(), msgspec.json.encode(hidden))
 
 
-def over_budget(name: str, hidden: Hidden, base: bytes) -> str:
+def refusal_message(name: str, hidden: Hidden, base: bytes) -> str:
     """Message for a refused call of a hidden tool: the reason, and the endpoint that lists the tool."""
     if hidden.by is None:
         return f"the tool {name} is left out of the list: {hidden.reason}"

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 MAX_TOKENS: Final = 2000
 """Maximum number of tokens of the merged instructions of one endpoint."""
 MAX_CHARACTERS: Final = 8 * MAX_TOKENS
-"""Maximum number of characters of one server's instructions that are read. So many characters always exceed
+"""Maximum number of characters of one server's instructions that are read. A text of this length always exceeds
 `MAX_TOKENS`."""
-LEAST: Final = 100
+MIN_SECTION_TOKENS: Final = 100
 """Minimum number of tokens for a server's section, including heading and cut mark; a section that would get fewer
 tokens is left out."""
 OPENING: Final = "Instructions of the servers behind this endpoint, each for its own tools:"
-_REST: Final = 40
-"""Number of tokens that are reserved for the line that says how many servers are left out."""
+_OMISSION_TOKENS: Final = 40
+"""Number of tokens reserved for the last line, which says how many servers are left out."""
 _HEADING: Final = re.compile(r"^([ \t]{0,3})#")
 _PIECE: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.", re.DOTALL)
 
@@ -56,9 +56,9 @@ def instructions_of(
     `denied_servers`. Control characters of the servers in `escaping` are escaped. None if no server has instructions.
     """
     instructing = [server for server in endpoint.servers if server.catalog.instructions]
-    if endpoint.alone or not instructing:
+    if endpoint.single_server or not instructing:
         return _instructions_of(instructing[0], escaping) if instructing else None
-    shown = {route.server.key for route in routes.values()}
+    visible = {route.server.key for route in routes.values()}
     return merge_instructions(
         [
             ServerInstructions(
@@ -67,7 +67,7 @@ def instructions_of(
                 server_target(server.key).decode(),
             )
             for server in instructing
-            if server.key in shown
+            if server.key in visible
             or (not server.tools and server.offered != Offered() and server.key not in denied_servers)
         ]
     )
@@ -87,20 +87,21 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
     """Merge the instructions of servers in order, with a mark where a text is cut; None without servers."""
     if not servers:
         return None
-    room = MAX_TOKENS - tokens(OPENING) - 1
-    sections = [_Section(server) for server in servers[: room // LEAST * 8]]
-    if len(sections) < len(servers) or sum(min(section.needs, LEAST) for section in sections) > room:
-        room -= _REST
-        sections = sections[: _fitting([min(section.needs, LEAST) for section in sections], room)]
-    shares = _shares([section.needs for section in sections], room)
-    parts = [section.within(share) for section, share in zip(sections, shares, strict=True)]
+    tokens_left = MAX_TOKENS - tokens(OPENING) - 1
+    sections = [_Section(server) for server in servers[: tokens_left // MIN_SECTION_TOKENS * 8]]
+    least_needs = [min(section.needs, MIN_SECTION_TOKENS) for section in sections]
+    if len(sections) < len(servers) or sum(least_needs) > tokens_left:
+        tokens_left -= _OMISSION_TOKENS
+        sections = sections[: _count_fitting(least_needs, tokens_left)]
+    shares = _shares([section.needs for section in sections], tokens_left)
+    texts = [section.fit(share) for section, share in zip(sections, shares, strict=True)]
     left_out = len(servers) - len(sections)
-    rest = (
-        [f"[{left_out} more servers have instructions; read those of a server at /servers/NAMESPACE/NAME/mcp]"]
+    omission = (
+        [f"[{left_out} more servers have instructions, each at its own endpoint /servers/NAMESPACE/NAME/mcp]"]
         if left_out
         else []
     )
-    return "\n\n".join([OPENING, *parts, *rest])
+    return "\n\n".join([OPENING, *texts, *omission])
 
 
 def tokens(text: str) -> int:
@@ -138,34 +139,34 @@ class _Section:
         self.needs = tokens(self._heading) + tokens(self._text) + 1 + unread
         """Tokens of the whole section, with the line break before it."""
 
-    def within(self, share: int) -> str:
-        """The section within `share` tokens, cut at the end of a word."""
+    def fit(self, share: int) -> str:
+        """Text of the section, cut at the end of a word if it exceeds `share` tokens."""
         if self.needs <= share:
             return self._heading + self._text
         length, location = len(self._instructions.text), self._instructions.location
         mark = f"\n[cut here; see {location} for all {length:,} characters]"
-        room, end = share - 1 - tokens(self._heading) - tokens(mark), 0
+        tokens_left, end = share - 1 - tokens(self._heading) - tokens(mark), 0
         for after, cost in _pieces(self._text):
-            room -= cost
-            if room < 0:
+            tokens_left -= cost
+            if tokens_left < 0:
                 break
             end = after
         return f"{self._heading}{self._text[:end].rstrip()}{mark}"
 
 
-def _fitting(needs: Sequence[int], room: int) -> int:
-    """Number of leading sections that fit into `room` tokens."""
+def _count_fitting(needs: Sequence[int], tokens_left: int) -> int:
+    """Number of leading sections that fit into `tokens_left` tokens."""
     for count, need in enumerate(needs):
-        room -= need
-        if room < 0:
+        tokens_left -= need
+        if tokens_left < 0:
             return count
     return len(needs)
 
 
-def _shares(needs: Sequence[int], room: int) -> list[int]:
+def _shares(needs: Sequence[int], tokens_left: int) -> list[int]:
     """Tokens of each section: the number that it needs, or an equal part of the tokens that smaller sections leave."""
     shares = [0] * len(needs)
     for done, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[index] = min(needs[index], room // (len(needs) - done))
-        room -= shares[index]
+        shares[index] = min(needs[index], tokens_left // (len(needs) - done))
+        tokens_left -= shares[index]
     return shares

@@ -1,7 +1,8 @@
 """Cuts a tool list to the limits of a namespace's quota. Pure module.
 
-Tools are selected in the order of their names, pinned tools first, like tools for a model's context window. Tokens are
-estimated from bytes, so that all replicas cut the same tools whether or not they have a tokenizer.
+Pinned tools are selected first, the others in the order of their names; tools for a model's context window are selected
+in the same order. Tokens are estimated from bytes, so that all replicas cut the same tools whether or not they have a
+tokenizer.
 """
 
 from __future__ import annotations

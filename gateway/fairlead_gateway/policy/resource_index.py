@@ -30,7 +30,7 @@ from fairlead_mcp.uris import UriNames
 Items: TypeAlias = Mapping[str, tuple[Server, Item]]
 """Items by the name or URI under which an endpoint lists them, each with its server."""
 Resolved = tuple[ServerBinding, str]
-"""A server, and the name or URI by which the server itself knows the item."""
+"""A server, and the server's own name or URI of the item."""
 _NONE: Final[Items] = MappingProxyType({})
 
 
@@ -55,8 +55,8 @@ _NO_ITEMS: Final = ResourceItems()
 
 
 class ResourceIndex:
-    """Prompts, resources and templates of an endpoint. `alone` is the server of an endpoint that shows one server only;
-    requests for unlisted names and URIs go to that server too, because it may serve URIs that it does not list.
+    """Prompts, resources and templates of an endpoint. `only_server` is set for the endpoint of a single server; then
+    requests for unlisted names and URIs go to this server too, because it may serve URIs that it does not list.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ResourceIndex:
         bindings: Mapping[ServerKey, ServerBinding],
         *,
         servers: Iterable[Server],
-        alone: ServerBinding | None = None,
+        only_server: ServerBinding | None = None,
         escaping: Collection[ServerKey] = frozenset(),
         denied_tools: Collection[ToolRef] = frozenset(),
     ) -> None:
@@ -82,9 +82,9 @@ class ResourceIndex:
         self._prompts = items.prompts
         self._templates = items.templates
         self._skills = items.skills
-        self._reaches = bindings
+        self._bindings = bindings
         self._servers = tuple(servers)
-        self._alone = alone
+        self._only_server = only_server
         self._interfaces = {
             server.key: UserInterfaces(server, denied_tools) for server in self._servers if server.interfaces
         }
@@ -104,20 +104,20 @@ class ResourceIndex:
         """
         return ResourceIndex(
             self._items.without(servers),
-            self._reaches,
+            self._bindings,
             servers=[server for server in self._servers if server.key not in servers],
-            alone=self._alone,
+            only_server=self._only_server,
             escaping=escaping,
             denied_tools=denied_tools,
         )
 
-    def tasks_alone(self) -> ResourceIndex:
+    def tasks_only(self) -> ResourceIndex:
         """An index without items that declares the tasks extension if this index does."""
         index = ResourceIndex(_NO_ITEMS, {}, servers=())
         index._tasks = self.extensions.get(TASKS)
         return index
 
-    def withheld(self, denied_tools: Collection[ToolRef]) -> list[str]:
+    def withheld_keys(self, denied_tools: Collection[ToolRef]) -> list[str]:
         """Keys of the user interfaces that are withheld because policies deny their tools. Views with equal keys share
         one index.
         """
@@ -140,8 +140,8 @@ class ResourceIndex:
         resource = self._resources.get(uri)
         if resource is not None:
             return self._resolve(resource[0], resource[1])
-        if self._alone is not None:
-            return None if self._is_withheld(self._alone.server.key, uri) else (self._alone, uri)
+        if self._only_server is not None:
+            return None if self._is_withheld(self._only_server.server.key, uri) else (self._only_server, uri)
         if uris.scheme_of(uri) in uris.SCHEMES:
             return self._resolve_prefixed(uri) or self._resolve_owner(uri)
         of_skill = self._skill_files.get(uri)
@@ -163,24 +163,24 @@ class ResourceIndex:
 
     def names(self, server: ServerKey) -> UriNames | None:
         """Renaming of a server's URIs at this endpoint; None if the endpoint shows the server's own URIs."""
-        return None if self._alone is not None else self._names.get(server)
+        return None if self._only_server is not None else self._names.get(server)
 
     def _resolve_prefixed(self, uri: str) -> Resolved | None:
         """The server whose prefix is in a URI, whether or not the server lists the URI."""
         parts = uris.split(uri)
         server = None if parts is None else self._by_part.get(parts[0])
-        binding = None if server is None else self._reaches.get(server.key)
+        binding = None if server is None else self._bindings.get(server.key)
         if parts is None or server is None or binding is None or self._is_withheld(server.key, parts[1]):
             return None
         return binding, parts[1]
 
     def _resolve_owner(self, uri: str) -> Resolved | None:
-        """The server that has a URI without a prefix, if only one server has it. Models find such URIs in the texts of
-        servers, because servers do not know the prefixes of this gateway.
+        """The server that has a URI without a prefix; None if several servers have it. Models read such URIs in the
+        texts of servers, because servers do not know the prefixes of this gateway.
         """
         owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
         owners = [server for server in owners if not self._is_withheld(server.key, uri)]
-        binding = self._reaches.get(owners[0].key) if len(owners) == 1 else None
+        binding = self._bindings.get(owners[0].key) if len(owners) == 1 else None
         return None if binding is None else (binding, uri)
 
     def _owners_by_template(self, uri: str) -> list[Server]:
@@ -218,7 +218,7 @@ class ResourceIndex:
     @cached_property
     def listings(self) -> Mapping[str, bytes]:
         """Results by method, such as `{"prompts":[…]`. The closing brace is missing: each era adds its members."""
-        merged = self._alone is None
+        merged = self._only_server is None
         return {
             "prompts/list": self._listing(b"prompts", self._prompts, merged=merged),
             "resources/list": self._listing(b"resources", self._resources, merged=merged),
@@ -231,8 +231,8 @@ class ResourceIndex:
         return server in self._escaping
 
     def _listing(self, member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
-        shown = [(server, item.merged if merged else item.definition) for server, item in items.values()]
-        escaped = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in shown]
+        definitions = [(server, item.merged if merged else item.definition) for server, item in items.values()]
+        escaped = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in definitions]
         return b'{"%b":[%b]' % (member, b",".join(escaped))
 
     @cached_property
@@ -271,7 +271,7 @@ class ResourceIndex:
 
     @cached_property
     def _skill_files(self) -> Mapping[str, tuple[Server, Item]]:
-        """Skills by the URIs of those of their files that have no server prefix."""
+        """Skills by the URIs of their files. Files whose URIs have a server prefix are left out."""
         return {uri: skill for skill in self._skills.values() for uri in skill[1].files}
 
     @cached_property
@@ -285,15 +285,15 @@ class ResourceIndex:
         return [(uri_template(name), server, item) for name, (server, item) in self._templates.items()]
 
     def _resolve(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
-        binding = self._alone or self._reaches.get(server.key)
+        binding = self._only_server or self._bindings.get(server.key)
         return None if binding is None else (binding, item.name if name is None else name)
 
 
 def merged_resources(snapshot: Snapshot, bindings: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
     """Index of the merged endpoints."""
-    shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
+    listed = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
     items = ResourceItems(snapshot.prompts, snapshot.resources, snapshot.templates, snapshot.skills)
-    return ResourceIndex(items, bindings, servers=shown)
+    return ResourceIndex(items, bindings, servers=listed)
 
 
 def server_resources(server: Server, binding: ServerBinding | None) -> ResourceIndex:
@@ -305,7 +305,7 @@ def server_resources(server: Server, binding: ServerBinding | None) -> ResourceI
         {item.name: (server, item) for item in offered.templates},
         {item.name: (server, item) for item in offered.skills},
     )
-    return ResourceIndex(items, {}, servers=[server], alone=binding)
+    return ResourceIndex(items, {}, servers=[server], only_server=binding)
 
 
 class UserInterfaces:
@@ -323,8 +323,8 @@ class UserInterfaces:
         self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
 
     def withholds(self, uri: str) -> bool:
-        """Whether a resource must not be read, by the server's own URI of it. If the server has any withheld interface,
-        its unlisted `ui://` URIs are withheld too, because they may be another spelling of that interface.
+        """Whether a resource must not be read; `uri` is the server's own URI of it. If the server has a withheld
+        interface, its unlisted `ui://` URIs are withheld too, because they may be another spelling of that interface.
         """
         if not self.withheld or uri in self._allowed:
             return False

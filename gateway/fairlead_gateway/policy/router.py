@@ -19,21 +19,21 @@ ROUTER: Final = b"/router/mcp"
 """Request target of the router without a tier; the target of a tier is this path with its name appended."""
 
 
-def behind(target: bytes) -> bytes | None:
+def merged_target(target: bytes) -> bytes | None:
     """Target of the merged endpoint for a target of the router; None for any other target."""
     if target == ROUTER or target.startswith(ROUTER + b"/"):
         return MERGED + target.removeprefix(ROUTER)
     return None
 
 
-def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy: Mapping[str, bytes]) -> View:
+def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy: Mapping[str, bytes]) -> View:
     """Create the router's view for a view of the merged endpoint. `tools` has the definitions of all tools. `legacy`
     has the definitions that differ for legacy clients; an empty definition means that these clients are not shown the
     tool.
     """
-    names = [name for name in sorted(whole.pinned) if name in whole.routes and name not in OWN_TOOLS]
-    pinned = {name: whole.routes[name] for name in names}
-    built_in = sorted((*DEFINITIONS, *((READ_DEFINITION,) if whole.reads else ())))
+    names = [name for name in sorted(merged_view.pinned) if name in merged_view.routes and name not in OWN_TOOLS]
+    pinned = {name: merged_view.routes[name] for name in names}
+    built_in = sorted((*DEFINITIONS, *((READ_DEFINITION,) if merged_view.reads else ())))
 
     def definitions(differing: Mapping[str, bytes]) -> list[bytes]:
         shown = ((route, differing.get(name, tools[name][1])) for name, route in pinned.items())
@@ -42,12 +42,18 @@ def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy:
     for_legacy = None if pinned.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
     shown = ViewTools(
         routes=pinned,
-        everything=whole.everything,
+        everything=merged_view.everything,
         hidden={},
-        pinned=whole.pinned,
-        denied=whole.denied,
-        reads=whole.reads,
+        pinned=merged_view.pinned,
+        denied=merged_view.denied,
+        reads=merged_view.reads,
     )
-    target = ViewTarget(base=ROUTER, tier=whole.tier, server_info=None, instructions=lambda: INSTRUCTIONS, behind=whole)
+    target = ViewTarget(
+        base=ROUTER,
+        tier=merged_view.tier,
+        server_info=None,
+        instructions=lambda: INSTRUCTIONS,
+        full_view=merged_view,
+    )
     listing = ToolList(definitions({}), for_legacy)
-    return View(shown, listing, whole.offers.tasks_alone(), target, whole.escaping)
+    return View(shown, listing, merged_view.resources.tasks_only(), target, merged_view.escaping)

@@ -37,7 +37,7 @@ _Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
 
 
 class RuleSet:
-    """Policies that apply to a subject, merged per namespace. Before `work_out_in_slices` has finished, only `key` and
+    """Policies that apply to a subject, merged per namespace. Before `merge_in_slices` has finished, only `key` and
     `names` may be read.
     """
 
@@ -50,7 +50,7 @@ class RuleSet:
         self.denied_tools: frozenset[ToolRef] = frozenset()
         """All tools that the subject may not see."""
         self.denied_servers: frozenset[ServerKey] = frozenset()
-        """Servers that the subject may not see. The gateway answers requests for them as for unknown servers."""
+        """Servers that the subject may not see. Requests for them are answered like requests for unknown servers."""
         self.pinned: frozenset[ToolRef] = frozenset()
         self.ready = False
         self.alters = False
@@ -61,7 +61,7 @@ class RuleSet:
         limits.
         """
 
-    def work_out_in_slices(self) -> Generator[None, None, None]:
+    def merge_in_slices(self) -> Generator[None, None, None]:
         """Merge the policies of every namespace."""
         policies = self._policies
         denied_tools: set[ToolRef] = set()
@@ -90,10 +90,10 @@ class RuleSet:
         self.open = not (denied_tools or denied_servers or self.alters)
         self.ready = True
 
-    def work_out(self) -> None:
+    def merge(self) -> None:
         """Merge the policies without pauses, unless that is done already."""
         if not self.ready:
-            finish(self.work_out_in_slices())
+            finish(self.merge_in_slices())
 
     def tiers(self, server: ServerKey) -> ServerTiers:
         """Latency tiers that policies set at a server."""
@@ -101,7 +101,7 @@ class RuleSet:
         return NO_TIERS if merged is None else merged.tiers.get(server.name, NO_TIERS)
 
     @cached_property
-    def tiered(self) -> bool:
+    def sets_tiers(self) -> bool:
         """Whether any policy sets a latency tier."""
         return any(merged.tiers for merged in self._merged.values())
 
@@ -126,19 +126,19 @@ class RuleSet:
             for bits, by in merged.constrained:
                 for tool in self._policies.tools(namespace, bits):
                     allowed.setdefault(tool, []).append(by)
-        made: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
+        by_rules: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
         constraints = {}
         for tool, rules in allowed.items():
             explained = self.explains(tool[0])
             key = tuple(rules), explained
-            if key not in made:
-                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], quote_rules=explained)
-            constraints[tool] = made[key]
+            if key not in by_rules:
+                by_rules[key] = Constraint([self._policies.allowances[rule] for rule in rules], quote_rules=explained)
+            constraints[tool] = by_rules[key]
         return constraints
 
     @cached_property
     def floors(self) -> Mapping[ToolRef, Floor]:
-        """Fastest tier that may show a tool, for each tool that policies limit in this way."""
+        """Fastest tier that may show a tool, for each tool with such a limit in a policy."""
         tiers, floors = Floors(self._policies.rules.tiers), {}
         for namespace, merged in self._merged.items():
             for bits, tier in merged.floors:
@@ -169,25 +169,25 @@ class RuleSet:
         return frozenset(ServerKey(namespace, name) for namespace, rules in merged for name in rules.escaping)
 
 
-def compile_policies_in_slices(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
-    """Compile the policies of a snapshot; unchanged parts are reused from `before`."""
-    policies = Policies(snapshot, before)
+def compile_policies_in_slices(snapshot: Snapshot, previous: Policies | None = None) -> Generator[None, None, Policies]:
+    """Compile the policies of a snapshot; unchanged parts are reused from `previous`."""
+    policies = Policies(snapshot, previous)
     for namespace in policies.namespaces:
-        policies.indexed[namespace] = yield from policies.index_in_slices(namespace, before)
+        policies.indexed[namespace] = yield from policies.index_in_slices(namespace, previous)
     return policies
 
 
 class Policies:
     """The policies of one snapshot, indexed by namespace and by subject. Create it by `compile_policies_in_slices`."""
 
-    def __init__(self, snapshot: Snapshot, before: Policies | None) -> None:
+    def __init__(self, snapshot: Snapshot, previous: Policies | None) -> None:
         self.rules = rules = snapshot.rules
         self.allow_by_default = rules.default_action == ALLOW
         self.enforced = bool(rules.policies) or not self.allow_by_default
         """Whether policies restrict any principal. This is read at every request."""
         self._servers = snapshot.servers
-        same = before is not None and before.rules == rules
-        by_subject = before.by_subject if before is not None and same else None
+        same = previous is not None and previous.rules == rules
+        by_subject = previous.by_subject if previous is not None and same else None
         self.by_subject: PoliciesBySubject = by_subject or PoliciesBySubject(rules.policies)
         self._by_namespace: dict[str, dict[int, Policy]] = {}
         for index, policy in enumerate(rules.policies):
@@ -195,7 +195,7 @@ class Policies:
         self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
         self.indexed: dict[str, _Indexed] = {}
         """Indexes of tools by namespace."""
-        self.allowances = self._allowances(before)
+        self.allowances = self._allowances(previous)
         """Compiled `arguments` schemas of the rules that have such a schema."""
 
     @property
@@ -216,8 +216,8 @@ class Policies:
         return self.by_subject.of(subjects_of(identity), identity.claims, identity.issuers, identity.doubtful)
 
     def name(self, index: int) -> str:
-        """`namespace/name` of a policy. `~index` marks a policy of which only the restrictions apply, because its
-        subject may be of another issuer.
+        """`namespace/name` of a policy. `~index` stands for a policy whose restrictions apply and whose permissions do
+        not, because its subject may belong to another issuer.
         """
         policy = self.rules.policies[index if index >= 0 else ~index]
         return f"{policy.namespace}/{policy.name}"
@@ -269,7 +269,7 @@ class Policies:
             frozenset(key),
             allow_by_default=self.allow_by_default,
             ranks=self.ranks,
-            unjudged=self._unjudged(namespace),
+            unjudged=self._unmatched(namespace),
         )
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
@@ -288,31 +288,31 @@ class Policies:
             frozenset(key),
             position,
             allow_by_default=self.allow_by_default,
-            unjudged=self._unjudged(server.namespace),
+            unjudged=self._unmatched(server.namespace),
         )
 
     def denied_servers(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:
         """Servers of a namespace without any visible tool. A server without tools is visible if the policies allow
         any tool that it could have.
         """
-        index, policies, unjudged = self.index(namespace), self._by_namespace[namespace], self._unjudged(namespace)
+        index, policies, unmatched = self.index(namespace), self._by_namespace[namespace], self._unmatched(namespace)
         for server in self.indexed[namespace][0]:
             name = server.key.name
             bits = index.of_servers((name,))
             if bits:
-                shown = bool(bits & merged.visible)
-            elif any(selects(policy, name) for policy in policies.values()) or name in unjudged:
-                shown = name in merged.bare and name not in unjudged
+                visible = bool(bits & merged.visible)
+            elif any(selects(policy, name) for policy in policies.values()) or name in unmatched:
+                visible = name in merged.bare and name not in unmatched
             else:
-                shown = self.allow_by_default
-            if not shown:
+                visible = self.allow_by_default
+            if not visible:
                 yield server.key
 
     def servers_without_policies(self) -> Iterable[Server]:
         """Servers of the namespaces that have no policies."""
         return (server for key, server in self._servers.items() if key.namespace not in self._by_namespace)
 
-    def _unjudged(self, namespace: str) -> frozenset[str]:
+    def _unmatched(self, namespace: str) -> frozenset[str]:
         """Servers that the operator has not yet matched against the selectors of policies. The gateway's own server of
         custom tools has no McpServer and is never matched.
         """
@@ -326,11 +326,11 @@ class Policies:
             if server.key.name not in judged_servers and not isinstance(server.catalog.endpoint, LocalEndpoint)
         )
 
-    def index_in_slices(self, namespace: str, before: Policies | None) -> Generator[None, None, _Indexed]:
-        """Index the tools of one namespace, or take the index of `before` if the servers are unchanged."""
+    def index_in_slices(self, namespace: str, previous: Policies | None) -> Generator[None, None, _Indexed]:
+        """Index the tools of one namespace, or take the index of `previous` if the servers are unchanged."""
         policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
-        indexed = before.indexed.get(namespace) if before is not None else None
+        indexed = previous.indexed.get(namespace) if previous is not None else None
         if indexed is not None and len(indexed[0]) == len(servers) and all(map(_is, indexed[0], servers)):
             yield from indexed[1].prepare_in_slices(policies)
             return indexed
@@ -346,9 +346,9 @@ class Policies:
         tools = yield from list_in_slices(refs[server][tool] for server, tool in index.refs)
         return servers, index, tuple(tools)
 
-    def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
-        if before is not None and before.rules == self.rules:
-            return before.allowances
+    def _allowances(self, previous: Policies | None) -> dict[RuleRef, Allowance]:
+        if previous is not None and previous.rules == self.rules:
+            return previous.allowances
         return {
             (ref := RuleRef(index, number)): allowance(self.label(ref), rule.arguments)
             for index, policy in enumerate(self.rules.policies)
@@ -368,7 +368,7 @@ def _is(server: Server, other: Server) -> bool:
 
 
 def subjects_of(identity: Identity) -> tuple[Key, ...]:
-    """Keys of all policy subjects that an identity matches, except for subjects that are token claims."""
+    """Keys of all policy subjects that an identity matches. Subjects that are token claims are left out."""
     account = identity.service_account
     return keys_of(
         identity.agent,

@@ -20,7 +20,7 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.compiled_catalog import Bind, CompiledCatalog, Routes, bind_in_slices, compile_in_slices
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.subject_views import SubjectViews
-from fairlead_gateway.policy.view import MERGED, KnownViews, View
+from fairlead_gateway.policy.view import MERGED, BuiltViews, View
 from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20
@@ -34,20 +34,22 @@ def select_in_slices(
     snapshot: Snapshot,
     bindings: Mapping[ServerKey, ServerBinding],
     bind: Bind,
-    before: Selection | None = None,
+    previous: Selection | None = None,
     *,
     now: float = 0.0,
-    figures: bool = False,
+    with_latency: bool = False,
     view_bytes: int = VIEW_BYTES,
 ) -> Generator[None, None, Selection]:
-    """Create the selection of a snapshot, which replaces `before`. `now` is in seconds of the gateway's clock. With
-    `figures`, definitions in lists include the latency of each tool.
+    """Create the selection of a snapshot, to replace the selection `previous`. `now` is in seconds of the gateway's
+    clock. With `with_latency`, definitions in lists include the latency of each tool.
     """
-    routes = yield from bind_in_slices(bindings, bind, {} if before is None else before.routes)
-    catalog_before = None if before is None else before.catalog
-    catalog = yield from compile_in_slices(snapshot, routes, bindings, catalog_before, now=now, figures=figures)
+    routes = yield from bind_in_slices(bindings, bind, {} if previous is None else previous.routes)
+    previous_catalog = None if previous is None else previous.catalog
+    catalog = yield from compile_in_slices(
+        snapshot, routes, bindings, previous_catalog, now=now, with_latency=with_latency
+    )
     yield from build_unconstrained_in_slices(catalog)
-    return Selection(snapshot, routes, catalog, before, view_bytes)
+    return Selection(snapshot, routes, catalog, previous, view_bytes)
 
 
 class Selection:
@@ -58,10 +60,10 @@ class Selection:
         snapshot: Snapshot = EMPTY,
         routes: Routes = MappingProxyType({}),
         catalog: CompiledCatalog | None = None,
-        before: Selection | None = None,
+        previous: Selection | None = None,
         view_bytes: int = VIEW_BYTES,
     ) -> None:
-        """Create a selection that replaces `before`. Without `catalog` it shows no tools."""
+        """Create a selection that replaces `previous`. Without `catalog` it shows no tools."""
         if catalog is None:
             catalog = finish(compile_in_slices(EMPTY, {}, {}))
             finish(build_unconstrained_in_slices(catalog))
@@ -73,9 +75,9 @@ class Selection:
         self.targets = catalog.views
         """Views of subjects to whom no policy applies, by request target."""
         self.policies = catalog.policies
-        self.known_views = KnownViews(catalog.views, enforced=catalog.policies.enforced)
+        self.built_views = BuiltViews(catalog.views, enforced=catalog.policies.enforced)
         """Table of the views that are already built, for the look-up at each request."""
-        self._earlier = before.bounded_lists() if before is not None else {}
+        self._earlier = previous.bounded_lists() if previous is not None else {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
@@ -92,7 +94,7 @@ class Selection:
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """Views of a subject with its rule set, even if policies do not restrict the subject."""
-        views = self.known_views.of_subject.get(identity)
+        views = self.built_views.of_subject.get(identity)
         if views is None:  # `not views` would call `__len__`, which merges the policies and blocks the event loop
             views = self._find(identity)
         views.is_used = True
@@ -103,23 +105,23 @@ class Selection:
         views = self._of_rules.get(key)
         if views is None:
             views = self._new(key)
-        if len(self.known_views.of_subject) >= SUBJECTS:
-            self.known_views.of_subject = {}
-        self.known_views.of_subject[identity] = views
+        if len(self.built_views.of_subject) >= SUBJECTS:
+            self.built_views.of_subject = {}
+        self.built_views.of_subject[identity] = views
         return views
 
-    def prepare_in_slices(self, before: Selection) -> Generator[None, None, None]:
+    def prepare_in_slices(self, previous: Selection) -> Generator[None, None, None]:
         """Build the views and lists that are in use in the previous selection, so that no request has to wait for them
         after this selection has replaced it.
         """
         for target, view in self.targets.items():
-            old = before.targets.get(target)
-            if target == MERGED or (old is not None and old.listed):
+            old_view = previous.targets.get(target)
+            if target == MERGED or (old_view is not None and old_view.is_joined):
                 yield from view.prepare_in_slices()
-        for identity, views in [*before.known_views.of_subject.items()]:
+        for identity, views in [*previous.built_views.of_subject.items()]:
             if not views.is_used or not self.policies.enforced:
                 continue
-            new_views = self.known_views.of_subject.get(identity)
+            new_views = self.built_views.of_subject.get(identity)
             if new_views is None:
                 new_views = self._find(identity)
             yield
@@ -149,7 +151,7 @@ class Selection:
         ]
         parts: list[object] = []
         for view in views:
-            parts += view.parts if view.listed else ()
+            parts += view.parts if view.is_joined else ()
         for namespace in self.policies.namespaces:
             parts += self.policies.index(namespace).parts()
             yield
@@ -191,11 +193,11 @@ class Selection:
             weight = self.weight
             while weight > self._view_bytes and len(self._of_rules) > 1:
                 weight -= self._of_rules.popitem(last=False)[1].weight
-                self.known_views.of_subject = {}
+                self.built_views.of_subject = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
-        """Views of rule sets with quotas, by the names of their policies. The next selection compares its lists with
-        the lists of these views: a tool that it newly cuts from a list stays callable for a grace period.
+        """Views of rule sets with quotas, by the names of their policies. The next selection compares its own lists
+        with these: a tool that only the new list leaves out stays callable for a grace period.
         """
         with self._lock:
             bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]

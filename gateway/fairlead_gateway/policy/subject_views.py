@@ -12,7 +12,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.slices import finish
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
 from fairlead_gateway.policy.hidden_tools_notice import MOST_NAMED
-from fairlead_gateway.policy.router import behind, router_view
+from fairlead_gateway.policy.router import merged_target, router_view
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.policy.view_builder import ViewBuilder, tiers_at
@@ -32,10 +32,10 @@ class SubjectViews(Mapping[bytes, View]):
         self,
         catalog: CompiledCatalog,
         rules: RuleSet,
-        before: Mapping[bytes, View],
+        previous: Mapping[bytes, View],
         on_growth: Callable[[SubjectViews], None] = lambda views: None,
     ) -> None:
-        """Create a table without views. `before` are the views of the same rule set in the previous selection.
+        """Create a table without views. `previous` are the views of the same rule set in the previous selection.
         `on_growth` is called with this table whenever a view was added.
         """
         self.rules = rules
@@ -46,14 +46,14 @@ class SubjectViews(Mapping[bytes, View]):
         self.is_used = False
         """Whether any request has used the table."""
         self._catalog = catalog
-        self._before = before
+        self._previous = previous
         self._on_growth = on_growth
 
     def __repr__(self) -> str:
         return f"<views of {', '.join(self.rules.names) or 'no policy'}: {len(self.views)}>"
 
     def __contains__(self, target: object) -> bool:
-        self.rules.work_out()
+        self.rules.merge()
         origin = self._catalog.endpoints.get(target) if isinstance(target, bytes) else None
         return origin is not None and self._exists(*origin)
 
@@ -79,18 +79,19 @@ class SubjectViews(Mapping[bytes, View]):
     def build_in_slices(self, target: bytes) -> Generator[None, None, None]:
         """Build the view of a target and its list, if the rule set may see the target."""
         if not self.rules.ready:
-            yield from self.rules.work_out_in_slices()
+            yield from self.rules.merge_in_slices()
         if target in self.views or target not in self:
             return
-        whole, plain = behind(target), self._catalog.views[target]
-        if whole is not None:
-            yield from self.build_in_slices(whole)
-            shared = self.views[whole] is self._catalog.views[whole]
+        merged, unconstrained = merged_target(target), self._catalog.views[target]
+        if merged is not None:
+            yield from self.build_in_slices(merged)
+            shared = self.views[merged] is self._catalog.views[merged]
             endpoint = self._catalog.endpoints[target][0]
-            self._keep(target, plain if shared else router_view(self.views[whole], endpoint.tools, endpoint.legacy))
+            view = unconstrained if shared else router_view(self.views[merged], endpoint.tools, endpoint.legacy)
+            self._keep(target, view)
             return
-        view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._before.get(target))
-        if view is not plain:
+        view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._previous.get(target))
+        if view is not unconstrained:
             yield from view.prepare_in_slices()
             self.weight += len(view.everything) * _BYTES_PER_TOOL
         self._keep(target, view)
@@ -111,9 +112,9 @@ class SubjectViews(Mapping[bytes, View]):
 
     def _exists(self, endpoint: EndpointTools, tier: Tier | None) -> bool:
         rules, ranks = self.rules, self._catalog.policies.ranks
-        if endpoint.alone and endpoint.servers[0].key in rules.denied_servers:
+        if endpoint.single_server and endpoint.servers[0].key in rules.denied_servers:
             return False
-        if tier is None or not rules.tiered:
+        if tier is None or not rules.sets_tiers:
             return True
         visible = [server.key for server in endpoint.servers if server.key not in rules.denied_servers]
         slowest = [rules.tiers(key).max for key in visible]

@@ -20,7 +20,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Tool, ToolRef
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 
-KEPT: Final = 500
+MAX_MOVES: Final = 500
 """Maximum number of stored moves; with the limits below they take less than 1 MB."""
 MOST_TIERS: Final = 16
 """Maximum number of tiers that one move names."""
@@ -50,9 +50,9 @@ class TierMove(msgspec.Struct, frozen=True):
 class TierMoves:
     """The last moves, oldest first. Must be used only in the gateway's event loop."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), limit: int = MAX_MOVES) -> None:
         self._now = now
-        self._moves: deque[TierMove] = deque(maxlen=most)
+        self._moves: deque[TierMove] = deque(maxlen=limit)
         self._since = self._stamp()
 
     @property

@@ -81,8 +81,8 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | N
 def hide_in_slices(
     tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float
 ) -> Generator[None, None, dict[ToolRef, Hidden]]:
-    """Find the tools that a tier hides. Tools in `before` were already hidden; the end of their grace period stays the
-    same.
+    """Find the tools that a tier hides. `before` has the tools that were hidden already; their grace periods end as
+    before.
     """
     hidden: dict[ToolRef, Hidden] = {}
     ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
@@ -95,9 +95,9 @@ def hide_in_slices(
             state, floor = states.get(tool.name), floors.of(tool)
             reason = why_hidden(tier, tool, state, floor)
             if reason is not None:
-                holder = next((other.name for other in ordered if why_hidden(other, tool, state, floor) is None), None)
-                hidden_before = before.get(tool.ref)
-                until = now + GRACE_SECONDS if hidden_before is None else hidden_before.callable_until
-                hidden[tool.ref] = Hidden(reason, holder, until, tier.name, untiered)
+                fastest = next((other.name for other in ordered if why_hidden(other, tool, state, floor) is None), None)
+                hidden_previously = before.get(tool.ref)
+                until = now + GRACE_SECONDS if hidden_previously is None else hidden_previously.callable_until
+                hidden[tool.ref] = Hidden(reason, fastest, until, tier.name, untiered)
         yield
     return hidden

@@ -1,8 +1,8 @@
 """Finds tools of a view by their ids, `mcp.{server}.{tool}`, which REST and the Python API use. Pure module.
 
-An id has no namespace, and its parts may contain dots, so several servers may match one id. The id then stands for no
-tool, even if only one of these servers has a tool of that name. Otherwise, a client's call would go to another server
-as soon as the first server removes its tool and the other server adds a tool of that name.
+An id has no namespace, and its parts may contain dots, so several servers may match one id. Such an id is refused as
+ambiguous, even if only one of these servers has a tool of that name. Otherwise, a client's calls would silently move to
+another server when that server adds a tool of this name and the first server removes its own.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ def by_former_name(routes: Mapping[str, Route]) -> dict[str, str]:
     return former
 
 
-def find_named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
-    """Listed names of the tools that match `rest`, an id without `mcp.`, and all servers whose name matches."""
-    shown: list[str] = []
+def find_named(tools_by_server: ByServer, rest_of_id: str) -> tuple[list[str], list[ServerKey]]:
+    """Listed names of the tools that match `rest_of_id`, an id without `mcp.`, and all servers whose name matches."""
+    listed_names: list[str] = []
     servers: list[ServerKey] = []
-    dot = rest.find(".")
+    dot = rest_of_id.find(".")
     while dot >= 0:
-        candidates, tool = tools_by_server.get(rest[:dot], {}), rest[dot + 1 :]
+        candidates, tool = tools_by_server.get(rest_of_id[:dot], {}), rest_of_id[dot + 1 :]
         matching = [tools[tool] for tools in candidates.values() if tool in tools]
         if matching:
-            shown += matching
+            listed_names += matching
             servers += candidates
-        dot = rest.find(".", dot + 1)
-    return shown, servers
+        dot = rest_of_id.find(".", dot + 1)
+    return listed_names, servers
 
 
-def ambiguous(name: str, servers: Sequence[ServerKey], shown: Sequence[str]) -> str:
-    """Message about an id that several servers match. `shown` are the listed names of the matching tools."""
+def ambiguity_message(name: str, servers: Sequence[ServerKey], listed_names: Sequence[str]) -> str:
+    """Message about an id that several servers match. `listed_names` are the listed names of the matching tools."""
     return (
         f"Ambiguous tool: {name} matches the servers {list_names(servers)}. Call the tool by its name in the list: "
-        f"{list_names(shown)}"
+        f"{list_names(listed_names)}"
     )
 
 

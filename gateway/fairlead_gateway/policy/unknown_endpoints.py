@@ -20,8 +20,8 @@ _FORM: Final = "the endpoint of a server is /servers/NAMESPACE/NAME/mcp, and /v1
 
 
 def why_unknown(selection: Selection, identity: Identity, target: bytes) -> str:
-    """Explain why a target is unknown. Names the endpoint of the only visible server that the target can mean;
-    otherwise the tiers that the subject may use, or the form of a server's endpoint.
+    """Explain why a target is unknown. If the target can mean only one visible server, the text names the endpoint of
+    this server; otherwise it names the tiers that the subject may use, or the form of a server's endpoint.
     """
     views = selection.seen_by(identity)
     base = target.rpartition(b"/")[0]
@@ -30,7 +30,8 @@ def why_unknown(selection: Selection, identity: Identity, target: bytes) -> str:
         servers = _visible_servers(selection, identity, _server_name(path))
         if len(servers) != 1:
             return f"Unknown MCP endpoint: {_FORM}"
-        return f"Unknown MCP endpoint: that of the server {servers[0].name} is {server_target(servers[0]).decode()}"
+        server = servers[0]
+        return f"Unknown MCP endpoint: the endpoint of the server {server.name} is {server_target(server).decode()}"
     tiers = ", ".join(tier for tier in selection.snapshot.tiers if in_tier(MERGED, tier) in views) or "none"
     return f"Unknown MCP endpoint or tier; your tiers: {tiers}"
 

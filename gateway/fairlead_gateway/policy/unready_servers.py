@@ -1,8 +1,8 @@
 """Finds unready servers: servers that are declared but have no catalog yet.
 
-Pure module. Policies decide about an unready server as about a server without tools. They decide about a call of such a
-server by the name of the tool only, because nothing else is known about the tool. A server with a catalog is never
-unready, whatever its state.
+Pure module. Policies treat an unready server like a server without tools. They decide about a call of such a server by
+the name of the tool only, because nothing else is known about the tool. A server with a catalog is never unready,
+whatever its state.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def may_see(selection: Selection, identity: Identity, server: ServerKey, tool: s
 
 
 def unready_by_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
-    """The unready server that a tool name in a call at an endpoint belongs to; a server that nobody has signed in to
-    counts as unready. The name tells the server by its prefix, by a tool id (`mcp.SERVER.TOOL`), or because the
-    server's tools have no prefix. None if the principal may see no such server.
+    """The unready server that a call at an endpoint is for, judged by the tool's name: its prefix, its tool id
+    (`mcp.SERVER.TOOL`), or, for a name without a prefix, any server whose tools have no prefix. A server that nobody
+    has signed in to counts as unready. None if the principal may see no such server.
     """
     for entry, tool in _candidates(selection, name, target):
         if may_see(selection, identity, entry.key, tool):

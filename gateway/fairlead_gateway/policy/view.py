@@ -16,15 +16,15 @@ from fairlead_formats.names import SEPARATOR, did_you_mean
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy import app_tools
-from fairlead_gateway.policy.app_tools import for_apps
-from fairlead_gateway.policy.hidden_tools_notice import HiddenTools, member_of, notice, over_budget
+from fairlead_gateway.policy.app_tools import names_for_apps
+from fairlead_gateway.policy.hidden_tools_notice import HiddenTools, member_of, notice, refusal_message
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.tiers import Hidden
 from fairlead_gateway.policy.tool_ids import (
     ID,
     MAX_ID,
     ByServer,
-    ambiguous,
+    ambiguity_message,
     by_former_name,
     by_own_name,
     by_server,
@@ -68,7 +68,7 @@ class ViewTarget:
     tier: str | None
     server_info: bytes | None
     instructions: Callable[[], str | None]
-    behind: View | None = None
+    full_view: View | None = None
 
 
 class View:
@@ -83,14 +83,14 @@ class View:
         "_instructions",
         "_listing",
         "base",
-        "behind",
         "denied",
         "escaping",
         "everything",
+        "full_view",
         "hidden",
-        "offers",
         "pinned",
         "reads",
+        "resources",
         "routes",
         "server_info",
         "tier",
@@ -100,7 +100,7 @@ class View:
         self,
         tools: ViewTools,
         listing: ToolList,
-        offers: ResourceIndex,
+        resources: ResourceIndex,
         target: ViewTarget,
         escaping: frozenset[ServerKey],
     ) -> None:
@@ -112,7 +112,7 @@ class View:
         """Tools that the tier or a limit on lists hides. Tools that a policy denies are not included."""
         self.everything = tools.everything
         """Routes of shown and hidden tools."""
-        self.offers = offers
+        self.resources = resources
         """Prompts, resources and templates."""
         self.routes = tools.routes  # a dict: a look-up in any other Mapping takes five times as long
         self.server_info = target.server_info
@@ -124,7 +124,7 @@ class View:
         """Returns why policies deny a tool by name; None if the tool is unknown or the reason must not be disclosed."""
         self.escaping = escaping
         """Servers whose texts are shown with control characters escaped."""
-        self.behind = target.behind
+        self.full_view = target.full_view
         """For the router endpoint, the view with all tools that the router can find and call; None for any other
         endpoint."""
         self.reads = tools.reads
@@ -147,7 +147,7 @@ class View:
         route = self.everything[name]
         if now < hidden.callable_until:
             return route
-        return route.refusing(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
+        return route.refusing(Refusal(OVER_BUDGET, refusal_message(name, hidden, self.base)))
 
     def find_by_id(self, name: str, now: float) -> Route | str | None:
         """Route of a shown or hidden tool by its id, `mcp.{server}.{tool}`; None if no tool has the id. A string
@@ -157,25 +157,25 @@ class View:
             return None
         if self._by_server is None:
             self._by_server = by_server(self.everything)
-        shown, servers = find_named(self._by_server, name.removeprefix(ID))
-        if not shown:
+        listed_names, servers = find_named(self._by_server, name.removeprefix(ID))
+        if not listed_names:
             return None
         if len(servers) > 1:
-            return ambiguous(name, servers, shown)
-        return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
+            return ambiguity_message(name, servers, listed_names)
+        return self.routes.get(listed_names[0]) or self.find_unlisted(listed_names[0], now)
 
     def find_for_app(self, name: str, now: float) -> Route | str | None:
         """Route of a tool by its unprefixed name, which the MCP app of its server uses; None if no server with an app
         has such a tool. A string explains why a name is ambiguous. `now` is the time of the gateway's clock.
         """
         if self._for_apps is None:
-            self._for_apps = for_apps(self.everything)
-        shown = self._for_apps.get(name)
-        if shown is None:
+            self._for_apps = names_for_apps(self.everything)
+        listed_names = self._for_apps.get(name)
+        if listed_names is None:
             return None
-        if len(shown) > 1:
-            return app_tools.ambiguous(name, shown)
-        return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
+        if len(listed_names) > 1:
+            return app_tools.ambiguity_message(name, listed_names)
+        return self.routes.get(listed_names[0]) or self.find_unlisted(listed_names[0], now)
 
     def manual(self, name: str) -> str:
         """Why policies do not let the LLM tool loop run a shown or hidden tool automatically; empty if they allow
@@ -188,10 +188,10 @@ class View:
         """Route of a shown or hidden tool, by its server and its name at the server; None if policies deny the tool."""
         if self._by_own_name is None:
             self._by_own_name = by_own_name(self.everything)
-        shown = self._by_own_name.get(server, {}).get(tool)
-        return None if shown is None else self.everything[shown]
+        listed_name = self._by_own_name.get(server, {}).get(tool)
+        return None if listed_name is None else self.everything[listed_name]
 
-    def renamed(self, name: str) -> str | None:
+    def find_renamed(self, name: str) -> str | None:
         """Listed name of a shown or hidden tool that clients see under another name (`as` in `spec.tools`). `name` is
         its name at the server, or the id that it would have without `as`. None for any other name.
         """
@@ -200,8 +200,8 @@ class View:
         return self._former.get(name)
 
     def nearest(self, name: str) -> str | None:
-        """The shown tool that a wrong name probably means. If the view has more than `NEAR` tools, only names are
-        compared that begin like the wrong name, with or without the prefix; this limits the search to about 2 ms.
+        """The shown tool that a wrong name probably means. In a view with more than `NEAR` tools, the search is limited
+        to about 2 ms: only names that begin like the wrong name are compared, with or without the prefix.
         """
         if len(self.routes) <= NEAR:
             return did_you_mean(name, self.routes)
@@ -251,7 +251,7 @@ class View:
         return notice({name: self.hidden[name] for name in names}, self.base)
 
     @property
-    def listed(self) -> bool:
+    def is_joined(self) -> bool:
         """Whether the tool list is already joined."""
         return self._listing.ready
 
@@ -270,12 +270,12 @@ def server_target(key: ServerKey) -> bytes:
     return f"/servers/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}/mcp".encode()
 
 
-class KnownViews:
+class BuiltViews:
     """Table of the views of one `Selection` that are already built. Each request looks up its view in this table.
 
-    The table is separate from `Selection` because this class is compiled by mypyc, for speed, and a compiled class
-    cannot be referenced weakly, as `Selection` is. `targets` are the views of subjects without policies by request
-    target; `enforced` says whether policies restrict anybody.
+    This class is not a part of `Selection`: mypyc compiles it, for speed, and a compiled class cannot be referenced
+    weakly, as `Selection` is. `targets` are the views of subjects without policies by request target; `enforced` says
+    whether policies restrict anybody.
     """
 
     __slots__ = ("_enforced", "_targets", "of_subject")

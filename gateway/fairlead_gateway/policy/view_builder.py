@@ -28,7 +28,7 @@ from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTo
 from fairlead_gateway.policy.constraints import NO_CHANGES, changes_of_server, changes_of_tools
 from fairlead_gateway.policy.instructions import instructions_of
 from fairlead_gateway.policy.resource_index import ResourceIndex
-from fairlead_gateway.policy.router import behind, router_view
+from fairlead_gateway.policy.router import merged_target, router_view
 from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, by_speed, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
@@ -39,7 +39,7 @@ SLICE: Final = 64
 """Number of tools per slice, which takes about 0.5 ms if policies change the route of each tool."""
 UNCONSTRAINED: Final = RuleSet(Policies(EMPTY, None), ())
 """The rule set of subjects to whom no policy applies, in an installation that allows all tools by default."""
-UNCONSTRAINED.work_out()
+UNCONSTRAINED.merge()
 _NOTHING_HIDDEN: Final[Mapping[ToolRef, Hidden]] = {}
 
 
@@ -48,9 +48,9 @@ def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, N
     view of the default tier, if there is one.
     """
     for target, (endpoint, tier) in catalog.endpoints.items():
-        whole = behind(target)
-        if whole is not None:
-            catalog.views[target] = router_view(catalog.views[whole], endpoint.tools, endpoint.legacy)
+        merged = merged_target(target)
+        if merged is not None:
+            catalog.views[target] = router_view(catalog.views[merged], endpoint.tools, endpoint.legacy)
             continue
         default = catalog.default
         same = in_tier(endpoint.target, default.name) if tier is None and default is not None else target
@@ -61,40 +61,40 @@ def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, N
 
 
 def tiers_at(
-    catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, wanted: Tier | None
+    catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, requested: Tier | None
 ) -> dict[ServerKey, Tier | None]:
     """The latency tier that applies at each server that the rule set may see: the requested tier, else the default of
     policies, else the default of the installation. A tier that is slower than policies allow is replaced by the slowest
     tier that they allow.
     """
-    plain = catalog.default if wanted is None else wanted
+    default = catalog.default if requested is None else requested
     visible = (server.key for server in endpoint.servers if server.key not in rules.denied_servers)
-    if not rules.tiered:
-        return dict.fromkeys(visible, plain)
+    if not rules.sets_tiers:
+        return dict.fromkeys(visible, default)
     tiers, ranks = catalog.policies.tiers, catalog.policies.ranks
     tiers_of_servers: dict[ServerKey, Tier | None] = {}
     for key in visible:
-        decided, tier = rules.tiers(key), plain
-        if wanted is None and decided.default is not None:
-            tier = tiers[decided.default]
-        if decided.max is not None and (tier is None or ranks[tier.name] > ranks[decided.max]):
-            tier = tiers[decided.max]
+        policy_tiers, tier = rules.tiers(key), default
+        if requested is None and policy_tiers.default is not None:
+            tier = tiers[policy_tiers.default]
+        if policy_tiers.max is not None and (tier is None or ranks[tier.name] > ranks[policy_tiers.max]):
+            tier = tiers[policy_tiers.max]
         tiers_of_servers[key] = tier
     return tiers_of_servers
 
 
 class ViewBuilder:
-    """Builds the view of one target for one rule set. The rule set has to be worked out (`RuleSet.ready`), and has to
-    be allowed to see the target.
+    """Builds the view of one target for one rule set. The rule set must be merged (`RuleSet.ready`), and must be
+    allowed to see the target.
     """
 
     def __init__(self, catalog: CompiledCatalog, rules: RuleSet, target: bytes) -> None:
         self._catalog = catalog
         self._rules = rules
         self._target = target
-        self._endpoint, wanted = catalog.endpoints[target]
-        self._tiers = tiers_at(catalog, rules, self._endpoint, wanted)
-        self._default = catalog.default if wanted is None else wanted
+        self._endpoint, requested = catalog.endpoints[target]
+        self._tiers = tiers_at(catalog, rules, self._endpoint, requested)
+        self._default = catalog.default if requested is None else requested
         self._of_tools = changes_of_tools(rules)
         self._of_servers = {
             key: (
@@ -118,18 +118,18 @@ class ViewBuilder:
         self._denied: list[str] = []
         """Names of tools that policies deny."""
 
-    def build_in_slices(self, before: View | None = None) -> Generator[None, None, View]:
-        """Build the view. `before` is the view of the same target and rule set in the previous selection."""
+    def build_in_slices(self, previous: View | None = None) -> Generator[None, None, View]:
+        """Build the view. `previous` is the view of the same target and rule set in the previous selection."""
         catalog, rules, endpoint = self._catalog, self._rules, self._endpoint
         tools = iter(endpoint.routes.items())
-        while some := tuple(islice(tools, SLICE)):
-            self._add_allowed(some)
+        while chunk := tuple(islice(tools, SLICE)):
+            self._add_allowed(chunk)
             yield
-        yield from self._cut_in_slices(before)
-        plain = catalog.views.get(self._target)
-        lost = self._denied or len(self._tiers) < len(endpoint.servers)
-        if plain is not None and not lost and not rules.alters:
-            return plain
+        yield from self._cut_in_slices(previous)
+        unconstrained = catalog.views.get(self._target)
+        reduced = self._denied or len(self._tiers) < len(endpoint.servers)
+        if unconstrained is not None and not reduced and not rules.alters:
+            return unconstrained
         everything = endpoint.routes if self._unchanged and not self._denied else self._everything
         routes, hidden = everything, self._hidden
         if hidden:
@@ -158,11 +158,11 @@ class ViewBuilder:
     def _reads(self, routes: Mapping[str, Route]) -> bool:
         return self._bounds_results and READ_RESULT not in routes
 
-    def _add_allowed(self, some: tuple[tuple[str, Route], ...]) -> None:
-        """Add the tools in `some` that policies allow, with the routes that the rule set and tiers give them."""
+    def _add_allowed(self, chunk: tuple[tuple[str, Route], ...]) -> None:
+        """Add the tools in `chunk` that policies allow, with the routes that the rule set and tiers give them."""
         denied_tools, pinned, tools = self._rules.denied_tools, self._rules.pinned, self._endpoint.tools
         floors = self._rules.floors
-        for name, route in some:
+        for name, route in chunk:
             ref = tools[name][0]
             if ref in denied_tools:
                 self._denied.append(name)
@@ -185,49 +185,50 @@ class ViewBuilder:
                 self._bounds_results = True
 
     def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
-        """Why a tool with a tier floor from a policy is hidden; None if the tool is shown. A policy applies at once,
-        without the grace period that a tool has when it leaves a tier by its latency.
+        """Why a tool with a tier floor from a policy is hidden; None if the tool is shown. A tier floor takes effect at
+        once: the grace period is only for tools that leave a tier by their latency.
         """
         tier, catalog = self._tiers[ref[0]], self._catalog
         below_floor = tier is not None and floor.hides(tier)
         if tier is None or not (below_floor or hidden):
             return None
         ordered = by_speed(catalog.policies.rules.tiers)
-        holder = next((t.name for t in ordered if not floor.hides(t) and ref not in catalog.hidden[t.name]), None)
+        fastest = next((t.name for t in ordered if not floor.hides(t) and ref not in catalog.hidden[t.name]), None)
         if not below_floor:
-            return None if hidden is None else msgspec.structs.replace(hidden, tier=holder)
-        return Hidden(floor.reason(tier), holder, 0.0, tier.name, catalog.default is None)
+            return None if hidden is None else msgspec.structs.replace(hidden, tier=fastest)
+        return Hidden(floor.reason(tier), fastest, 0.0, tier.name, catalog.default is None)
 
     def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
         """Remove from `hidden` the hints to a tier and an endpoint that would not show the tool to this rule set."""
-        decided, ranks = self._rules.tiers(key), self._catalog.policies.ranks
-        if decided.default is None and decided.max is None:
+        policy_tiers, ranks = self._rules.tiers(key), self._catalog.policies.ranks
+        if policy_tiers.default is None and policy_tiers.max is None:
             return hidden
-        beyond = decided.max is not None and hidden.tier is not None and ranks[hidden.tier] > ranks[decided.max]
+        slowest = policy_tiers.max
+        beyond = slowest is not None and hidden.tier is not None and ranks[hidden.tier] > ranks[slowest]
         return msgspec.structs.replace(hidden, tier=None if beyond else hidden.tier, untiered=False)
 
-    def _cut_in_slices(self, before: View | None) -> Generator[None, None, None]:
+    def _cut_in_slices(self, previous: View | None) -> Generator[None, None, None]:
         """Hide the tools that exceed the list limits of a namespace's quota."""
         for quota in self._rules.quotas.values():
             if quota.max_tools is None and quota.tool_tokens is None:
                 continue
             pinned = frozenset(self._pinned)
-            shown = [
+            listed = [
                 (name, self._endpoint.tools[name][1], name in pinned)
                 for name, route in self._everything.items()
                 if route.server.key.namespace == quota.namespace and name not in self._hidden
             ]
-            cut = yield from self._catalog.cutter.cut_in_slices(shown, quota)
+            cut = yield from self._catalog.cutter.cut_in_slices(listed, quota)
             for name, reason in cut.items():
-                self._hidden[name] = Hidden(reason, None, self._callable_until(name, before), None)
+                self._hidden[name] = Hidden(reason, None, self._callable_until(name, previous), None)
 
-    def _callable_until(self, name: str, before: View | None) -> float:
-        if before is None:
+    def _callable_until(self, name: str, previous: View | None) -> float:
+        if previous is None:
             return 0.0
-        hidden_before = before.hidden.get(name)
+        hidden_before = previous.hidden.get(name)
         if hidden_before is not None:
             return hidden_before.callable_until
-        return self._catalog.now + GRACE_SECONDS if name in before.routes else 0.0
+        return self._catalog.now + GRACE_SECONDS if name in previous.routes else 0.0
 
     def _list_in_slices(
         self, routes: Mapping[str, Route], escaping: frozenset[ServerKey]
@@ -241,14 +242,14 @@ class ViewBuilder:
         yield
         listed = lists.get(key)
         if listed is None:
-            made = yield from self._definitions_in_slices(routes, escaping, reads=reads)
+            definitions = yield from self._definitions_in_slices(routes, escaping, reads=reads)
             legacy = self._endpoint.legacy
             for_legacy = None
             if not routes.keys().isdisjoint(legacy):
                 for_legacy = ToolList(
                     (yield from self._definitions_in_slices(routes, escaping, reads=reads, legacy=legacy))
                 )
-            listed = lists[key] = ToolList(made, for_legacy)
+            listed = lists[key] = ToolList(definitions, for_legacy)
         return listed
 
     def _definitions_in_slices(
@@ -261,21 +262,22 @@ class ViewBuilder:
     ) -> Generator[None, None, list[bytes]]:
         """Definitions for a tool list. `legacy` has replacements by name; an empty replacement leaves the tool out."""
         names = [name for name in routes if legacy.get(name) != b""]
-        shown = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
-        made = yield from list_in_slices(
-            bytes(escape(definition)) if escaping and routes[name].escapes else definition for name, definition in shown
+        sources = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
+        definitions = yield from list_in_slices(
+            bytes(escape(definition)) if escaping and routes[name].escapes else definition
+            for name, definition in sources
         )
         if reads:
-            made.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
-        return made
+            definitions.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
+        return definitions
 
     def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
         endpoint, denied_servers, denied_tools = self._endpoint, self._rules.denied_servers, self._rules.denied_tools
-        lost = [str(server.key) for server in endpoint.servers if server.key in denied_servers]
-        withheld = endpoint.resources.withheld(denied_tools) if denied_tools else ()
-        if not lost and not escaping and not withheld:
+        denied_keys = [str(server.key) for server in endpoint.servers if server.key in denied_servers]
+        withheld_keys = endpoint.resources.withheld_keys(denied_tools) if denied_tools else ()
+        if not denied_keys and not escaping and not withheld_keys:
             return endpoint.resources
-        key = frozenset((*lost, *withheld, *(f"\0{server}" for server in escaping)))
+        key = frozenset((*denied_keys, *withheld_keys, *(f"\0{server}" for server in escaping)))
         index = endpoint.indexes.get(key)
         if index is None:
             index = endpoint.indexes[key] = endpoint.resources.without(denied_servers, escaping, denied_tools)

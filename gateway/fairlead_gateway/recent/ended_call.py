@@ -16,7 +16,7 @@ MAX_MESSAGE: Final = 300
 MAX_ADDRESS: Final = 64
 
 
-class KeptCaller(NamedTuple):
+class StoredCaller(NamedTuple):
     """The part of an `Identity` that is stored with calls; the claims are left out, because they may be large."""
 
     owner: str
@@ -28,12 +28,12 @@ class KeptCaller(NamedTuple):
     """Total number of characters of the strings."""
 
     @classmethod
-    def of(cls, identity: Identity) -> KeptCaller:
+    def of(cls, identity: Identity) -> StoredCaller:
         owner, principal, agent = identity.owner, identity.principal[:MAX_NAME], (identity.agent or "")[:MAX_NAME]
         return cls(owner, principal, agent, len(owner) + len(principal) + len(agent))
 
 
-NOBODY: Final = KeptCaller.of(ANONYMOUS)
+NOBODY: Final = StoredCaller.of(ANONYMOUS)
 
 
 class EndedCall(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class EndedCall(msgspec.Struct, frozen=True):
     """Server of the tool; None for the gateway's built-in tools, and for unknown names."""
     outcome: str
     """Outcome as in the audit log; empty for a success."""
-    caller: KeptCaller
+    caller: StoredCaller
     address: str
     tier: str | None
     trace_id: str
@@ -109,7 +109,7 @@ PackedCall: TypeAlias = tuple[
     str,
     ServerKey | None,
     str,
-    KeptCaller,
+    StoredCaller,
     str,
     str | None,
     str,

@@ -1,7 +1,7 @@
 """Ring buffer of the last calls, limited in number and in bytes.
 
-Recording a call costs a tuple and an append. There are no queues per reader: a reader that follows the calls requests
-the calls after the last number that it has seen, and a slow reader misses the oldest calls.
+Recording a call costs a tuple and an append. There are no queues per reader: a reader requests the calls after the last
+number that it has seen, and a slow reader misses the oldest calls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from fairlead_gateway.audit.arguments import MAX_ARGUMENTS
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
-from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, KeptCaller, PackedCall
+from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, PackedCall, StoredCaller
 
 LEAST_BYTES: Final = 256 << 10
 """Minimum limit in bytes. Half of it has room for the largest call."""
@@ -35,8 +35,8 @@ ArgumentRenderer = Callable[[Raw], dict[str, Any]]
 
 
 class StoredCalls:
-    """Stored calls at one moment, oldest first. `number` is the number of the newest call. Adding `epoch` to a time of
-    the gateway's clock gives seconds since the epoch.
+    """Stored calls at one point in time, oldest first. `number` is the number of the newest call. Adding `epoch` to a
+    time of the gateway's clock gives seconds since the epoch.
     """
 
     def __init__(self, packed: Sequence[PackedCall], number: int, epoch: float) -> None:
@@ -69,32 +69,32 @@ class StoredCalls:
 
 
 class RecentCalls:
-    """Ring buffer of the last `most` calls. All methods have to be called in the gateway's event loop;
+    """Ring buffer of the last `max_calls` calls. All methods have to be called in the gateway's event loop;
     `render_arguments` may be called in any thread.
     """
 
     def __init__(
         self,
-        most: int,
-        most_bytes: int,
+        max_calls: int,
+        max_bytes: int,
         render_arguments: ArgumentRenderer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create an empty ring. `most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `render_arguments`
+        """Create an empty ring. `max_bytes` is at least LEAST_BYTES; half of it is for plain calls. `render_arguments`
         renders raw arguments as in the audit log; if None, arguments are not stored. `clock` is the clock of calls, in
         seconds.
         """
-        self._most = min(most, most_bytes // 2 // PLAIN_BYTES)
-        self._spare = most_bytes - self._most * PLAIN_BYTES
+        self._max_calls = min(max_calls, max_bytes // 2 // PLAIN_BYTES)
+        self._spare = max_bytes - self._max_calls * PLAIN_BYTES
         """Maximum number of bytes that calls may take in addition to plain calls."""
         self._clock = clock
-        self._ring: deque[PackedCall] = deque(maxlen=self._most)
+        self._ring: deque[PackedCall] = deque(maxlen=self._max_calls)
         self._large: deque[tuple[int, int]] = deque()
         """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0
         self._life = secrets.token_hex(4)
         """Random first part of call ids, so that calls of different processes have different ids."""
-        self._fresh: asyncio.Event | None = None
+        self._newer_call: asyncio.Event | None = None
         """Event that the next call sets; None if no reader waits."""
         self._identity = ANONYMOUS
         self._caller = NOBODY
@@ -106,16 +106,16 @@ class RecentCalls:
     @property
     def size(self) -> int:
         """Upper bound of the bytes of all stored calls."""
-        self._settle()
+        self._drop_excess()
         return len(self._ring) * PLAIN_BYTES + self._large_bytes
 
     def put(self, call: PackedCall) -> None:
         """Store a plain call; if the ring is full, it replaces the oldest call."""
         self._ring.append(call)
         self.number += 1
-        if self._fresh is not None:
-            self._fresh.set()
-            self._fresh = None
+        if self._newer_call is not None:
+            self._newer_call.set()
+            self._newer_call = None
 
     def put_large(self, call: PackedCall, extra_bytes: int) -> None:
         """Store a call that takes up to `extra_bytes` more than a plain call. The oldest calls are dropped to make
@@ -124,9 +124,9 @@ class RecentCalls:
         self.put(call)
         self._large.append((self.number, extra_bytes))
         self._large_bytes += extra_bytes
-        self._settle()
+        self._drop_excess()
 
-    def _settle(self) -> None:
+    def _drop_excess(self) -> None:
         """Subtract the bytes of large calls that have left the ring. If large calls take too many bytes, drop the
         oldest of them with all calls before them.
         """
@@ -138,11 +138,11 @@ class RecentCalls:
                 self._ring.popleft()
             first = max(first, number + 1)
 
-    def caller(self, identity: Identity) -> KeptCaller:
+    def caller(self, identity: Identity) -> StoredCaller:
         """The part of an identity that is stored with calls. The part for the last identity is cached."""
         if identity is not self._identity:
             self._identity = identity
-            self._caller = KeptCaller.of(identity)
+            self._caller = StoredCaller.of(identity)
         return self._caller
 
     def arguments(self, raw: Raw | None) -> bytes | None:
@@ -162,7 +162,7 @@ class RecentCalls:
         return f"{self._life}-{number}"
 
     def number_of(self, ident: str) -> int | None:
-        """Number of the call with an id; None if the id is of another process, or if no call has it yet."""
+        """Number of the call with an id; None if the id comes from another process, or if no call has it yet."""
         life, _, number = ident.rpartition("-")
         valid = life == self._life and number.isascii() and number.isdecimal() and len(number) < 20
         return int(number) if valid and int(number) <= self.number else None
@@ -172,9 +172,9 @@ class RecentCalls:
         try:
             async with asyncio.timeout(seconds):
                 while self.number <= number and not self.closed:
-                    if self._fresh is None:
-                        self._fresh = asyncio.Event()
-                    await self._fresh.wait()
+                    if self._newer_call is None:
+                        self._newer_call = asyncio.Event()
+                    await self._newer_call.wait()
         except TimeoutError:
             pass
         return self.number > number
@@ -182,5 +182,5 @@ class RecentCalls:
     def close(self) -> None:
         """Wake all readers that wait, because no more calls will be stored."""
         self.closed = True
-        if self._fresh is not None:
-            self._fresh.set()
+        if self._newer_call is not None:
+            self._newer_call.set()

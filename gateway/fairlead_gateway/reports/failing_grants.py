@@ -1,7 +1,7 @@
 """Servers whose calls get no access token for any caller, for the operator's condition `Authorized`. No I/O.
 
 A failure is reported until a grant gives a token, the server's credentials are replaced, or no call has failed for
-QUIET_SECONDS. Nothing of a user is kept.
+QUIET_SECONDS. No data about users are stored.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fairlead_api.reports import MOST_FAILED_GRANTS, SENTENCE_CHARS, FailedGrant
 from fairlead_mcp.oauth.errors import UNREACHABLE, GrantFailed
 
 QUIET_SECONDS: Final = 600.0
-"""Seconds after the last failed call after which it is unknown whether grants still fail."""
+"""Seconds after the last failed call after which its failure is dropped: grants may succeed by then."""
 LASTING_SECONDS: Final = 3.0
-"""Seconds for which an authorization server must be unreachable before that is reported. It exceeds the first pauses
-between two grants, so that a single lost connection is not reported.
+"""Seconds for which an authorization server must be unreachable before this is reported. The time exceeds the first
+pauses between two grants, so that a single lost connection is not reported.
 """
 
 

@@ -47,7 +47,7 @@ _CURSOR: Final = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{
 class Outbox:
     """Creates the reports of a gateway on request. `clock` is the clock that measures calls, and `wall` returns the
     time since the epoch; both are in seconds. `own` are the catalogs of this gateway's custom tools. `refreshing` is
-    called with each server whose discovery is requested.
+    called with each server for which a new discovery is requested.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Outbox:
         self._clock = clock
         self._wall = wall
         self._replica = secrets.token_hex(8)
-        self._happened: deque[tuple[int, ServerKey | Doubt | AskedApproval]] = deque(maxlen=MOST_KEPT)
+        self._items: deque[tuple[int, ServerKey | Doubt | AskedApproval]] = deque(maxlen=MOST_KEPT)
         self._number = 0
         self._grants_number = 0
         """`_number` at the last change of the servers whose grants fail."""
@@ -127,7 +127,7 @@ class Outbox:
         """
         try:
             async with asyncio.timeout(seconds):
-                while not self._urgent(cursor):
+                while not self._is_urgent(cursor):
                     self._awake.clear()
                     await wait_until_set(self._awake, LOOK_SECONDS)
         except TimeoutError:
@@ -138,9 +138,9 @@ class Outbox:
         """Create the report of everything since a cursor."""
         self.asked_at = self._wall()
         samples, happened, listed = self._read(cursor)
-        while self._happened and self._happened[0][0] <= happened:
-            # An operator has fetched the item, so its other replicas need not handle it again.
-            self._happened.popleft()
+        while self._items and self._items[0][0] <= happened:
+            # one replica of the operator has fetched the item, so other replicas need not handle it again
+            self._items.popleft()
         now = self._clock()
         self.failing_grants.drop_quiet()
         tools = tuple(
@@ -148,17 +148,17 @@ class Outbox:
             for meter, attempts in self.samples.since(samples, now, self._wall() - now)
         )
         self._told_overdue = self.samples.overdue(now)
-        fresh = [item for number, item in self._happened if number > happened]
+        items = [item for number, item in self._items if number > happened]
         listings, listed = self._listings_since(listed)
         return Report(
             replica=self._replica,
             cursor=f"{self._replica}.{self.samples.sequence}.{self._number}.{listed}",
             environment=self._environment,
             tools=tools,
-            refresh=tuple({(item.namespace, item.name): None for item in fresh if isinstance(item, ServerKey)}),
-            doubts=tuple(item for item in fresh if isinstance(item, Doubt)),
-            approvals=tuple(item for item in fresh if isinstance(item, AskedApproval)),
-            failed_grants=self.failing_grants.report() if self._tells_grants(cursor, happened) else None,
+            refresh=tuple({(item.namespace, item.name): None for item in items if isinstance(item, ServerKey)}),
+            doubts=tuple(item for item in items if isinstance(item, Doubt)),
+            approvals=tuple(item for item in items if isinstance(item, AskedApproval)),
+            failed_grants=self.failing_grants.report() if self._has_new_grants(cursor, happened) else None,
             own=() if cursor.startswith(f"{self._replica}.") else self._own,
             listings=listings,
         )
@@ -179,7 +179,7 @@ class Outbox:
 
     def _add_item(self, item: ServerKey | Doubt | AskedApproval) -> None:
         self._number += 1
-        self._happened.append((self._number, item))
+        self._items.append((self._number, item))
         self._wake()
 
     def _note_grants(self) -> None:
@@ -187,7 +187,7 @@ class Outbox:
         self._grants_number = self._number
         self._wake()
 
-    def _tells_grants(self, cursor: str, happened: int) -> bool:
+    def _has_new_grants(self, cursor: str, happened: int) -> bool:
         """Whether the servers with failing grants have changed since the cursor, or the cursor belongs to another
         replica.
         """
@@ -196,7 +196,7 @@ class Outbox:
     def _wake(self) -> None:
         self._awake.set()
 
-    def _urgent(self, cursor: str) -> bool:
+    def _is_urgent(self, cursor: str) -> bool:
         samples, happened, listed = self._read(cursor)
         if self._number > happened or self._last_listing() > listed:
             return True

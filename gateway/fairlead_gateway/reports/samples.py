@@ -35,14 +35,14 @@ FIRST_ROOM: Final = 8
 class Ring:
     """Ring buffer of at most `size` attempts, packed in bytes."""
 
-    __slots__ = ("_count", "_data", "_room", "_size", "last")
+    __slots__ = ("_capacity", "_count", "_data", "_size", "last")
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._count = 0
         """Number of all attempts that were added."""
         self._data = bytearray()
-        self._room = 0
+        self._capacity = 0
         """Number of attempts that fit into `_data`."""
         self.last = 0
         """Sequence number of the newest attempt; 0 if the ring is empty."""
@@ -50,7 +50,7 @@ class Ring:
     def add(self, sequence: int, number: int, ended: float, took: float, outcome: str) -> None:
         """Add a finished attempt. `sequence` has to increase; `ended` is in seconds, `took` in milliseconds."""
         index = self._count % self._size
-        if index >= self._room:
+        if index >= self._capacity:
             self._grow()
         numbered = number << _OUTCOME_BITS | _CODES[outcome]
         _pack_into(self._data, index * _SIZE, sequence, numbered, ended, took)
@@ -71,8 +71,8 @@ class Ring:
     def _grow(self) -> None:
         # The buffer grows in only two steps. Most tools are called only a few times, but if thousands of buffers grew
         # with each attempt, fragmentation would waste a third of their memory.
-        self._room = self._size if self._room else min(FIRST_ROOM, self._size)
-        self._data += bytes(self._room * _SIZE - len(self._data))
+        self._capacity = self._size if self._capacity else min(FIRST_ROOM, self._size)
+        self._data += bytes(self._capacity * _SIZE - len(self._data))
 
 
 class Meter(ports.AttemptMeter):

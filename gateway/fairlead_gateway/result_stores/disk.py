@@ -104,7 +104,7 @@ class DiskStore(ContextStore):
         self._clock = clock
         self._patience = patience
         self._up = True
-        self._since: float | None = None
+        self._transaction_began: float | None = None
         """Monotonic time at which the thread began its current transaction."""
         self._works: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -115,8 +115,8 @@ class DiskStore(ContextStore):
     @property
     def hangs(self) -> bool:
         """Whether the thread's current transaction has taken longer than calls wait."""
-        since = self._since
-        return since is not None and time.monotonic() - since >= self._patience
+        began = self._transaction_began
+        return began is not None and time.monotonic() - began >= self._patience
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
         refused = too_large(entry, self._bounds)
@@ -180,7 +180,7 @@ class DiskStore(ContextStore):
 
     def _transact(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run `work` in a transaction. Raises ContextUnavailable."""
-        self._since = time.monotonic()
+        self._transaction_began = time.monotonic()
         try:
             self._database.execute("BEGIN IMMEDIATE")
             result = work(self._database)
@@ -193,7 +193,7 @@ class DiskStore(ContextStore):
             self._fail(error)
             raise ContextUnavailable(f"the store of results cannot be used: {error}") from error
         finally:
-            self._since = None
+            self._transaction_began = None
         if not self._up:
             log.warning("Results are stored in %s again", self._path)
         self._up = True
@@ -214,11 +214,11 @@ class DiskStore(ContextStore):
         ends = self._clock() + self._bounds.seconds
         database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
 
-    def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
-        """Delete old entries until an entry of `wanted` bytes fits. The entry is inserted afterwards, because SQLite
+    def _make_room(self, database: sqlite3.Connection, account: str, needed: int) -> None:
+        """Delete old entries until an entry of `needed` bytes fits. The entry is inserted afterwards, because SQLite
         cannot insert into a file that has reached its limit of pages.
         """
-        each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
+        each = min(self._bounds.each_bytes, self._bounds.total_bytes) - needed
         account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
         size, count = account_row or (0, 0)
         oldest = database.execute("SELECT number, size FROM entries WHERE account = ? ORDER BY number", (account,))
@@ -228,7 +228,7 @@ class DiskStore(ContextStore):
             database.execute("DELETE FROM entries WHERE number = ?", (number,))
             size, count = size - bytes_, count - 1
         database.execute(_FORGET_EMPTY, (account,))
-        while database.execute("SELECT size FROM total").fetchone()[0] > self._bounds.total_bytes - wanted:
+        while database.execute("SELECT size FROM total").fetchone()[0] > self._bounds.total_bytes - needed:
             longest = "SELECT account FROM accounts WHERE account != ? ORDER BY newest LIMIT 1"
             _drop(database, *database.execute(longest, (account,)).fetchone())
 
@@ -291,8 +291,8 @@ class DiskStore(ContextStore):
             database.execute(f"PRAGMA user_version = {VERSION}")
         self._sweep(database)
         database.execute("COMMIT")
-        most = 2 * self._bounds.total_bytes // PAGE_BYTES + SPARE_PAGES
-        database.execute(f"PRAGMA max_page_count = {most}")
+        max_pages = 2 * self._bounds.total_bytes // PAGE_BYTES + SPARE_PAGES
+        database.execute(f"PRAGMA max_page_count = {max_pages}")
 
 
 def _drop(database: sqlite3.Connection, account: str, session: str | None = None) -> None:

@@ -29,11 +29,11 @@ class _AccountEntries:
             self.ends.pop(session, None)
 
     def drop(self, session: str) -> int:
-        gone = [key for key in self.entries if key[0] == session]
-        for key in gone:
+        removed = [key for key in self.entries if key[0] == session]
+        for key in removed:
             self.size -= size_of(self.entries.pop(key))
         self.ends.pop(session, None)
-        return len(gone)
+        return len(removed)
 
     def expire(self, now: float) -> None:
         for session in [session for session, ends in self.ends.items() if ends <= now]:
@@ -67,12 +67,12 @@ class MemoryStore(ContextStore):
         self._expire(now)
         entries = self._accounts.setdefault(account, _AccountEntries())
         self._accounts.move_to_end(account)
-        before = entries.size
+        size_before = entries.size
         entries.expire(now)
         entries.add(session, ident, entry, now + self._bounds.seconds)
         while entries.size > self._bounds.each_bytes or len(entries.entries) > MAX_ENTRIES:
             entries.drop_oldest()
-        self._size += entries.size - before
+        self._size += entries.size - size_before
         while self._size > self._bounds.total_bytes:
             self._size -= self._accounts.popitem(last=False)[1].size
 
@@ -88,12 +88,12 @@ class MemoryStore(ContextStore):
         entries = self._alive(account)
         if entries is None:
             return 0
-        before = entries.size
-        gone = entries.drop(session)
-        self._size += entries.size - before
+        size_before = entries.size
+        removed = entries.drop(session)
+        self._size += entries.size - size_before
         if not entries.entries:  # empty accounts have no bytes, so the limits would never remove them
             del self._accounts[account]
-        return gone
+        return removed
 
     async def aclose(self) -> None:
         self._accounts.clear()
@@ -102,9 +102,9 @@ class MemoryStore(ContextStore):
     def _alive(self, account: str) -> _AccountEntries | None:
         entries = self._accounts.get(account)
         if entries is not None:
-            before = entries.size
+            size_before = entries.size
             entries.expire(self._clock())
-            self._size += entries.size - before
+            self._size += entries.size - size_before
         return entries
 
     def _expire(self, now: float) -> None:

@@ -140,8 +140,8 @@ class RedisStore(ContextStore):
         )
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        key, most = self._key(account, session), [MAX_ENTRIES, self._bounds.total_bytes]
-        entries: Any = await self._request(lambda: self._entries(keys=[key], args=most))
+        key, limits = self._key(account, session), [MAX_ENTRIES, self._bounds.total_bytes]
+        entries: Any = await self._request(lambda: self._entries(keys=[key], args=limits))
         return list(entries or ())
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:

@@ -90,7 +90,9 @@ def size_of(entry: bytes) -> int:
 
 def too_large(entry: bytes, bounds: Bounds) -> ContextUnavailable | None:
     """Error for an entry that alone exceeds the limits; None if the entry fits."""
-    most = min(bounds.each_bytes, bounds.total_bytes)
-    if size_of(entry) <= most:
+    max_bytes = min(bounds.each_bytes, bounds.total_bytes)
+    if size_of(entry) <= max_bytes:
         return None
-    return ContextUnavailable(f"the result has {len(entry):,} bytes, but a caller may store at most {most:,} bytes")
+    return ContextUnavailable(
+        f"the result has {len(entry):,} bytes, but a caller may store at most {max_bytes:,} bytes"
+    )

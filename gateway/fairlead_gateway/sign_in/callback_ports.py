@@ -38,8 +38,8 @@ class CallbackPorts:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, port: int, lease: str, seconds: float) -> None:
-        """Listen on a port of 127.0.0.1 for at most the given seconds, or until `release` is called with the lease's
-        name. Raises GrantFailed if the port is in use.
+        """Listen on a port of 127.0.0.1 for at most `seconds`, or until `release` is called with the name `lease`.
+        Raises GrantFailed if the port is in use.
         """
         async with self._opening:
             if port not in self._servers:
@@ -50,7 +50,7 @@ class CallbackPorts:
             leases[lease] = asyncio.get_running_loop().call_later(seconds, self._end, port, lease)
 
     def release(self, lease: str) -> None:
-        """End a lease; the last one of a port closes it."""
+        """End a lease. The port is closed with its last lease."""
         for port in [port for port, leases in self._leases.items() if lease in leases]:
             self._end(port, lease)
 
@@ -105,16 +105,14 @@ class CallbackPorts:
 
 
 def response_to(head: bytes, callback: str) -> bytes:
-    """Response to the head of a request: a redirect of the callback with its query, or 404."""
-    method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
-    target, _, version = rest.rpartition(b" ")
+    """Response to the head of a request: a redirect to `callback` with the query of the request, or 404."""
+    method, _, target_and_version = head.partition(b"\r\n")[0].partition(b" ")
+    target, _, version = target_and_version.rpartition(b" ")
     try:
-        parts = urlsplit(target.decode("ascii"))
+        url = urlsplit(target.decode("ascii"))
     except ValueError:
-        parts = urlsplit("")
-    is_callback = (
-        method == b"GET" and version.startswith(b"HTTP/1.") and parts.path == PORT_CALLBACK and not parts.netloc
-    )
-    status = f"303 See Other\r\nLocation: {callback}?{parts.query}" if is_callback else "404 Not Found"
+        url = urlsplit("")
+    is_callback = method == b"GET" and version.startswith(b"HTTP/1.") and url.path == PORT_CALLBACK and not url.netloc
+    status = f"303 See Other\r\nLocation: {callback}?{url.query}" if is_callback else "404 Not Found"
     headers = "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nContent-Length: 0\r\nConnection: close"
     return f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n".encode()

@@ -3,9 +3,9 @@
 The operator has no grants. It receives the lists from the gateway and publishes them to everybody, so they contain only
 the tools and what `OAuthSettings.shared` names: a server's resources and prompts often belong to one user.
 
-A list is read after a sign-in, and again when it is too old. The oldest grant that still works is used, so that
-everybody always sees the same user's tools. If there are several gateways, the one with the shortest random delay reads
-the list. The others see in the published catalog that it was read.
+A list is read after a sign-in, and again when it is too old. The oldest grant that still works is used, so that the
+published tools always come from the same user. If there are several gateways, the gateway with the shortest random
+delay reads the list. The others see in the published catalog that the list was read.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class GrantedListings:
         self._clock = clock
         self._wall = wall
         self._due: dict[ServerKey, float] = {}
-        """Time at which the lists of a server have to be read again. A server without an entry is due now."""
-        self._wanted: set[ServerKey] = set()
+        """When the lists of a server have to be read again. A server without an entry is due now."""
+        self._requested: set[ServerKey] = set()
         """Servers whose lists are read now, even if another gateway has just read them."""
         self._signed_in: dict[ServerKey, bytes] = {}
         """For each server, the last user who signed in since its lists were read."""
@@ -97,8 +97,8 @@ class GrantedListings:
         """Servers whose lists were read here, with `OAuthSettings.shared` at that time."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
-        self._passed_over: dict[ServerKey, int] = {}
-        """How many of a server's oldest grants did not work; these are tried last."""
+        self._skipped: dict[ServerKey, int] = {}
+        """Number of a server's oldest grants that did not work, by server. They are tried last."""
         self._reading: dict[ServerKey, asyncio.Task[None]] = {}
         """Listings in progress. They do not delay each other."""
         self._awake = asyncio.Event()
@@ -115,7 +115,7 @@ class GrantedListings:
 
     def refresh(self, server: ServerKey) -> None:
         """Read the lists of a server now."""
-        self._wanted.add(server)
+        self._requested.add(server)
         self._due.pop(server, None)
         self._awake.set()
 
@@ -150,8 +150,8 @@ class GrantedListings:
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
             self._read_before.pop(key, None)
-            self._passed_over.pop(key, None)
-        self._wanted &= servers.keys()
+            self._skipped.pop(key, None)
+        self._requested &= servers.keys()
         for key, consent in servers.items():
             if self._read_before.get(key, consent.settings.shared) != consent.settings.shared:
                 del self._read_before[key]
@@ -168,21 +168,21 @@ class GrantedListings:
                 task.add_done_callback(partial(self._end, key))
 
     def _leaves_to_others(self, key: ServerKey, consent: ServerConsent, now: float) -> bool:
-        """Whether the lists of a server need not be read now, because some gateway has read them since they were due.
-        They are due again when those lists are too old.
+        """Whether the lists of a server need not be read now, because another gateway has read them since they were
+        due. They are due again when the published lists are too old.
         """
-        if key in self._wanted:
+        if key in self._requested:
             return False
         catalog = self._published(key)
         if catalog is None:
-            return True  # about to be served
+            return True  # the lists were published, and are about to be served
         if not catalog.lists_read_at or (catalog.held and key not in self._due):
-            return False  # a restarted operator does not know definitions that are held back until somebody lists them
+            return False  # a restarted operator learns held-back definitions only from a new list
         interval = consent.settings.listing_interval_s or float("inf")
-        left = catalog.lists_read_at + interval - self._wall()
-        if left <= 0:
+        remaining = catalog.lists_read_at + interval - self._wall()
+        if remaining <= 0:
             return False
-        self._due[key] = now + min(left, interval) + self._delay(interval)
+        self._due[key] = now + min(remaining, interval) + self._delay(interval)
         return True
 
     def _delay(self, interval: float) -> float:
@@ -190,7 +190,7 @@ class GrantedListings:
 
     def _end(self, key: ServerKey, task: asyncio.Task[None]) -> None:
         del self._reading[key]
-        if key in self._signed_in:  # meanwhile
+        if key in self._signed_in:  # a user has signed in meanwhile
             self.refresh(key)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("Reading lists of the server %s failed", key, exc_info=error)
@@ -212,9 +212,9 @@ class GrantedListings:
 
     async def _read(self, key: ServerKey, consent: ServerConsent, persons: list[bytes]) -> None:
         """Read and report the lists of one server. A failure is logged, and the lists are read again later."""
-        self._wanted.discard(key)
+        self._requested.discard(key)
         self._due[key] = self._clock() + IDLE_SECONDS
-        for person in self._in_order(key, persons):
+        for person in self._order_persons(key, persons):
             began, cause = self._clock(), "cancelled"
             try:
                 async with asyncio.timeout(LISTING_SECONDS):
@@ -237,16 +237,16 @@ class GrantedListings:
                 return
             finally:
                 self._observe(key, person, cause, self._clock() - began)
-        self._passed_over[key] = self._passed_over.get(key, 0) + MAX_TRIED
+        self._skipped[key] = self._skipped.get(key, 0) + MAX_TRIED
 
-    def _in_order(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
-        """Users in the order in which their grants are tried. The first lists of a server are those of the user who is
-        waiting for them; later ones are those of the user with the oldest grant.
+    def _order_persons(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
+        """Users in the order in which their grants are tried. The first lists of a server are read with the grant of
+        the user who has just signed in, later lists with the oldest grant.
         """
-        if self._passed_over.get(key, 0) >= len(persons):
-            self._passed_over.pop(key, None)
-        first = self._passed_over.get(key, 0)
-        newest, tried = self._signed_in.pop(key, None), persons[first : first + MAX_TRIED]
+        if self._skipped.get(key, 0) >= len(persons):
+            self._skipped.pop(key, None)
+        skipped = self._skipped.get(key, 0)
+        newest, tried = self._signed_in.pop(key, None), persons[skipped : skipped + MAX_TRIED]
         if newest is None:
             return tried
         if key in self._read_before:

@@ -1,7 +1,7 @@
 """Sign-ins that users have not completed yet. No I/O.
 
-A sign-in belongs to one user and one server. The user who called has to be the user who consents; otherwise somebody
-could attach their own account to another user's calls.
+A sign-in belongs to one user and one server. The user who consents has to be the user who called; otherwise somebody
+could attach an account of their own to another user's calls.
 
 Links and cookies contain everything that a sign-in needs. The state in this module gives a second call the same link,
 notifies waiting calls, and rejects links and answers that were used already.
@@ -29,10 +29,10 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, SIGN_IN_REQUIRED, GrantFailed
 SIGN_IN_SECONDS: Final = 600
 """Time to complete a sign-in."""
 MAX_OPEN: Final = 4_096
-"""Maximum number of open sign-ins of all users, and of completed ones that have not expired."""
+"""Maximum number of open sign-ins of all users, and of completed sign-ins that have not expired."""
 MAX_OPEN_EACH: Final = 64
-"""Maximum number of open sign-ins of one user, counting links of other replicas. Beyond it, the user's oldest is
-dropped.
+"""Maximum number of open sign-ins of one user, including links of other replicas. At the limit, the user's oldest
+sign-in is dropped.
 """
 MAX_SCOPE_CHARS: Final = 1_000
 """Maximum characters of a challenge's scopes in a link. Longer scopes are left out."""
@@ -57,7 +57,7 @@ class PendingSignIn:
         self.id = ident
         """Sealed ticket in the link. It cannot be guessed, and does not identify the user."""
         self.failure = ""
-        """Why the last attempt failed; empty while there was none."""
+        """Why the last attempt failed; empty before the first attempt."""
         self.ended = asyncio.Event()
         """Set when the user has signed in, or when the next attempt has failed."""
 
@@ -75,7 +75,7 @@ class PendingSignIn:
 
     @property
     def opened_at(self) -> float:
-        """When it was opened, in seconds since the epoch."""
+        """When the sign-in was opened, in seconds since the epoch."""
         return self.ticket.until - SIGN_IN_SECONDS
 
     @property
@@ -95,7 +95,7 @@ class PendingSignIn:
 
 
 class PendingSignIns:
-    """Open sign-ins, as one replica knows them. `clock` is in seconds since the epoch."""
+    """Open sign-ins that one replica knows. `clock` is in seconds since the epoch."""
 
     def __init__(self, sealer: SignInSealer, clock: Callable[[], float]) -> None:
         self._sealer = sealer
@@ -111,10 +111,10 @@ class PendingSignIns:
 
     def open(self, person: bytes, holder: str, server: ServerKey, challenge: Challenge | None) -> PendingSignIn:
         """Return the open sign-in of a user to a server, or open one. If the server now requires other scopes, a new
-        one is opened. Raises GrantFailed if too many are open.
+        sign-in is opened. Raises GrantFailed if too many sign-ins are open.
         """
         self._drop_ended()
-        challenge = _bounded(challenge)
+        challenge = _shorten(challenge)
         pending = self._by_owner.get((person, server))
         if pending is not None and challenge in (None, pending.ticket.challenge):
             return pending
@@ -135,7 +135,7 @@ class PendingSignIns:
             raise GrantFailed(text, cause=SIGN_IN_REQUIRED) from error
 
     def is_recent(self, at: float) -> bool:
-        """Whether a time, in seconds since the epoch, is at most as long ago as a sign-in may take."""
+        """Whether a sign-in that was opened at `at` (seconds since the epoch) may still be completed."""
         return at + SIGN_IN_SECONDS > self._clock()
 
     def find(self, ident: str) -> PendingSignIn | None:
@@ -161,13 +161,13 @@ class PendingSignIns:
             raise GrantFailed(text, cause=BAD_ANSWER) from error
 
     def admits(self, pending: PendingSignIn, cookie: str) -> bool:
-        """Whether a cookie is that of a browser that was admitted to the sign-in."""
+        """Whether a cookie comes from a browser that was admitted to the sign-in."""
         browser = self._sealer.open_cookie(cookie)
         return browser is not None and browser.ticket.nonce == pending.ticket.nonce
 
     def of_answer(self, state: str, cookies: Mapping[str, str]) -> tuple[PendingSignIn, Authorization] | None:
-        """The sign-in and the request that an answer with `state` belongs to. None if no browser with these cookies
-        began it, or if it was completed.
+        """The sign-in and the authorization request to which an answer with `state` belongs. None if the browser with
+        these cookies did not begin the sign-in, or if it was completed.
         """
         values = [value for name, value in cookies.items() if COOKIE in name][:MAX_COOKIES]
         for value in values:
@@ -187,9 +187,9 @@ class PendingSignIns:
         """End a sign-in. Its link becomes invalid."""
         self._use(pending.ticket.nonce, pending.ticket.until)
         self._drop(pending)
-        own = self._by_owner.get((pending.person, pending.server))
-        if own is not None:  # of a call at this replica, while the link came from another one
-            self._drop(own)
+        pending_here = self._by_owner.get((pending.person, pending.server))
+        if pending_here is not None:  # opened by a call at this replica, while the link came from another replica
+            self._drop(pending_here)
 
     # Internals
 
@@ -207,9 +207,9 @@ class PendingSignIns:
 
     def _make_room(self, person: bytes) -> None:
         """Drop the oldest sign-in of a user who has too many."""
-        own = [pending for pending in self._by_nonce.values() if pending.person == person]
-        if len(own) >= MAX_OPEN_EACH:
-            self._drop(min(own, key=lambda pending: pending.ticket.until))
+        persons_sign_ins = [pending for pending in self._by_nonce.values() if pending.person == person]
+        if len(persons_sign_ins) >= MAX_OPEN_EACH:
+            self._drop(min(persons_sign_ins, key=lambda pending: pending.ticket.until))
 
     def _add(self, pending: PendingSignIn) -> PendingSignIn:
         self._by_nonce[pending.ticket.nonce] = pending
@@ -237,7 +237,7 @@ class PendingSignIns:
         return self._used.get(name, 0.0) > self._clock()
 
 
-def _bounded(challenge: Challenge | None) -> Challenge | None:
+def _shorten(challenge: Challenge | None) -> Challenge | None:
     """A challenge that is short enough for a link."""
     if challenge is None:
         return None

@@ -1,6 +1,6 @@
 """Sign-ins as sealed text, in the link and in the cookie of the browser that opens it.
 
-Replicas share nothing about them except the installation's key, so each step of a sign-in may reach another replica.
+Replicas share only the installation's key, so each step of a sign-in may reach another replica.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
     """Random name of the sign-in."""
     person: bytes
     holder: str
-    """The user, as the user's provider names them."""
+    """Issuer and subject of the user at the provider (`identity.persons.holder_of`)."""
     namespace: str
     server: str
     until: float
     """End, in seconds since the epoch."""
     challenge: Challenge | None = None
-    """Challenge of the server, where it refused a request."""
+    """Challenge of the server; None if the server has not refused a request."""
 
     @property
     def key(self) -> ServerKey:
@@ -47,7 +47,7 @@ class BrowserPass(msgspec.Struct, frozen=True, array_like=True):
 
     ticket: SignInTicket
     authorization: Authorization | None = None
-    """None until the user clicks."""
+    """Request to the authorization server; None until the user clicks."""
 
 
 class SignInSealer:
@@ -62,7 +62,7 @@ class SignInSealer:
         return ValueSealer(self._key, _USE)
 
     def link(self, ticket: SignInTicket) -> str:
-        """Raises ValueTooLong."""
+        """Seal a sign-in for a link. Raises ValueTooLong."""
         return self._sealer.seal(ticket, _LINK)
 
     def open_link(self, value: str) -> SignInTicket | None:
@@ -71,7 +71,7 @@ class SignInSealer:
         return None if data is None else msgspec.json.decode(data, type=SignInTicket)
 
     def cookie(self, browser: BrowserPass) -> str:
-        """Raises ValueTooLong."""
+        """Seal the content of a cookie. Raises ValueTooLong."""
         return self._sealer.seal(browser, _COOKIE)
 
     def open_cookie(self, value: str) -> BrowserPass | None:

@@ -22,8 +22,8 @@ from fairlead_gateway.grants.granted_server import granted_server
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
+from fairlead_gateway.sign_in.required_sign_ins import RequiredSignIns
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
-from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.oauth.challenge import Challenge
@@ -56,7 +56,7 @@ _REMOVED: Final = "the server was removed, or no longer asks users to sign in"
 
 
 class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts of the gateway that sign-ins need."""
+    """Dependencies of sign-ins on the rest of the gateway."""
 
     site: SignInSite
     store: GrantStore | None
@@ -64,13 +64,13 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     consents: Callable[[ServerKey], ServerConsent | None]
     """The consent flow or key entry of a server; None if users do not sign in to it."""
     needed: Callable[[ServerKey], bool]
-    """Whether calls of a server need a grant of each user, also if none can be stored."""
+    """Whether calls of a server need a grant of each user. True even if the gateway cannot store grants."""
     everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
     """Consent flows and key entries of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
     """Access tokens of a server; None if it has none."""
     replaced: Callable[[ServerKey, bytes], None]
-    """Called with a server and a user whose previous key must not be used any more."""
+    """Called with a server and a user when the user's previous key must not be used any more."""
     granted: Callable[[ServerKey, bytes], None]
     """Called with a server and a user after the user's consent."""
     clock: Callable[[], float]
@@ -83,7 +83,7 @@ class SignIns(SignInLinks, SignInWait):
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
         self._services = services
         self._pending = pending
-        self.wanted = WantedSignIns(services.store, services.everywhere, pending)
+        self.required = RequiredSignIns(services.store, services.everywhere, pending)
         """Sign-ins that users have to complete before calls can be made."""
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
         self._watching: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class SignIns(SignInLinks, SignInWait):
         pending = self._pending.open(person, holder_of(identity), server, challenge)
         return self.site.link(server, pending.id)
 
-    def wanted_by(self, server: ServerKey) -> bool:
+    def requires(self, server: ServerKey) -> bool:
         """Whether a server requires users to sign in, and the gateway can store their grants."""
         return self._services.consents(server) is not None
 
@@ -121,11 +121,11 @@ class SignIns(SignInLinks, SignInWait):
             raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
 
     def address_of(self, server: ServerKey) -> str:
-        """Where calls of a server go: a URL or its program. Raises GrantFailed if users do not sign in to it."""
+        """URL or program of a server. Raises GrantFailed if users do not sign in to it."""
         return self._consent(server).address
 
     def key_of(self, server: ServerKey) -> UserKeySettings | None:
-        """The key that users enter for a server; None if they sign in to it, or need neither."""
+        """The key that users enter for a server; None if they sign in to the server, or need neither."""
         consent = self._services.consents(server)
         return None if consent is None else consent.settings.user_key
 
@@ -145,8 +145,8 @@ class SignIns(SignInLinks, SignInWait):
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has signed in to a server, at any replica.
 
-        A grant that can no longer be used does not count: a sign-in is open because of it, it has no refresh token, or
-        it belongs to another URL of the server.
+        A grant that can no longer be used does not count: a call has opened a new sign-in, the grant has no refresh
+        token, or it belongs to another URL of the server.
         """
         if self._is_refused(identity, server):
             return False
@@ -156,11 +156,11 @@ class SignIns(SignInLinks, SignInWait):
         consent = self._services.consents(server)
         if grant is None or consent is None:
             return False
-        return not self.wanted.reason(person_of(identity), server, consent, grant)
+        return not self.required.reason(person_of(identity), server, consent, grant)
 
     async def ask(self, identity: Identity, server: ServerKey) -> None:
-        """Open a sign-in of the caller, unless the caller's grant still gives an access token. The failure of an
-        earlier attempt is forgotten. Raises GrantFailed if neither is possible, and Timeout.
+        """Open a sign-in of the caller, unless the caller's grant still gives an access token. Clears the failure of an
+        earlier attempt. Raises Timeout, and GrantFailed if there is neither a token nor a sign-in.
         """
         credentials = self._services.credentials(server)
         if credentials is None:
@@ -188,14 +188,14 @@ class SignIns(SignInLinks, SignInWait):
         return self._pending.admit_browser(pending)
 
     def admits(self, pending: PendingSignIn, cookie: str) -> bool:
-        """Whether a cookie is that of a browser that was admitted."""
+        """Whether a cookie comes from a browser that was admitted."""
         return self._pending.admits(pending, cookie)
 
     def of_answer(
         self, path: str, answer: Mapping[str, str], cookies: Mapping[str, str]
     ) -> tuple[PendingSignIn, Authorization] | None:
-        """The open sign-in and the request that an answer of an authorization server belongs to. The browser with these
-        cookies must have begun it, and must have returned to the path of the redirect URI.
+        """The open sign-in and the authorization request to which an answer of an authorization server belongs. The
+        browser with these cookies must have begun the sign-in, and returned to the path of the redirect URI.
         """
         begun = self._pending.of_answer(answer.get("state", ""), cookies)
         consent = None if begun is None else self._services.consents(begun[0].server)
@@ -209,7 +209,7 @@ class SignIns(SignInLinks, SignInWait):
 
     async def destination(self, pending: PendingSignIn) -> ConsentDestination:
         """Destination of an open sign-in. Raises GrantFailed."""
-        with _telling_failures(pending):
+        with _report_failures(pending):
             return await self._flow(pending.server).destination(pending.ticket.challenge)
 
     async def _request(self, pending: PendingSignIn) -> Authorization:
@@ -219,10 +219,10 @@ class SignIns(SignInLinks, SignInWait):
             self.site.redirect_uri(pending.server, settings),
             challenge=pending.ticket.challenge,
             client_document_url=self.site.client_document(pending.server),
-            scopes=await self._given_scopes(pending),
+            scopes=await self._granted_scopes(pending),
         )
 
-    async def _given_scopes(self, pending: PendingSignIn) -> frozenset[str]:
+    async def _granted_scopes(self, pending: PendingSignIn) -> frozenset[str]:
         """Scopes that the user granted before, if the server now requires more."""
         store, challenge = self._services.store, pending.ticket.challenge
         if store is None or challenge is None or not challenge.wants_scopes:
@@ -235,7 +235,7 @@ class SignIns(SignInLinks, SignInWait):
 
     async def begin(self, pending: PendingSignIn) -> tuple[Authorization, str]:
         """Begin an attempt. Returns the request and the cookie value that its answer needs. Raises GrantFailed."""
-        with _telling_failures(pending):
+        with _report_failures(pending):
             authorization = await self._request(pending)
             cookie = self._pending.admit_browser(pending, authorization)
             port = self.site.registered_port(self._consent(pending.server).settings)
@@ -249,7 +249,7 @@ class SignIns(SignInLinks, SignInWait):
         remark for the user, or an empty text. Raises GrantFailed; the link then remains valid.
         """
         self._pending.take(authorization)
-        with _telling_failures(pending):
+        with _report_failures(pending):
             consent = self._consent(pending.server)
             self._check_port(pending.server, consent, authorization, answer)
             grant, token = await self._flow(pending.server).finish(authorization, answer)
@@ -278,7 +278,7 @@ class SignIns(SignInLinks, SignInWait):
     async def _keep_key(self, server: ServerKey, person: bytes, holder: str, key: str) -> None:
         flow, store = self._consent(server).flow, self._services.store
         if not isinstance(flow, KeyEntry):
-            raise GrantFailed(f"users sign in at the server {server}, and enter no key for it", cause=CONFIGURATION)
+            raise GrantFailed(f"users sign in at the server {server}; it takes no keys of users", cause=CONFIGURATION)
         if store is None:
             raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
         grant = flow.grant_of(key, holder)
@@ -292,8 +292,9 @@ class SignIns(SignInLinks, SignInWait):
     def _check_port(
         self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
     ) -> None:
-        """Check an answer that does not name its authorization server (RFC 9207). If its port also receives the answers
-        of another authorization server, it may come from that one (RFC 9700 section 4.4): raises GrantFailed.
+        """Check an answer that does not name its authorization server (RFC 9207). If another authorization server's
+        answers arrive at the same port, the answer may come from that server (RFC 9700 section 4.4): raises
+        GrantFailed.
         """
         port = self.site.registered_port(consent.settings)
         if not port or "iss" in answer:
@@ -302,17 +303,19 @@ class SignIns(SignInLinks, SignInWait):
             shares = key != server and self.site.registered_port(other.settings) == port
             if shares and issuer_of(other.settings) != authorization.issuer:
                 raise GrantFailed(
-                    f"the answer does not say that it is of {authorization.issuer}, and the server {key} has the same "
+                    f"the answer does not name {authorization.issuer} as its issuer, and the server {key} has the same "
                     f"callbackPort, {port}: give each a port of its own, or set issuer at both if it is the same",
                     cause=ISSUER_MISMATCH,
                 )
 
     async def _store(self, pending: PendingSignIn, consent: ServerConsent, grant: StoredGrant) -> str:
-        """Store a grant. Returns a remark if it cannot be stored; its access token can be used nevertheless."""
+        """Store a grant. If it cannot be stored, its access token can still be used; then returns a remark for the
+        user.
+        """
         store = self._services.store
         assert store is not None, "without a store there is no link"
         key = GrantKey(pending.person, str(pending.server))
-        before = await self._grant(key)
+        previous = await self._grant(key)
         try:
             await store.write(key, grant)
         except GrantStoreError as error:
@@ -320,8 +323,8 @@ class SignIns(SignInLinks, SignInWait):
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )
-        if before is not None and not before.has_client_of(grant):
-            self._revoking.start(_revoke(consent, before), f"revoke a grant for {pending.server}")
+        if previous is not None and not previous.has_client_of(grant):
+            self._revoking.start(_revoke(consent, previous), f"revoke a grant for {pending.server}")
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
@@ -351,13 +354,13 @@ class SignIns(SignInLinks, SignInWait):
             except GrantStoreError:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                pending = self._pending.of_owner(key.person, server)  # may be another one since the read began
+                pending = self._pending.of_owner(key.person, server)  # may have changed during the read
                 if pending is not None and stored is not None and stored.grant.granted_at >= pending.opened_at:
                     self._pending.close(pending)
                 return
 
     async def _grant(self, key: GrantKey) -> StoredGrant | None:
-        """The user's stored grant; None if there is none that can be read."""
+        """The user's stored grant; None if there is no readable grant."""
         store = self._services.store
         try:
             stored = None if store is None or not key.person else await store.read(key)
@@ -376,7 +379,7 @@ class SignIns(SignInLinks, SignInWait):
         """The consent flow of a server. Raises GrantFailed for a server without one."""
         flow = self._consent(server).flow
         if not isinstance(flow, ConsentFlow):
-            raise GrantFailed(f"the server {server} wants a key of each user, and no sign-in", cause=CONFIGURATION)
+            raise GrantFailed(f"the server {server} requires a key of each user, not a sign-in", cause=CONFIGURATION)
         return flow
 
     def _consent(self, server: ServerKey) -> ServerConsent:
@@ -387,13 +390,13 @@ class SignIns(SignInLinks, SignInWait):
 
 
 async def _revoke(consent: ServerConsent, grant: StoredGrant) -> None:
-    """Revoke a grant that was replaced, where its authorization server can."""
+    """Revoke a grant that was replaced, if its authorization server supports that."""
     if isinstance(consent.flow, ConsentFlow) and not await consent.flow.revoke(grant):
-        log.info("A grant that a new sign-in replaced was not revoked at %s: it may be good there", grant.issuer)
+        log.info("A grant that a new sign-in replaced was not revoked at %s and may still be valid there", grant.issuer)
 
 
 @contextlib.contextmanager
-def _telling_failures(pending: PendingSignIn) -> Iterator[None]:
+def _report_failures(pending: PendingSignIn) -> Iterator[None]:
     """Tell calls that wait for a sign-in why a step of it failed."""
     try:
         yield

@@ -14,14 +14,14 @@ from fairlead_api.meta import ServerKey
 ROOT: Final = "/sign-in/"
 """Path of all pages."""
 CALLBACK: Final = ROOT + "callback"
-"""Path of the redirect URI (RFC 6749 section 3.1.2), to which the server is added. The path tells the answers of
-authorization servers apart that do not identify themselves in them (RFC 9700 section 4.4.2.2).
+"""Path of the redirect URI (RFC 6749 section 3.1.2), to which the server is added. So the path of an answer tells its
+authorization server, even if the answer does not name it (RFC 9700 section 4.4.2.2).
 """
 CLIENT: Final = ROOT + "client"
 """Path of the documents that describe the gateway as an OAuth client, to which the server is added."""
 PORT_CALLBACK: Final = "/callback"
-"""Path of the redirect URI on a registered port of a laptop. It is the path of Claude Code, whose configuration files
-name such a port.
+"""Path of the redirect URI on a registered port of this machine: the path that Claude Code uses, whose configuration
+files can be imported.
 """
 ID: Final = "id"
 """Parameter of a link."""
@@ -55,13 +55,13 @@ class SignInSite(msgspec.Struct, frozen=True):
         return f"http://localhost:{port}{PORT_CALLBACK}" if port else self.base() + server_path(CALLBACK, server)
 
     def callback_path(self, server: ServerKey, settings: OAuthSettings) -> str:
-        """Path at which the gateway receives the answer: that of the redirect URI, or the one that a registered port
-        redirects to.
+        """Path at which the gateway receives the answer: the path of the redirect URI, or the path to which a
+        registered port redirects.
         """
         return CALLBACK if self.registered_port(settings) else server_path(CALLBACK, server)
 
     def registered_port(self, settings: OAuthSettings) -> int:
-        """Port of this machine in the redirect URI that the server's client is registered with; 0: none."""
+        """Port of this machine in the redirect URI with which the server's client is registered; 0 without one."""
         return settings.callback_port if self.local else 0
 
     def listens_at(self, port: int) -> bool:

@@ -4,8 +4,8 @@ Names and attributes follow the semantic conventions for MCP and GenAI. A client
 attempt has a client span below it. The context of the client span is sent to the server or provider. The caller's
 sampling decision is respected.
 
-A span is encoded at its end, in a few microseconds, so that the thread which sends spans need not: while that thread
-encodes, no call goes on. The SDK's spans took ten times as long.
+A span is encoded when it ends, in a few microseconds. The thread that sends spans does not encode them, because it
+would hold the GIL, and delay calls, while it encodes a batch. The SDK's spans took ten times as long.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_TEXT: Final = 1024
 """Maximum number of characters of a value that a client chose. It limits memory, because spans are buffered until they
 are exported."""
 MAX_DESCRIBED: Final = 4096
-"""Maximum number of tools and prompts, and of callers, whose encoded attributes are kept, of MAX_TEXT bytes each."""
+"""Maximum number of tools and prompts, and of callers, whose encoded attributes are cached, of MAX_TEXT bytes each."""
 _SAMPLED: Final = 1
 _RANDOM: Final = 2
 """Flag of a trace whose id is random (W3C Trace Context Level 2). Spans have no other flags than these two."""
@@ -76,7 +76,7 @@ class OpenSpan:
         return Trace(f"00-{self._trace_id.hex()}-{self._span_id.hex()}-0{self.flags}".encode(), self._state)
 
     def serialize(self, fields: bytes) -> bytes:
-        """The span, which ends now, as `encode_span` returns it. `fields` are its name, kind, attributes and status."""
+        """End the span and encode it by `encode_span`. `fields` are its encoded name, kind, attributes and status."""
         times_ns = self._began_ns, time.time_ns()
         return encode_span(
             self._trace_id,
@@ -222,7 +222,7 @@ class OtelSpans:
         self._put(span.serialize(fields))
 
     def _begin(self, trace: Trace | None) -> OpenSpan:
-        """Begin the span of a request with the trace context of its caller; None without one."""
+        """Begin the span of a request. `trace` is the trace context of the caller; None without one."""
         if trace is None:
             trace_id = _random_id(16)
             return OpenSpan(trace_id, b"", b"", _RANDOM | self._samples(trace_id, None), remote=False)
@@ -272,7 +272,7 @@ class OtelSpans:
 
 
 def _random_id(length: int) -> bytes:
-    """Id of a trace or span with as many bytes, of which not all may be zero."""
+    """Random id of a trace or span with `length` bytes, of which not all may be zero."""
     return (random.getrandbits(length * 8) or 1).to_bytes(length, "big")
 
 
@@ -280,7 +280,7 @@ K = TypeVar("K")
 
 
 def _keep(described: dict[K, bytes], key: K, encoded: bytes) -> None:
-    """Remember encoded attributes unless they are long, in place of all others if there are too many."""
+    """Cache encoded attributes unless they are long. If the cache is full, it is emptied first."""
     if len(encoded) > MAX_TEXT:
         return
     if len(described) >= MAX_DESCRIBED:

@@ -1,5 +1,5 @@
-"""The server side: one upstream per server, which is kept across snapshots while its configuration is unchanged.
+"""Connections to servers. Each server has one upstream, which stays the same until its configuration changes.
 
-`http`, `child` and `link` are the kinds of upstream (the latter two share `shared_stream`). `registry` creates and
-retires them. Each has a `guard` with its limits, queue and circuit breaker.
+`http`, `child`, `link` and `openapi` are the kinds of upstream; `child` and `link` share `shared_stream`. `registry`
+creates and retires upstreams. Each has a `guard` with its limits, queue and circuit breaker.
 """

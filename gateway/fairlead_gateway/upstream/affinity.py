@@ -1,13 +1,12 @@
-"""Affinity tags in `requestState` and task ids, which name the pod that created them.
+"""Affinity tags in `requestState` and task ids: each names the pod that created the state or task.
 
 Pure module. A server may protect its state with a key of its process (MCP 2026-07-28, "Multi Round-Trip Requests"), so
-the next request has to reach the same pod. The client gets the state with a tag in front: a hash of the pod's address,
-which every replica can read without stored data, and which reveals nothing about the network. If no pod matches the
-tag, the state is sent to any pod, which rejects it if it is unknown. The tag is followed by a checksum over the state,
-so that an altered state is not mistaken for a tagged one.
+the next request has to reach the same pod. Before the gateway passes a state on to the client, it puts a tag in front:
+a hash of the pod's address, which every replica can match without stored data, and which reveals nothing about the
+network. If no pod matches the tag, the state is sent to any pod, which rejects it if it is unknown. The tag is followed
+by a checksum over the state, so that an altered state is not mistaken for a tagged one.
 
-A server process on stdio has no address, and its tasks end with the process. So its tag is the random name of the
-process.
+A server process on stdio has no address, so its tag is the random name of the process.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ def address_of(tag: bytes, addresses: Iterable[Address]) -> Address | None:
 
 
 def add_pod_tag(result: Raw, address: Address, member: str = states.STATE) -> Raw:
-    """A result with the tag of `address` in front of its `requestState` or another member, if it has that member."""
+    """Put the tag of `address` in front of `requestState` or another member of a result, if the result has it."""
     return add_tag(result, tag_of(address), member)
 
 
 def add_tag(result: Raw, tag_bytes: bytes, member: str) -> Raw:
-    """A result with a tag in front of a member, if it has that member."""
+    """Put a tag in front of a member of a result, if the result has it."""
     tag = tag_bytes.decode()
     return states.rewrite_state(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
 
 
 def split(tagged: str) -> tuple[str, bytes | None]:
-    """The original text and its tag; the tag is None if the text has none."""
+    """The text without its tag, and the tag; None for a text without a tag."""
     match = _TAGGED.match(tagged)
     if match is None or _sum(match.group(1), tagged[match.end() :]) != match.group(2):
         return tagged, None

@@ -1,7 +1,7 @@
 """Connections to one origin of an HTTP API, and the calls on them.
 
-A request to an API belongs to no session. So any pod can take it, and a call that was not sent yet may move to another
-pod.
+A request to an API belongs to no session. So any pod can take it, and a request that was not sent yet can be sent to
+another pod.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LargeAnswer(NamedTuple):
 
 
 class CompleteAnswer(Carrier):
-    """Source of an answer that has arrived completely, so that there is nothing to pause."""
+    """Carrier of an answer that has arrived completely. Pausing and resuming have no effect."""
 
     peer = None
 
@@ -70,7 +70,8 @@ _PONG: Final = ApiResult(Raw(b"{}"), None)
 
 
 class ApiCall(Call):
-    """One request of an API. `read` makes the result from the answer, or raises McpError. `data` is all of the request.
+    """One request of an API. `data` is the complete HTTP request. `read` makes the result from the answer, or raises
+    McpError.
 
     After `cancel` the sink receives nothing more.
     """
@@ -161,10 +162,10 @@ class ApiCall(Call):
 
     def withdraw_from_pod(self) -> bool:
         """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
-        pool, sent = self.pool, self.connection is not None
-        if self.over or pool is None or (sent and (self._moved or not self._idempotent)):
+        pool, was_sent = self.pool, self.connection is not None
+        if self.over or pool is None or (was_sent and (self._moved or not self._idempotent)):
             return False
-        self._moved = self._moved or sent
+        self._moved = self._moved or was_sent
         pool.cancel(self)
         return True
 
@@ -180,7 +181,7 @@ class ApiCall(Call):
                 result = await answer.make()
         except TimeoutError as error:
             raise HeldUp(
-                f"the API answered with {answer.size:,} bytes, of which no result was made before the call's deadline"
+                f"the call's deadline passed while the API's answer of {answer.size:,} bytes was made into a result"
             ) from error
         finally:
             if arrival is not None:
@@ -213,8 +214,8 @@ class ApiOrigin:
     ) -> None:
         self.target = target
 
-        def pool(addresses: Resolve, most: int) -> Pool:
-            return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
+        def pool(addresses: Resolve, max_connections: int) -> Pool:
+            return Pool(target.host, target.port, ssl=tls, limit=max_connections, resolve=addresses)
 
         health = PodHealthTable(random.random)
         self._ping_data = target.head(PING_METHOD, headers) + b"Content-Length: 0\r\n\r\n"
@@ -244,10 +245,10 @@ class ApiOrigin:
         return True
 
     def gauges(self) -> Gauges:
-        seen = [pool.statistics() for pool in self._pools.all_calls()]
-        busy, idle = sum(pool.busy for pool in seen), sum(pool.idle for pool in seen)
-        serving, left = self._pools.health.counts()
-        return Gauges(busy, idle, sum(pool.waiting for pool in seen), serving, left)
+        statistics = [pool.statistics() for pool in self._pools.all_calls()]
+        busy, idle = sum(pool.busy for pool in statistics), sum(pool.idle for pool in statistics)
+        serving, ejected = self._pools.health.counts()
+        return Gauges(busy, idle, sum(pool.waiting for pool in statistics), serving, ejected)
 
     async def aclose(self, grace: float) -> None:
         await asyncio.gather(*[pool.aclose(grace) for pool in self._pools.all_calls()])
@@ -265,7 +266,7 @@ class ApiOrigin:
                 self._send_again(call)
 
     def on_pod_ejected(self, pod: ServerPod, calls: list[Call]) -> None:
-        """Move calls that may be repeated to other pods. The rest keep waiting, as the pod may only be slow."""
+        """Send calls that may be repeated to other pods. Other calls keep waiting, because the pod may only be slow."""
         for call in calls:
             if isinstance(call, ApiCall) and call.withdraw_from_pod():
                 self._send_again(call)

@@ -1,4 +1,4 @@
-"""Background work of one upstream: responses to a server's requests, cancellations, and ends of sessions."""
+"""Background messages of one upstream: responses to the server's requests, cancellations, and ends of sessions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ANSWER_BYTES: Final = 1 << 20
 
 
 class Background:
-    """Background tasks that are cancelled with their upstream. `host` is in the names of the tasks; `clock` is the
-    clock of the upstream's connection pools, in seconds.
+    """Background tasks, which are cancelled when the upstream closes. `host` is part of the tasks' names; `clock` is
+    the clock of the upstream's connection pools, in seconds.
     """
 
     def __init__(self, host: str, clock: Callable[[], float]) -> None:
@@ -31,8 +31,8 @@ class Background:
         self._clock = clock
         self._tasks = TaskSet()
 
-    def run(self, work: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
-        return self._tasks.start(work, f"{what} {self._host}")
+    def run(self, work: Coroutine[object, object, None], task_name: str) -> asyncio.Task[None]:
+        return self._tasks.start(work, f"{task_name} {self._host}")
 
     def post(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
         """Send a message in the background and ignore its outcome. The message is dropped while MAX_POSTS are in
@@ -51,7 +51,7 @@ class Background:
                 await self._post_authorized(pool, head, body, authorization)
 
     async def _post_authorized(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
-        with contextlib.suppress(McpError):  # a lasting error will also fail the request that the message belongs to
+        with contextlib.suppress(McpError):  # the request that the message belongs to fails too if the error persists
             refused = b""
             for _ in range(2):
                 line = await authorization.valid(self._clock() + POST_SECONDS, refused)

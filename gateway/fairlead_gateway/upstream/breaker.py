@@ -18,8 +18,8 @@ MAX_FAILURES: Final = 5
 FIRST_SECONDS: Final = 1.0
 """Time that the breaker is open before its first trial."""
 MAX_SECONDS: Final = 30.0
-"""Longest time between trials. The time doubles after each failed trial, and is shortened by a random part of up to a
-fifth.
+"""Longest time between trials. The time doubles after each failed trial. A random part of up to a fifth is subtracted
+from it.
 """
 
 _GATEWAY_REASONS: Final = frozenset({"Closed", "NotCallable"})

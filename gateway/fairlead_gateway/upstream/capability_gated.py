@@ -1,7 +1,7 @@
 """Upstream of a legacy server with tools that require client capabilities.
 
-All clients share one process or connection, which declares no capabilities. Calls of tools that the server only offers
-to clients with a capability go to a separate process or connection for each client.
+All clients share one process or connection, which declares no capabilities. Some tools are offered only to clients with
+a capability; a call of such a tool goes to a separate process or connection of its client.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from fairlead_mcp.stream_client import StreamClient
 
 
 class ChildUpstream(StreamUpstream):
-    """Upstream of one child process. With `shared` the operator controls the process, and it is never stopped here."""
+    """Upstream of one child process. With `shared`, the operator controls the process, which is never stopped here."""
 
     def __init__(
         self,

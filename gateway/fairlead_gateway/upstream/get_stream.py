@@ -34,23 +34,25 @@ RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class GetStream:
-    """Reads the stream of one session. Requests and answers go over `pool`; ends of elicitations go to `complete`."""
+    """Reads the stream of one session. GETs and responses are sent over `pool`. `complete_elicitation` is called with
+    the end of an elicitation.
+    """
 
     def __init__(
-        self, pool: Pool, session: ServerSession, background: Background, complete: CompleteElicitation
+        self, pool: Pool, session: ServerSession, background: Background, complete_elicitation: CompleteElicitation
     ) -> None:
         self.settled = asyncio.Event()
         """Set once the stream is open, or the attempt to open it has failed."""
         self._pool = pool
         self._session = session
         self._background = background
-        self._complete = complete
+        self._complete = complete_elicitation
         self._opened = False
-        """Whether the server has opened a stream before, which shows that it supports one for this session."""
+        """Whether the server has opened a stream in this session, and so supports one."""
         self._cursor: Cursor | None = None
 
     async def run(self) -> None:
-        """Read the stream until the server says that it does not offer one, or no longer does."""
+        """Read the stream until the server answers that it offers none, or none any more."""
         clock = self._pool.clock
         backoff, refused = Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY), b""
         try:
@@ -84,8 +86,8 @@ class GetStream:
     async def _read(self, authorization: bytes) -> Answer | None:
         """Read one stream to its end. Returns None if the connection is lost or the server busy. Raises McpError."""
         cursor = self._cursor
-        after = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
-        data = with_body(get_head(self._session.head) + authorization + after, b"")
+        resume_line = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
+        data = with_body(get_head(self._session.head) + authorization + resume_line, b"")
         call = Awaited(data, NEVER, ANSWER_BYTES, self._on_event, self._on_open)
         try:
             answer = await self._pool.run(call)
@@ -135,8 +137,8 @@ def is_busy(status: int) -> bool:
 
 
 def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, *, ended_well: bool) -> float:
-    """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server sent it. A
-    server that sends `retry` and ends the stream without a failure (`ended_well`) asks for that pace, so the backoff
+    """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server sent `retry`.
+    If the stream also ended without a failure (`ended_well`), the server ends streams on purpose, and the backoff
     restarts at its first delay.
     """
     least = 0.0 if retry is None else min(max(retry, LEAST_RETRY), LONGEST_RETRY)

@@ -1,8 +1,8 @@
 """Admission of requests to one server: limits on concurrency and rate, a queue, and a circuit breaker.
 
-Pure module. The guards of servers share no state, so that one server cannot delay the calls of another. Admission is by
-callbacks: it costs a comparison while there is room, and no task for a waiting call. Waiting agents are served in
-rotation.
+Pure module. The guards of servers share no state, so that one server cannot delay the calls of another. Admission uses
+callbacks: below the limits it costs one comparison, and a waiting call needs no task. Agents with waiting calls are
+served in rotation.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Guard(ports.AdmissionGuard):
     def still_answers(self) -> bool:
         """Whether the server answered in the last FRESH_SECONDS, without a failure since.
 
-        Compares the number of answers with that at the previous check, so that calls need not store a time.
+        Compares the number of answers with the number at the previous check, so that calls need not store a time.
         """
         responses_seen, since = self._last_check
         now = self.clock()
@@ -192,7 +192,7 @@ class Guard(ports.AdmissionGuard):
         if self._waiting:
             self._admit_waiting()
 
-    def leave_well(self) -> None:
+    def leave_after_success(self) -> None:
         """Record the end of a call that was answered without an error; a faster `leave`."""
         self.busy -= 1
         self.responses_seen += 1
@@ -329,8 +329,8 @@ class Guard(ports.AdmissionGuard):
             waiter.reject(self._breaker_error(now))
 
     def _watch(self, now: float) -> None:
-        """Start the queue's timer. One timer checks all waiters, as their deadlines are not in order; that is cheap, as
-        a queue is short-lived.
+        """Start the queue's timer. One timer checks all waiters, because their deadlines are not in order. Checking all
+        of them is cheap, because a queue is short-lived.
         """
         if not self._sweeping:
             self._sweeping = True

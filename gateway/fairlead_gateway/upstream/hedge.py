@@ -18,15 +18,15 @@ from fairlead_mcp.messages import ResultMembers
 
 
 class Hedged(RelayUpstream):
-    """Upstream that hedges the calls of one tool, `after` seconds after the first attempt.
+    """Upstream that hedges the calls of one tool, `delay` seconds after the first attempt.
 
     The second attempt is only sent if the server's `guard` admits it.
     """
 
-    def __init__(self, upstream: Upstream, guard: Guard, after: float, tool: str = "") -> None:
+    def __init__(self, upstream: Upstream, guard: Guard, delay: float, tool: str = "") -> None:
         super().__init__(upstream)
         self.guard = guard
-        self.after = after
+        self.delay = delay
         self.tool = tool
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> _Race:
@@ -49,7 +49,7 @@ class _Race:
         """Error of the first attempt, while the second one is in progress."""
         self._responses_seen = 0
         """`Guard.responses_seen` when the second attempt was sent."""
-        self._done = False
+        self._has_ended = False
 
     @property
     def agent(self) -> str:
@@ -59,27 +59,28 @@ class _Race:
     def begin(self) -> None:
         hedged = self._hedged
         self._first = hedged.upstream.send(self._request, _First(self, self._sink))
-        if not self._done and not self._request.listens:  # a listening client would get the progress of both attempts
-            self._timer = asyncio.get_running_loop().call_later(hedged.after, self._send_second)
+        # a client that listens for progress would get the progress of both attempts
+        if not self._has_ended and not self._request.listens:
+            self._timer = asyncio.get_running_loop().call_later(hedged.delay, self._send_second)
 
     def cancel(self) -> None:
-        if not self._done:
+        if not self._has_ended:
             self._finish()
 
     def take_result_of(self, result: Raw, members: ResultMembers | None, *, second: bool) -> None:
-        if self._done:
+        if self._has_ended:
             return
         guard = self._hedged.guard
         if second:
             self._second = None
-            guard.leave_well()
+            guard.leave_after_success()
             guard.hedges_won += 1
         self._finish()
         self._sink.take_result(result, members)
 
     def take_error_of(self, error: Exception, *, second: bool) -> None:
         """Take the error of an attempt. If both fail, the error of the first attempt is reported."""
-        if self._done:
+        if self._has_ended:
             return
         if not second and self._second is not None:
             self._error = error
@@ -96,7 +97,7 @@ class _Race:
 
     def _send_second(self) -> None:
         hedged = self._hedged
-        if self._done or not hedged.guard.enter_hedge():
+        if self._has_ended or not hedged.guard.enter_hedge():
             return
         self._responses_seen = hedged.guard.responses_seen
         request = self._request.with_id(hedged.upstream.next_id())
@@ -107,7 +108,7 @@ class _Race:
             self._second = pending
 
     def _finish(self) -> None:
-        self._done = True
+        self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
         if self._first is not None:

@@ -1,9 +1,9 @@
 """Upstream of a server with Streamable HTTP, for both eras.
 
-An `HttpUpstream` has one endpoint; the heads of its requests are prepared once. They have the server's credential, if
-it has one for all requests; otherwise each request brings its own access token. Modern servers are called without a
-handshake. With a legacy server, the first request opens a session, which is reopened if the server
-loses it. Clients without capabilities share a session, so the gateway assigns unique ids and progress tokens.
+An `HttpUpstream` has one endpoint, and prepares the heads of its requests once. A head contains the server's credential
+if one credential is for all requests; otherwise, each request adds its own access token. Modern servers are called
+without a handshake. At a legacy server, the first request opens a session, which is reopened if the server loses it.
+Clients without capabilities share a session, so the gateway assigns unique ids and progress tokens.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class HttpAccess:
     tls: ssl.SSLContext | None = None
     resolve: Resolve = resolve_by_dns
     credentials: CallCredentials | None = None
-    """Access tokens per request; None if `headers` have the credential."""
-    most_sessions: int = MAX_SESSIONS
+    """Access tokens per request; None if `headers` contain the credential."""
+    max_sessions: int = MAX_SESSIONS
     """Limit on the sessions with a legacy server."""
-    complete: CompleteElicitation = forward_nothing
+    complete_elicitation: CompleteElicitation = forward_nothing
     """Forwards the end of an elicitation between the calls of a client."""
     arguments: dict[str, dict[str, str]] = field(default_factory=dict)
     """Secret arguments of tools. Calls contain them already; here they serve to mask errors."""
@@ -108,16 +108,18 @@ class HttpUpstream(Upstream):
         """JSON between id and params in requests, by method."""
         self._last_id = 0
 
-        def pool(addresses: Resolve, most: int) -> Pool:
-            return Pool(target.host, target.port, ssl=access.tls, limit=most, resolve=addresses)
+        def pool(addresses: Resolve, max_connections: int) -> Pool:
+            return Pool(target.host, target.port, ssl=access.tls, limit=max_connections, resolve=addresses)
 
         self._health = health or PodHealthTable(random.random)
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
         self.pool = self._pools.pools_of_any_pod.calls
         self.background = Background(target.host, self.pool.clock)
-        form = RequestForm(self._head, client, self.next_id, self._read_plainly, access.credentials, access.complete)
-        self.sessions = ServerSessions(form, self._pools, self.background, session_idle, access.most_sessions)
-        # copied, because every call reads them
+        form = RequestForm(
+            self._head, client, self.next_id, self._read_response, access.credentials, access.complete_elicitation
+        )
+        self.sessions = ServerSessions(form, self._pools, self.background, session_idle, access.max_sessions)
+        # read at every call: an attribute of this object is faster than two look-ups
         self._sessions = self.sessions.open
         self._idle = self.sessions.idle
         self._no_legacy = False
@@ -140,7 +142,7 @@ class HttpUpstream(Upstream):
         self, client: ClientPeer | None, deadline: float, credential: CallCredential | None = None
     ) -> bool:
         """Whether the client is served in the modern era. Clients with capabilities get a legacy session if the server
-        supports one, because only there can a server send requests to the client.
+        supports legacy sessions, because a server can send requests to a client only in such a session.
         """
         if not self._modern or client is None or self._no_legacy:
             return self._modern
@@ -182,10 +184,10 @@ class HttpUpstream(Upstream):
         self.sessions.end_all_of(person)
 
     def gauges(self) -> Gauges:
-        seen = [pool.statistics() for pool in self._pools.all_calls()]
-        busy, idle = sum(connection.busy for connection in seen), sum(connection.idle for connection in seen)
-        serving, left = self._health.counts()
-        return Gauges(busy, idle, sum(connection.waiting for connection in seen), serving, left)
+        statistics = [pool.statistics() for pool in self._pools.all_calls()]
+        busy, idle = sum(pool.busy for pool in statistics), sum(pool.idle for pool in statistics)
+        serving, ejected = self._health.counts()
+        return Gauges(busy, idle, sum(pool.waiting for pool in statistics), serving, ejected)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await asyncio.gather(*[pool.aclose(grace) for pool in self._pools.all_calls()])
@@ -243,7 +245,9 @@ class HttpUpstream(Upstream):
             self._idle.mark_idle(session)
 
     def answer_server(self, session: ServerSession, body: bytes) -> None:
-        """Send a JSON-RPC response to a legacy server, over the control pool: a call may wait for it."""
+        """Send a JSON-RPC response to a legacy server. It is sent over the control pool, so that it does not queue
+        behind calls, which may be waiting for it.
+        """
         self.background.post(self.sessions.pools(session).control, session.head, body, session.authorization)
 
     def notify_cancelled(self, call: HttpCall, session: ServerSession) -> None:
@@ -293,13 +297,13 @@ class HttpUpstream(Upstream):
 
     def on_pods_known(self) -> None:
         self.sessions.spread()
-        # calls that wait for a connection move to the pod of their session, else they would get one to any pod
+        # calls that wait for a connection move to the pod of their session: the old pool connects to any pod
         for call in self.pool.outstanding():
             if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
 
     def on_pod_ejected(self, pod: ServerPod, calls: list[Call]) -> None:
-        """Move calls that may be repeated to other pods. The rest keep waiting, as the pod may only be slow."""
+        """Send calls that may be repeated to other pods. Other calls keep waiting, because the pod may only be slow."""
         self.sessions.stop_opening(pod)
         for call in calls:
             if isinstance(call, HttpCall) and call.pod is not None and call.withdraw_from_pod():
@@ -327,7 +331,7 @@ class HttpUpstream(Upstream):
         call.pool = pod.pools.calls
         call.pool.submit(call)
 
-    def _read_plainly(self, answer: Answer, ident: bytes) -> Raw:
+    def _read_response(self, answer: Answer, ident: bytes) -> Raw:
         return self.read(answer, ident, self.pool)
 
     def _modern_data(self, request: UpstreamRequest) -> bytes:
@@ -345,8 +349,8 @@ class HttpUpstream(Upstream):
             method = self._methods[request.method] = _METHOD % request.method.encode()
         ident, params = request.id, request.params
         length = str(_FRAME + len(ident) + len(method) + len(params)).encode()
-        own = request.authorization
-        return b"".join((head, names, request.header_lines, own, _LENGTH, length, _START, ident, method, params, _END))
+        headers = (head, names, request.header_lines, request.authorization, _LENGTH, length)
+        return b"".join((*headers, _START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request to the pod of its instance, or a `subscriptions/listen` over the control pool."""
@@ -360,7 +364,7 @@ class HttpUpstream(Upstream):
             call.pool.submit(call)
 
     def _send_in(self, call: HttpCall, session: ServerSession) -> None:
-        """Send a request in a legacy session, after setting the level of log messages that its client asked for."""
+        """Send a request in a legacy session, after setting the log level that the client has requested."""
         request = call.request
         call.data = self._serialize(session.head, b"", request)
         call.session = session
@@ -400,7 +404,7 @@ class HttpUpstream(Upstream):
 
 def _is_about_sessions(error: McpError, *, personal: bool) -> bool:
     """Whether a refused handshake shows that the server has no legacy sessions for any client. `personal`: the
-    handshake had the token of one user, so that many errors may concern this user alone.
+    handshake had the token of one user, so an error may concern only this user.
     """
     if isinstance(error, HttpRefused):
         return error.status in _WITHOUT_SESSIONS if personal else error.status not in (401, 403)

@@ -149,15 +149,15 @@ class HttpCall(Call):
 
     def withdraw_from_pod(self) -> bool:
         """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
-        pool, session, sent = self.pool, self.session, self.connection is not None
+        pool, session, was_sent = self.pool, self.session, self.connection is not None
         if self.over or pool is None:
             return False
-        if sent:
+        if was_sent:
             if self._moved or self.request.listens or not self.request.idempotent:
                 return False
             self._moved = True
         pool.cancel(self)
-        if sent and session is not None:
+        if was_sent and session is not None:
             self._upstream.notify_cancelled(self, session)
         return True
 
@@ -216,7 +216,7 @@ class HttpCall(Call):
 
     def _succeed(self, result: Raw, members: ResultMembers | None = None) -> None:
         self._result = self._members = (
-            None  # a hedged call stays in a reference cycle, which must not keep a large result
+            None  # a hedged call is in a reference cycle, which must not keep a large result alive
         )
         if self._end():
             self.sink.take_result(result, members)
@@ -254,11 +254,11 @@ class HttpCall(Call):
         self.request = self.request.with_id(upstream.next_id())
         upstream.send_in_session(self)
 
-    def _resume(self, before: Answer | McpError) -> None:
+    def _resume(self, interruption: Answer | McpError) -> None:
         """Fetch the rest of a stream that ended before the answer."""
-        self.work = self._upstream.background.run(self._ask_for_rest(before), "resume")
+        self.work = self._upstream.background.run(self._fetch_rest(interruption), "resume")
 
-    async def _ask_for_rest(self, before: Answer | McpError) -> None:
+    async def _fetch_rest(self, interruption: Answer | McpError) -> None:
         cursor, self.cursor, request = self.cursor, None, self.request
         assert cursor is not None
         assert self.session is not None
@@ -266,10 +266,10 @@ class HttpCall(Call):
         reader = resuming.AnswerReader(
             request.deadline, request.max_bytes, self.on_event, self.on_open, request.counter
         )
-        stream = resuming.BrokenStream(get_head(self.session.head), cursor, before, self._authorize_rest)
+        stream = resuming.BrokenStream(get_head(self.session.head), cursor, interruption, self._authorize_rest)
         try:
             self.take_answer(await resuming.resume_stream(self.pool, stream, reader, self.sink.pause))
-        except ConnectFailed as error:  # an error of the GET; the call itself was sent
+        except ConnectFailed as error:  # the GET could not be sent; the call itself was
             lost = ConnectionLost(f"the rest of the answer cannot be fetched: {error}", sent=True, received=True)
             lost.__cause__ = error
             self.take_error(lost)
@@ -282,7 +282,7 @@ class HttpCall(Call):
     async def _authorize_rest(self, refused: bool) -> bytes:
         """`Authorization` header line of the next GET; `refused`: the server answered the last one with 401.
 
-        Raises ConnectionLost, because the call itself was sent and must not be repeated for want of a token.
+        Raises ConnectionLost if there is no token: the call itself was sent, and must not be repeated.
         """
         assert self.session is not None
         last = self._rest_lines[-1] if refused else b""

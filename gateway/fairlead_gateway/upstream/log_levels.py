@@ -1,7 +1,8 @@
 """Log level of one legacy session with a server, computed from the levels of its clients (MCP 2025-11-25, "Logging").
 
-Pure module. The level of a shared session is the lowest one that a client has recently requested, but never above the
-default, which clients without a level expect. `calls.questions.message_relay` filters messages for each client.
+Pure module. The level of a shared session is the least severe level that any client has recently requested. It is never
+more severe than the default, which clients without a level expect. `calls.questions.message_relay` filters messages for
+each client.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Upstream of an HTTP API that an OpenAPI document describes: each call of a tool is one request of an operation.
 
-`fairlead_openapi.calling` makes the requests, and makes the results from the answers. The server's credential is sent
-only to the origin of the endpoint. If the document names another origin for an operation, that origin gets neither the
+`fairlead_openapi.calling` builds the requests, and makes results from the answers. The server's credential is sent only
+to the origin of the endpoint. If the document names another origin for an operation, that origin gets neither the
 credential nor the values of arguments that are stored in Secrets.
 """
 
@@ -49,8 +49,8 @@ _NOTHING: Final = SentCredential()
 _OF_RESULT: Final = ResultMembers(content=[])
 _OF_ERROR: Final = ResultMembers(is_error=True, content=[])
 MakeResult: TypeAlias = Callable[[AnswerForm, bytes, int], Coroutine[Any, Any, Raw]]
-"""Makes the result of a large answer outside of the event loop, from its form, its body and the limit on the bytes of
-the result. Raises HeldUp, TooLarge.
+"""Makes the result of a large answer outside of the event loop. Parameters: the answer's form and body, and the maximum
+bytes of the result. Raises HeldUp, TooLarge.
 """
 
 
@@ -82,12 +82,12 @@ class OpenApiUpstream(Upstream):
         self._count = itertools.count(1).__next__
         self._mask = Mask(access.credential)
         self._target = Target.from_url(endpoint.url, endpoint.host_header)
-        self._own = self._connect(self._target, access.tls)
+        self._endpoint_origin = self._connect(self._target, access.tls)
         self._lines = b"".join(
             b"%b: %b\r\n" % (name.encode(), value.encode()) for name, value in access.headers.items()
         )
         """Lines of the headers of every request."""
-        self._others: dict[tuple[bool, str, int], ApiOrigin] = {}
+        self._other_origins: dict[tuple[bool, str, int], ApiOrigin] = {}
 
     @property
     def modern(self) -> bool:
@@ -102,7 +102,7 @@ class OpenApiUpstream(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         if request.method == _PING:
-            return self._own.ping(request, sink)
+            return self._endpoint_origin.ping(request, sink)
         try:
             call = self._call(request, sink)
         except McpError as error:
@@ -120,7 +120,7 @@ class OpenApiUpstream(Upstream):
     # Internals
 
     def _origins(self) -> list[ApiOrigin]:
-        return [self._own, *self._others.values()]
+        return [self._endpoint_origin, *self._other_origins.values()]
 
     def _call(self, request: UpstreamRequest, sink: ResponseSink) -> ApiCall:
         """Send the request of a call. Raises McpError."""
@@ -133,12 +133,12 @@ class OpenApiUpstream(Upstream):
             raise McpError(f"the server's catalog has no operation for the tool {name}")
         target = Target.from_url(operation.base_url) if operation.base_url else self._target
         origin = self._origin(target)
-        own = origin is self._own
+        sends_credential = origin is self._endpoint_origin
         has_secrets = name in self._access.credential.arguments
-        if has_secrets and not own:
+        if has_secrets and not sends_credential:
             raise InvalidTarget(f"{_ELSEWHERE.format(origin=operation.base_url)}, nor the secret arguments of {name}")
-        credential = credential_for(operation, self._access.credential) if own else _NOTHING
-        token = request.authorization if own else b""
+        credential = credential_for(operation, self._access.credential) if sends_credential else _NOTHING
+        token = request.authorization if sends_credential else b""
         arguments = arguments_of(members.get("arguments"))
         built = build_request(
             operation, arguments, target.path, credential, added=token.decode("latin-1").partition(":")[0]
@@ -150,7 +150,7 @@ class OpenApiUpstream(Upstream):
             try:
                 form, body = content_of(operation, path, answer)
             except HttpRefused as error:
-                if not own and error.status in (401, 403):
+                if not sends_credential and error.status in (401, 403):
                     elsewhere = _ELSEWHERE.format(origin=operation.base_url)
                     return ApiResult(error_result(f"{error}; {elsewhere}"), _OF_ERROR)
                 refusal = mask.error(error)
@@ -178,12 +178,12 @@ class OpenApiUpstream(Upstream):
         """Connections for a base URL. Raises InvalidTarget beyond MAX_ORIGINS."""
         key = (target.tls, target.host, target.port)
         if key == (self._target.tls, self._target.host, self._target.port):
-            return self._own
-        origin = self._others.get(key)
+            return self._endpoint_origin
+        origin = self._other_origins.get(key)
         if origin is None:
-            if len(self._others) >= MAX_ORIGINS:
+            if len(self._other_origins) >= MAX_ORIGINS:
                 raise InvalidTarget(f"the operations of the API are at more than {MAX_ORIGINS} other origins")
-            origin = self._others[key] = self._connect(target, self._access.system_tls)
+            origin = self._other_origins[key] = self._connect(target, self._access.system_tls)
         return origin
 
     def _connect(self, target: Target, tls: ssl.SSLContext) -> ApiOrigin:

@@ -1,4 +1,4 @@
-"""Access tokens of one server for its callers: whose token a call gets, and what a caller without one can do."""
+"""Access tokens for the calls to one server: which token a call gets, and how a call without one is refused."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
 MAX_PERSONS: Final = 8_192
-"""Limit on the users whose newest subject token is known."""
+"""Maximum number of users whose newest subject token is stored."""
 GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
-"""Caller in audit entries about the gateway's own tokens."""
+"""The caller that audit entries name if the token is the gateway's own."""
 ObserveOutcome: TypeAlias = Callable[[Identity, GrantFailed | None, float], None]
-"""Called after each grant that gave a token, and for each call that gets none, with the caller, the failure (None:
-success) and a duration in seconds: that of the grant, or of the call's wait. It may not raise."""
+"""Called after each grant that gave a token, and for each call that got none. Parameters: the caller, the failure (None
+for success), and the duration of the grant or of the call's wait in seconds. Must not raise."""
 KEPT_SECONDS: Final = GRANT_SECONDS
-"""Time for which an expired subject token is kept, as a grant in progress may still name its caller."""
+"""Time for which an expired subject token is kept, because a grant in progress may still need its caller's name."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN_HELPS: Final = frozenset({SIGN_IN_REQUIRED, GRANT_UNREADABLE})
@@ -52,15 +52,16 @@ def _ignore(identity: Identity, failure: GrantFailed | None, seconds: float) -> 
 
 
 async def _no_session(identity: Identity, token_type: str) -> SubjectToken:
-    """At a gateway that issues no tokens."""
+    """Stands for `SessionSubject` at a gateway that issues no tokens."""
     raise GrantFailed("the gateway has no sign-ins of clients", cause=NO_SUBJECT_TOKEN)
 
 
 class ServerCredentials(CallCredentials):
-    """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
-    deadlines. `allowed` has the issuers and token URLs that callers' tokens may be sent to, besides their own issuer.
-    `links` is for servers at which users sign in. `session_subject` has the tokens of callers with a token of this
-    gateway.
+    """Access tokens of one server, obtained from `source`.
+
+    `allowed` lists the issuers and token URLs that callers' tokens may be sent to, besides the issuer of the token.
+    `links` is needed for servers at which users sign in. `session_subject` returns the provider's token of a caller who
+    has a token of this gateway. `clock` is in seconds since the epoch, `monotonic` is the clock of deadlines.
     """
 
     def __init__(
@@ -87,15 +88,13 @@ class ServerCredentials(CallCredentials):
         self._clock = clock
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
-        """Whether callers need a token of their own."""
+        """Whether the caller's own token is exchanged for an access token."""
         self.consents = settings.of_person
         """Whether callers need to sign in at the server, or to enter a key for it."""
         self._has_keys = settings.grant == USER_KEY
         self._per_agent = settings.grants_per == AGENT
         self._newest: OrderedDict[bytes, Identity] = OrderedDict()
-        """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
-        token that they began with.
-        """
+        """By person: the identity with the newest subject token. Requests that outlive their first token use it."""
         self._next_expiry = _FOREVER
         """Earliest `expires_at` in `_newest`, in seconds since the epoch."""
 
@@ -148,17 +147,17 @@ class ServerCredentials(CallCredentials):
         return failure
 
     def granted(self, subject: TokenSubject, seconds: float) -> None:
-        """Report a grant that gave a token, after so many seconds."""
-        # a grant belongs to no single call: its caller is the one whose token was exchanged, unless long gone
+        """Report a grant that gave a token after `seconds`."""
+        # a grant belongs to no single call; the caller reported is the one whose token was exchanged, if still stored
         self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
 
     def forget(self, person: bytes) -> None:
-        """Drop the person's access token, as the grant that it was obtained by has ended."""
+        """Drop the person's access token, because its grant has ended."""
         self._source.forget(person)
 
     async def review(self, person: bytes, *, in_use: bool) -> None:
-        """Drop the person's access token if the grant that it was obtained by has ended. `in_use`: whether sessions
-        with the server were opened with one. Raises GrantStoreError if the store does not tell.
+        """Drop the person's access token if its grant has ended. `in_use`: whether the person has sessions with the
+        server. Raises GrantStoreError if the store cannot be read.
         """
         await self._source.review(person, in_use=in_use)
 
@@ -177,7 +176,7 @@ class ServerCredentials(CallCredentials):
             self._note_caller(subject.person, identity)
         elif self.exchanges:
             person = self.person(identity)
-            if identity.expires_at <= self._clock():  # of a stream or task, which outlives its first token
+            if identity.expires_at <= self._clock():  # the request is a stream or task, which outlives its first token
                 token = self._source.cached(TokenSubject(person))
                 if token is not None and (refused is None or token.value != refused.token.value):
                     return CallCredential(person, token)
@@ -186,8 +185,9 @@ class ServerCredentials(CallCredentials):
         try:
             async with asyncio.timeout(max(deadline - self._monotonic(), 0) if deadline < _FOREVER else None):
                 if self.exchanges and identity.session:
-                    held = await self._session_subject(identity, self._session_type)
-                    subject = TokenSubject(subject.person, held.value, held.expires_at, self._session_type)
+                    provider_token = await self._session_subject(identity, self._session_type)
+                    value, expires_at = provider_token.value, provider_token.expires_at
+                    subject = TokenSubject(subject.person, value, expires_at, self._session_type)
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )
@@ -210,7 +210,7 @@ class ServerCredentials(CallCredentials):
             return token.header_line
         identity = self._newest.get(person) if self.exchanges or self.consents else GATEWAY_ITSELF
         if identity is None or identity.expires_at <= self._clock():
-            raise self._expired()  # not observed: it concerns no call
+            raise self._expired()  # not observed, because no call fails by it
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
         return credential.line
 
@@ -237,11 +237,11 @@ class ServerCredentials(CallCredentials):
         return GrantFailed(text, cause=INSUFFICIENT_SCOPE)
 
     def _caller(self, identity: Identity) -> Identity:
-        """For whom the server's access token is."""
+        """The identity that the access token is issued for: the caller, or the gateway itself."""
         return identity if self.exchanges or self.consents else GATEWAY_ITSELF
 
     def _subject_of(self, identity: Identity) -> TokenSubject:
-        """The caller as the source of tokens gets it. Raises GrantFailed for a caller that cannot get a token."""
+        """The caller as subject of the token source. Raises GrantFailed for a caller that cannot get a token."""
         if self.consents:
             try:
                 return TokenSubject(require_person(identity))
@@ -250,28 +250,29 @@ class ServerCredentials(CallCredentials):
         return self._subject(identity, self.person(identity))
 
     def _note_caller(self, person: bytes, identity: Identity) -> None:
-        """Remember a caller that needs no token of its own, for the gateway's own messages and for audit entries."""
+        """Remember a caller whose token is not exchanged, for the gateway's own messages and for audit entries."""
         self._newest[person] = identity
         self._newest.move_to_end(person)
         if len(self._newest) > MAX_PERSONS:
             self._newest.popitem(last=False)
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
-        """The caller as the authorization server gets it, without the token if that is of a session. Raises GrantFailed
-        for a caller without a token, or with one that may not be sent there.
+        """The caller as subject of a token exchange; the token is missing if the caller has a session of this gateway.
+        Raises GrantFailed for a caller without a token, or with a token that may not be sent to the authorization
+        server.
         """
-        held = identity.subject_token
-        if not identity.session and (held is None or not held.value):
+        token = identity.subject_token
+        if not identity.session and (token is None or not token.value):
             raise self._lacks_token(identity)
         issuer = identity.claims.get("iss")
         if not self._destination.may_receive(issuer):
             raise self._may_not_receive(issuer)
-        return TokenSubject(person, expires_at=identity.expires_at) if held is None else held.subject(person)
+        return TokenSubject(person, expires_at=identity.expires_at) if token is None else token.subject(person)
 
     def _newest_of(self, identity: Identity, person: bytes) -> Identity:
-        """The identity, or if it has expired the newest one of the person; the newer of both is remembered.
+        """`identity`, or the person's newest identity if `identity` has expired. The newer of both is remembered.
 
-        Raises GrantFailed if none is valid.
+        Raises GrantFailed if both have expired.
         """
         now = self._clock()
         newest = self._remember(identity, person)
@@ -282,7 +283,7 @@ class ServerCredentials(CallCredentials):
         return newest
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
-        """Remember the identity unless a newer one of the person is known; returns the newer one."""
+        """Remember `identity` unless a newer identity of the person is stored. Returns the newer one."""
         newest = self._newest.pop(person, None)
         if newest is None or (_has_token(identity) and identity.expires_at >= newest.expires_at):
             newest = identity
@@ -303,9 +304,9 @@ class ServerCredentials(CallCredentials):
         oldest = now - KEPT_SECONDS
         if self._next_expiry > oldest:
             return
-        for person in [person for person, held in self._newest.items() if held.expires_at <= oldest]:
+        for person in [person for person, identity in self._newest.items() if identity.expires_at <= oldest]:
             del self._newest[person]
-        self._next_expiry = min((held.expires_at for held in self._newest.values()), default=_FOREVER)
+        self._next_expiry = min((identity.expires_at for identity in self._newest.values()), default=_FOREVER)
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":

@@ -1,12 +1,12 @@
 """Upstream of a server with `session: PerClient`: each client session has its own session or process at the server.
 
-A server session ends with the client's session, after a time without calls, or to make room for another one. Requests
-outside of a client session (modern MCP and REST) get a temporary server session that ends with the request. It is kept
-if its process now has state that later requests need: a task, or a call that asks its client. Such requests name the
-process (`upstream.affinity`).
+A server session ends with the client's session, after a time without calls, or to make room for another session.
+Requests outside of a client session (modern MCP and REST) get a temporary server session that ends with the request. A
+temporary session is kept if its process now has state that later requests need: a task, or a call that waits for its
+client's answers. These later requests name the process (`upstream.affinity`).
 
-A process that starts with a user's key belongs to that user and that key: no other user's request reaches it, and it
-ends with the key.
+A process that was started with a user's key gets requests of this user with this key only, and ends when the key is
+replaced or removed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from fairlead_mcp.messages import ResultMembers
 
 DEFAULT_SETTINGS: Final = PerClientSettings()
 FINISHED_SECONDS: Final = 10.0
-"""Time that a process without a client session is kept after its last task was reported as ended, because a client may
-repeat the request if the response was lost."""
+"""Time for which a process without a client session is kept after a client has read the end of its last task: the
+client may repeat the request if the response was lost."""
 CLOSE_SECONDS: Final = 5.0
 """Time for requests in progress to complete when their session ends."""
 
@@ -98,8 +98,9 @@ class _Session:
 
 
 class PerClientUpstream(Upstream):
-    """Upstream that opens a separate upstream for each client. `make` creates one from normalized capabilities
-    and, with `by_credential`, the line with the credential of its user, else an empty line.
+    """Upstream that opens a separate upstream for each client. `make` creates such an upstream. Its parameters are the
+    client's capabilities in normalized form, and the user's credential as a header line (empty without
+    `by_credential`).
     """
 
     def __init__(
@@ -112,16 +113,16 @@ class PerClientUpstream(Upstream):
         counts: ShareCounts | None = None,
         by_credential: bool = False,
     ) -> None:
-        """Create an upstream without sessions. `counts` counts refused sessions. With `by_credential`, a session is for
-        requests with one credential alone.
+        """Create an upstream without sessions. `counts` counts refused sessions. With `by_credential`, all requests of
+        a session have the same credential.
         """
         self._by_credential = by_credential
         self.name = name
         self._modern = modern
         self._make = make
-        most, idle = settings.most, settings.idle
-        self._most = most
-        self._in_use = Shares("server_sessions", most, settings.each or -(-most * 3 // 4), counts)
+        max_sessions, idle = settings.max_sessions, settings.idle
+        self._max_sessions = max_sessions
+        self._in_use = Shares("server_sessions", max_sessions, settings.each or -(-max_sessions * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
         self._finished: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
         """Persistent sessions without a client whose tasks have ended."""
@@ -133,7 +134,7 @@ class PerClientUpstream(Upstream):
         self._processes: dict[bytes, _Session] = {}
         """Sessions by name of the process."""
         self._persons: dict[bytes, set[_Session]] = {}
-        """Sessions that have the credential of a user, by user."""
+        """Sessions with the credential of a user, by user."""
         self._temporary = 0
         """Number of temporary sessions, which end with their request."""
         self._with_tasks = 0
@@ -150,7 +151,7 @@ class PerClientUpstream(Upstream):
         """Whether another task may be created. A task occupies a process until the task ends; half of the processes are
         reserved for calls.
         """
-        return self._with_tasks < max(1, self._most // 2)
+        return self._with_tasks < max(1, self._max_sessions // 2)
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
@@ -198,8 +199,8 @@ class PerClientUpstream(Upstream):
 
     def gauges(self) -> Gauges:
         busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._temporary
-        some = next(iter(list(self._sessions)), None)  # all sessions share the same pods
-        pod_gauges = Gauges() if some is None else some.upstream.gauges()
+        any_session = next(iter(list(self._sessions)), None)  # all sessions share the same pods
+        pod_gauges = Gauges() if any_session is None else any_session.upstream.gauges()
         return Gauges(busy, self.sessions - busy, 0, pod_gauges.pods_serving, pod_gauges.pods_left)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
@@ -234,7 +235,7 @@ class PerClientUpstream(Upstream):
             self._idle.mark_idle(session)
 
     def record_answer(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
-        """Take the result of a modern server, and keep the session if its process now has state."""
+        """Record the result of a modern server, and keep the session if its process now has state."""
         if session.ended:
             return
         if is_about_task(request):
@@ -258,7 +259,7 @@ class PerClientUpstream(Upstream):
             self._make_persistent(session, process)
 
     def record_refusal(self, session: _Session, request: UpstreamRequest, error: Exception) -> None:
-        """Take an error of a modern server: a task or state that the server rejects has ended."""
+        """Record an error of a modern server: a task or state that the server rejects has ended."""
         if not isinstance(error, RpcError):
             return
         if not is_about_task(request):
@@ -350,8 +351,8 @@ class PerClientUpstream(Upstream):
         return session
 
     def _open_session(self, request: UpstreamRequest, client_session: bytes | None) -> _Session | None:
-        """The open session that a request belongs to; None if there is none. If the client's session has another
-        credential, it ends. Raises RpcError if the request names a process of another user.
+        """The open session that a request belongs to; None if there is none. A session of the client with another
+        credential is ended. Raises RpcError if the request names a process of another user.
         """
         session = None if request.instance is None else self._processes.get(request.instance)
         if session is not None:
@@ -380,12 +381,12 @@ class PerClientUpstream(Upstream):
     def _make_room(self) -> None:
         if self._closed:
             raise ConnectFailed(f"the gateway closed its sessions with the server {self.name}", reason="Closed")
-        if self.sessions < self._most:
+        if self.sessions < self._max_sessions:
             return
         idle = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
         if not idle:
             raise PoolFull(
-                f"{self._most} clients have a session with the server {self.name}, and all of them are "
+                f"{self._max_sessions} clients have a session with the server {self.name}, and all of them are "
                 "busy: retry later"
             )
         self._retire(idle[0])
@@ -397,10 +398,10 @@ class PerClientUpstream(Upstream):
             return
         if reached.bound == "agent":
             raise PoolFull(
-                f"{reached.most} of your sessions with the server {self.name} are in use, the limit for one agent"
+                f"{reached.limit} of your sessions with the server {self.name} are in use, the limit for one agent"
             )
         raise PoolFull(
-            f"{reached.most} clients have a session with the server {self.name}, and all of them are busy: retry later"
+            f"{reached.limit} clients have a session with the server {self.name}, and all of them are busy: retry later"
         )
 
     def _mark_unused(self, session: _Session) -> None:
@@ -413,10 +414,10 @@ class PerClientUpstream(Upstream):
         self._idle.mark_used(session)
         self._finished.mark_used(session)
         self._sessions.pop(session, None)
-        own = self._persons.get(session.person)
-        if own is not None:
-            own.discard(session)
-            if not own:
+        sessions = self._persons.get(session.person)
+        if sessions is not None:
+            sessions.discard(session)
+            if not sessions:
                 del self._persons[session.person]
         if session.client is not None:
             self._clients.pop(session.client, None)
@@ -455,33 +456,33 @@ class _Call(RelaySink):
         self._upstream = upstream
         self._session = session
         self._request = request
-        self._over = False
+        self._has_ended = False
         self._pending: Pending = ANSWERED
 
     def set_pending(self, pending: Pending) -> None:
         """Set the handle that cancels the request, unless the request was answered already."""
-        if not self._over:
+        if not self._has_ended:
             self._pending = pending
 
     def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
-        if self._request is not None and not self._over:
+        if self._request is not None and not self._has_ended:
             self._upstream.record_answer(self._session, self._request, result)
         self._end()
         self.sink.take_result(result, members)
 
     def take_error(self, error: Exception) -> None:
-        if self._request is not None and not self._over:
+        if self._request is not None and not self._has_ended:
             self._upstream.record_refusal(self._session, self._request, error)
         self._end()
         self.sink.take_error(error)
 
     def cancel(self) -> None:
-        if not self._over:
+        if not self._has_ended:
             self._pending.cancel()
             self._end()
 
     def _end(self) -> None:
-        if not self._over:
-            self._over = True
-            self._pending = ANSWERED  # breaks a reference cycle that would leave the call to the garbage collector
+        if not self._has_ended:
+            self._has_ended = True
+            self._pending = ANSWERED  # breaks a reference cycle, which only the garbage collector would free
             self._upstream.end_request(self._session)

@@ -3,9 +3,9 @@
 An ejected pod gets no new calls until it answers again. Metrics and REST call its state `left`. Pure module; times are
 in seconds of one clock.
 
-A slow tool does not lead to ejection while the pod answers pings. Some servers answer nothing while a tool runs. The
-health table remembers the longest silence after which a pod of such a server turned out to be alive, and only a longer
-silence ejects a pod.
+A slow tool does not lead to ejection while the pod answers pings. Some servers answer no pings while a tool runs. For
+such a server, the health table remembers the longest silence after which a pod answered again; only a longer silence
+ejects a pod.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MAX_PING_PAUSE: Final = 5.0
 FIRST_PAUSE: Final = 1.0
 """First pause between pings of an ejected pod."""
 MAX_PAUSE: Final = 30.0
-"""Longest pause between pings of an ejected pod. The pause doubles after each failed ping, and is shortened by a random
-part of up to a fifth.
+"""Longest pause between pings of an ejected pod. The pause doubles after each failed ping. A random part of up to a
+fifth is subtracted from it.
 """
 STEADY_SECONDS: Final = 60.0
 """Time that a pod has to be healthy before its next ejection starts with FIRST_PAUSE again."""
@@ -108,7 +108,7 @@ class PodHealthTable:
     def __init__(self, random: Callable[[], float]) -> None:
         self.random = random
         self.concurrent = False
-        """Whether the server has answered one request while another was in progress."""
+        """Whether the server has ever answered a request while another request was in progress."""
         self._patience = PING_AFTER
         self._pods: dict[Address, PodHealth] = {}
 
@@ -136,6 +136,6 @@ class PodHealthTable:
 
     def counts(self) -> tuple[int, int]:
         """Numbers of serving and of ejected pods, without pods that have never answered."""
-        seen = [health for health in list(self._pods.values()) if health.has_answered]
-        left = sum(health.ejected for health in seen)
-        return len(seen) - left, left
+        observed = [health for health in list(self._pods.values()) if health.has_answered]
+        ejected = sum(health.ejected for health in observed)
+        return len(observed) - ejected, ejected

@@ -42,9 +42,7 @@ CHECK_SECONDS: Final = 0.25
 REFRESH_SECONDS: Final = 10.0
 """Interval of DNS look-ups of the server's pods, while the server gets calls."""
 STALLED_SECONDS: Final = 0.5
-"""A timer that is later than this shows that the event loop was blocked. A pod that seemed silent during that time may
-have answered.
-"""
+"""If a timer fires later than this, the event loop was blocked, and a pod that seemed silent may have answered."""
 MAX_PING_BYTES: Final = 1 << 20
 
 
@@ -150,7 +148,9 @@ class PodPools:
         return pods[best]
 
     def pod(self, peer: Address | None) -> Address | None:
-        """`peer` if the server has a host name, and so may have several pods; None if it has an IP address."""
+        """`peer` if the server's URL has a host name, behind which there may be several pods; None if the URL has an IP
+        address.
+        """
         return None if peer is None or peer[0] == self.host else peer
 
     def pools_at(self, address: Address | None) -> Pools:
@@ -224,9 +224,9 @@ class PodPools:
         """Addresses of all pods, in the order in which to try them."""
         addresses = sorted(await self._resolve(host, port))
         self._update_pods(addresses)
-        first = self._next_turn % len(addresses) if addresses else 0
+        start = self._next_turn % len(addresses) if addresses else 0
         self._next_turn += 1
-        return addresses[first:] + addresses[:first]
+        return addresses[start:] + addresses[:start]
 
     def _update_pods(self, addresses: list[Address]) -> None:
         """Take the current addresses of the pods. Calls are spread once there is more than one."""
@@ -241,12 +241,12 @@ class PodPools:
             return
         pods = [pod for pod in self._pods if pod.address in current]
         pod_addresses = {pod.address for pod in pods}
-        fresh = [address for address in current if address not in pod_addresses]
-        gone = [pod for pod in self._pods if pod.address not in current]
-        if fresh or gone:
+        added = [address for address in current if address not in pod_addresses]
+        removed = [pod for pod in self._pods if pod.address not in current]
+        if added or removed:
             self.health.retain(current)
-            random.shuffle(fresh)  # if there are more than MAX_SPREAD, gateways use different pods
-            for address in fresh[: MAX_SPREAD - len(pods)]:
+            random.shuffle(added)  # so that gateways use different pods if there are more than MAX_SPREAD
+            for address in added[: MAX_SPREAD - len(pods)]:
                 pods.append(ServerPod(address, self.pools_at(address), self.health.of(address)))
             self._pods = pods
         self._update_receiving()
@@ -254,7 +254,7 @@ class PodPools:
             self.spread = True
             self._schedule_check(CHECK_SECONDS)
             self._listener.on_pods_known()
-        for pod in gone:
+        for pod in removed:
             self._listener.on_pod_removed(pod.address)
 
     def _update_receiving(self) -> None:
@@ -346,7 +346,7 @@ class PodPools:
         try:
             self._update_pods(sorted(await self._resolve(self.host, self._port)))
         except OSError:
-            self._refresh_at = self._clock() + REFRESH_SECONDS  # the known pods stay
+            self._refresh_at = self._clock() + REFRESH_SECONDS  # until then, the list of pods stays the same
         finally:
             self._refreshing = False
 

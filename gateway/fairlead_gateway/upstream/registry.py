@@ -66,7 +66,7 @@ PER_CLIENT: Final = "PerClient"
 
 
 class _Connection(NamedTuple):
-    """Upstream of one server, with its source of access tokens."""
+    """Upstream of one server, with its access tokens."""
 
     upstream: Upstream
     credentials: ServerCredentials | None = None
@@ -87,7 +87,7 @@ class _Connection(NamedTuple):
 
 
 class _ServerTokens(NamedTuple):
-    """Access tokens of one server, with what its sign-in needs: the part of `_Connection` about them."""
+    """Access tokens of one server and the consent of its users. A new `_Connection` may reuse both."""
 
     credentials: ServerCredentials | None = None
     consent: ServerConsent | None = None
@@ -183,7 +183,7 @@ class Registry:
         return None if entry is None else entry.connection.consent
 
     def needs_grants(self, key: ServerKey) -> bool:
-        """Whether calls of a server need a grant of each user, also where the gateway cannot store grants."""
+        """Whether calls of a server need a grant of each user. True even if the gateway cannot store grants."""
         entry = self._entries.get(key)
         return entry is not None and entry.config.oauth is not None and entry.config.oauth.of_person
 
@@ -220,20 +220,20 @@ class Registry:
         if any(config.exchanges for config in configs.values()):
             self._keep_tokens(True)  # before the first call that needs one
         reusable = {key: self._reusable_tokens(key, config) for key, config in changed.items()}
-        made = await asyncio.gather(*(self._make(key, config, reusable[key]) for key, config in changed.items()))
+        connections = await asyncio.gather(*(self._make(key, config, reusable[key]) for key, config in changed.items()))
         for key in [key for key in self._entries if key not in configs]:
             self._retire(key, self._entries.pop(key).connection)
             self._forget_grants(key)
-        for (key, config), connection in zip(changed.items(), made, strict=True):
+        for (key, config), connection in zip(changed.items(), connections, strict=True):
             entry = self._entries.get(key)
             if reusable[key] is None:
                 self._forget_grants(key)
             if entry is not None:
                 if entry.config == config and not connection.complete:
-                    continue  # the retry failed again, so the old substitute stays
-                before = entry.connection
-                shared = before.credentials is connection.credentials
-                self._retire(key, before._replace(credentials=None, consent=None) if shared else before)
+                    continue  # reading the credential failed again, so the old substitute stays
+                replaced = entry.connection
+                shared = replaced.credentials is connection.credentials
+                self._retire(key, replaced._replace(credentials=None, consent=None) if shared else replaced)
             self._entries[key] = _Entry(config, connection, self._guard(key, config))
         self._keep_tokens(any(config.exchanges for config in configs.values()))
 
@@ -282,8 +282,8 @@ class Registry:
         )
 
     def _reusable_tokens(self, key: ServerKey, config: UpstreamConfig) -> _ServerTokens | None:
-        """The source of access tokens if a changed configuration can keep using it, so that not every user needs a new
-        grant.
+        """Access tokens of the current connection, if they stay valid with a changed configuration. Reusing them saves
+        every user a new grant. None if they do not stay valid.
         """
         entry = self._entries.get(key)
         if entry is None or not config.has_tokens_of(entry.config):
@@ -291,7 +291,7 @@ class Registry:
         return _ServerTokens(entry.connection.credentials, entry.connection.consent)
 
     async def _make(self, key: ServerKey, config: UpstreamConfig, reusable: _ServerTokens | None) -> _Connection:
-        """Connect a server. If `reusable` is not None, it is the source of the access tokens."""
+        """Connect a server, with the access tokens `reusable` if they are not None."""
         try:
             credential = Credential()
             if config.credential is not None:
@@ -342,8 +342,8 @@ class Registry:
             return _ServerTokens(credentials)
 
         def session(token: AccessToken) -> McpSession:
-            sent = Credential(headers={**headers_beside(credential, oauth), **token.header})
-            network = NetworkAccess(sent, self._resolve(key), self._installation)
+            token_credential = Credential(headers={**headers_beside(credential, oauth), **token.header})
+            network = NetworkAccess(token_credential, self._resolve(key), self._installation)
             return network_session(str(key), endpoint, network)
 
         flow = make_flow(oauth, credential, access, self._grants)
@@ -357,7 +357,7 @@ class Registry:
             entry.connection.upstream.end_session(session)
 
     def _end_sessions_of(self, key: ServerKey, person: bytes) -> None:
-        """End the sessions of a user with a server: servers bind sessions to accounts."""
+        """End the sessions of a user with a server, because servers bind sessions to accounts."""
         entry = self._entries.get(key)
         if entry is not None:
             entry.connection.upstream.end_sessions_of(person)

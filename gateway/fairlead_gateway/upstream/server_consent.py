@@ -31,13 +31,13 @@ class ServerConsent(msgspec.Struct, frozen=True):
     flow: ConsentFlow | KeyEntry
     source: TokenSource
     session: Callable[[AccessToken], McpSession] | None
-    """Makes a session with the server that is not connected yet and sends the access token with its requests; None for
-    an API, whose tools are listed from a document. Raises McpError for a program.
+    """Creates an unconnected session with the server, whose requests have the access token. None for an API, whose
+    tools are listed from a document. Raises McpError for a program.
     """
 
     @property
     def address(self) -> str:
-        """Where calls go: the URL of the server, or its program."""
+        """The URL of the server, or its program."""
         if isinstance(self.endpoint, ChildEndpoint):
             return self.endpoint.command
         return self.endpoint.program if isinstance(self.endpoint, TcpEndpoint) else self.endpoint.url
@@ -53,7 +53,7 @@ def make_flow(
 def token_access(
     endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint | TcpEndpoint, resolve: Resolve, **more: Any
 ) -> TokenAccess:
-    """Environment of the tokens of a server at its URL, or of the keys of a program; `more` are further members."""
+    """`TokenAccess` for a server at a URL, or for the keys of a program. `more` are further members."""
     if isinstance(endpoint, ChildEndpoint | TcpEndpoint):
         return TokenAccess(program_address(endpoint), resolve, **more)
     host, authorities = endpoint.host_header, endpoint.ca_bundle
@@ -61,8 +61,8 @@ def token_access(
 
 
 def headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
-    """Headers that are sent in addition to the access token. If users' keys go into a header, the configured value of
-    that header is used only for lists.
+    """Headers that are sent in addition to the access token. A header that contains users' keys is left out: its
+    configured value is used only for listing tools.
     """
     key = "" if oauth is None or oauth.user_key is None else oauth.user_key.header.lower()
     return {name: value for name, value in credential.headers.items() if name.lower() != key}

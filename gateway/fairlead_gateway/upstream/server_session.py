@@ -19,7 +19,7 @@ from fairlead_mcp.http.dial import Address
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 PodAddress: TypeAlias = Address | None
-"""Where a shared session is: the address of its pod, or None for a session that is not assigned to a pod."""
+"""Address of the pod that holds a shared session; None for a session that is not assigned to a pod."""
 
 
 CompleteElicitation: TypeAlias = Callable[[bytes, Raw], None]
@@ -27,25 +27,25 @@ CompleteElicitation: TypeAlias = Callable[[bytes, Raw], None]
 
 
 def forward_nothing(session: bytes, params: Raw) -> None:
-    """For upstreams whose clients have no streams."""
+    """Do nothing: for upstreams whose clients have no streams."""
 
 
-# each call would pay for a NamedTuple, which takes ten times as long to create
+# a plain tuple, created for each call: creating a NamedTuple takes ten times as long
 PersonKey: TypeAlias = tuple[bytes, PodAddress]
 """Key of a session that all clients of one outbound user share: the user, and the session's pod."""
 SessionKey: TypeAlias = ClientPeer | PersonKey | PodAddress
-"""Key of a session: the client for a client's own session, whose id belongs to one principal; a `PersonKey`, or the
-address of the pod of a session that all clients share.
+"""Key of a session. For a client's own session, the client (its session id belongs to one principal); for a session of
+one user's clients, a `PersonKey`; for a session of all clients, the address of its pod.
 """
 
 
 def shared_key(person: bytes, pod: PodAddress) -> SessionKey:
-    """Key of the session that the clients of a user share; those of all users if `person` is empty."""
+    """Key of the session that the clients of a user share; if `person` is empty, the clients of all users."""
     return (person, pod) if person else pod
 
 
 def pod_of(key: SessionKey) -> PodAddress:
-    """Where a shared session is; None for a client's own session too."""
+    """Pod of a shared session; None if it is assigned to no pod, and for a client's own session."""
     if key is None or isinstance(key, ClientPeer):
         return None
     return key[1] if isinstance(key[0], bytes) else key
@@ -85,7 +85,7 @@ class ServerSession:
         self.has_id = ident is not None
         session_line = header(eras.H_SESSION, ident) if ident is not None else b""
         self.head = head + header(eras.H_VERSION, version.encode()) + session_line
-        """Head of the session's requests, to which each adds its own access token if the server has one per call."""
+        """Head of the session's requests. If access tokens are per call, each request adds its own."""
         self.authorization = authorization or SessionAuthorization()
         """`Authorization` header lines of the gateway's own messages in the session."""
         self.client = client
@@ -110,7 +110,7 @@ class ServerSession:
         """Reader of the session's GET stream."""
         self.subscriptions = 0
         self.subscriber: ResponseSink | None = None
-        """Sink for resource updates. A session with one does not time out when idle."""
+        """Sink for resource updates. A session with a subscriber does not time out when idle."""
         self.closed = False
 
     def is_lost(self, answer: Answer) -> bool:
@@ -120,7 +120,7 @@ class ServerSession:
         return answer.status == 400 and b"session" in answer.body.lower()
 
     def enter(self, sink: ResponseSink) -> None:
-        """Record a request in an owned session, which has to `leave` it once."""
+        """Record the start of a request in an owned session. Call `leave` once when the request ends."""
         if self.client is None:
             self.requests += 1
         else:
@@ -151,7 +151,7 @@ class ServerSession:
 
 
 def get_head(head: bytes) -> bytes:
-    """The head of a GET with the headers of a POST."""
+    """Turn the head of a POST into the head of a GET."""
     return head.replace(b"POST ", b"GET ", 1)
 
 

@@ -26,11 +26,11 @@ class SessionAuthorization:
         self._credentials = None
 
     async def valid(self, deadline: float, refused: bytes = b"") -> bytes:
-        """Header line with a valid token, which is acquired if none is cached. `deadline` is in seconds of the
+        """Header line with a valid token. If none is cached, a token is acquired. `deadline` is in seconds of the
         monotonic clock; `refused` is a line that the server answered with 401.
 
-        If no valid token can be had, and after `freeze`, the newest known line is returned. Raises McpError if the
-        server has refused that line.
+        If no valid token can be acquired, and after `freeze`, the line of the last request is returned. Raises McpError
+        if the server has refused that line.
         """
         credentials = self._credentials
         if credentials is None or not self.line:

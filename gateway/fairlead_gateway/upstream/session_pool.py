@@ -1,11 +1,11 @@
 """Sessions with one legacy server over HTTP: a shared one at each pod, and one for each client with capabilities.
 
-At a server with access tokens per call, a session is shared by the clients of one user only, as servers bind sessions
-to users. It ends when it is idle.
+At a server with access tokens per call, only the clients of one user share a session, because servers bind sessions to
+users. Such a session ends when it is idle.
 
 A client with capabilities (sampling, elicitation, roots) needs a session that declares them, so that the server can
-send requests to it during a call. The session stays the client's own for a while after its requests: many servers send
-requests on the session's GET stream, where only the session identifies the client.
+send requests to the client during a call. The session stays open for a while after the client's requests: many servers
+send requests on the session's GET stream, where only the session identifies the client.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STREAM_SECONDS: Final = 2.0
 
 
 class _Opening(NamedTuple):
-    """A session that is being opened for a user; an empty key: for all users."""
+    """A session that is being opened. `person` is the key of its user; empty for a session of all users."""
 
     task: asyncio.Task[ServerSession]
     person: bytes
@@ -68,7 +68,7 @@ class RequestForm(NamedTuple):
     """Returns the result in the answer to a request id. Raises McpError."""
     credentials: CallCredentials | None
     """Access tokens per request; None if `head` contains the credential."""
-    complete: CompleteElicitation
+    complete_elicitation: CompleteElicitation
     """Forwards the end of an elicitation between the calls of a client."""
 
 
@@ -81,12 +81,12 @@ class ServerSessions:
         pools: PodPools,
         background: Background,
         idle: float = IDLE_SECONDS,
-        most: int = MAX_SESSIONS,
+        max_sessions: int = MAX_SESSIONS,
     ) -> None:
-        self.most = most
-        """Maximum number of open sessions. Beyond it, the session that has been idle for longest is ended."""
+        self.max_sessions = max_sessions
+        """Maximum number of open sessions. At the limit, the session that has been idle for longest is ended."""
         self._credentials = form.credentials
-        self._complete = form.complete
+        self._complete = form.complete_elicitation
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -103,7 +103,7 @@ class ServerSessions:
         return self._pools.pools_at(session.pod)
 
     def shared_at(self, pod: ServerPod, person: bytes = b"") -> ServerSession | None:
-        """The shared session for calls to a pod: the pod's, or the only one of a server without session ids."""
+        """The shared session for calls to a pod. A server without session ids has one shared session for all pods."""
         session = self.open.get(shared_key(person, None))
         return self.open.get(shared_key(person, pod.address)) if session is None else session
 
@@ -115,10 +115,10 @@ class ServerSessions:
         person: bytes = b"",
         authorization: bytes = b"",
     ) -> ServerSession:
-        """The session of a client, or the one that a user's clients share at a pod, opened on first use.
+        """The session of a client, or the shared session of a user's clients at a pod. Opened on first use.
 
-        `authorization` is the header line with which it is opened. A cancelled request does not cancel the opening, as
-        others may wait for it. Raises McpError.
+        `authorization` is the header line of the handshake. If a waiting request is cancelled, the opening continues,
+        because other requests may wait for it. Raises McpError.
         """
         if pod is not None:
             key, session = shared_key(person, pod.address), self.shared_at(pod, person)
@@ -152,7 +152,9 @@ class ServerSessions:
             self._close(session)
 
     def spread(self) -> None:
-        """Assign shared sessions to their pods, as calls are now spread over several. No-op without session ids."""
+        """Assign shared sessions to their pods, because calls are now spread over several pods. Sessions without ids
+        are not assigned.
+        """
         for session in [session for session in self.open.values() if session.client is None]:
             if pod_of(session.key) is None and session.has_id and session.pod is not None:
                 del self.open[session.key]
@@ -160,7 +162,7 @@ class ServerSessions:
                 self.open[session.key] = session
 
     def stop_opening(self, pod: ServerPod) -> None:
-        """Fail the requests that wait for the opening of a pod's shared sessions, with ConnectFailed."""
+        """Cancel the opening of a pod's shared sessions. The requests that wait for it fail with ConnectFailed."""
         for key, opening in [*self._opening.items()]:
             if pod_of(key) == pod.address:
                 opening.task.cancel()
@@ -186,9 +188,9 @@ class ServerSessions:
             self.forget_session(session)
 
     def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
-        """The level to set by `logging/setLevel` before a request that asks for `level`, which is then recorded as set.
+        """The level to set by `logging/setLevel` before a request that asks for `level`; None if no change is needed.
 
-        None if nothing has to be set.
+        The returned level is recorded as set.
         """
         if level is None or session.levels is None:
             return None
@@ -244,15 +246,15 @@ class ServerSessions:
             session = task.result()
             self.open[session.key] = session
             if session.owned:
-                self.idle.mark_idle(session)  # the request that needed it may have been cancelled
-            if len(self.open) > self.most:
+                self.idle.mark_idle(session)  # the request that opened it may have been cancelled
+            if len(self.open) > self.max_sessions:
                 self._make_room(session)
 
     def _make_room(self, newest: ServerSession | None) -> bool:
         """Drop the session of a client or user that has been idle for longest. Returns False if none is idle.
 
-        A session with subscriptions is dropped only if nothing else is idle, or if such sessions are more than half of
-        the limit, because they stay when their clients disappear. Its subscriber is notified.
+        A session with subscriptions is dropped only if no other is idle, or if such sessions exceed half of the limit:
+        they stay open when their clients disappear. The subscriber of a dropped session is notified.
         """
         unused = [
             session
@@ -263,18 +265,18 @@ class ServerSessions:
         idle = self.idle.longest_idle()
         if idle is None or idle is newest:
             idle = next((session for session in unused if session.subscriber is None), None)
-        if subscribed and (idle is None or 2 * len(subscribed) > self.most):
+        if subscribed and (idle is None or 2 * len(subscribed) > self.max_sessions):
             idle = subscribed[0]
         if idle is not None:
             self._drop(idle)
         return idle is not None
 
     def _make_room_for_person(self) -> None:
-        """Keep within the limit before a session is opened for a user. Raises PoolFull."""
-        if len(self.open) + len(self._opening) >= self.most and not self._make_room(None):
+        """Drop an idle session if the limit is reached. Raises PoolFull if none is idle."""
+        if len(self.open) + len(self._opening) >= self.max_sessions and not self._make_room(None):
             raise PoolFull(
-                f"{self.most} sessions of other users with {self._pools.host} are in use (FAIRLEAD_UPSTREAM_SESSIONS)"
-                ": retry later"
+                f"{self.max_sessions} sessions of other users with {self._pools.host} are in use "
+                "(FAIRLEAD_UPSTREAM_SESSIONS): retry later"
             )
 
     async def _open(
@@ -308,7 +310,7 @@ class ServerSessions:
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
         note = with_body(session.head + authorization, jsonrpc.notification("notifications/initialized"))
-        # connections of `pools_of_any_pod` may lead to several pods by now
+        # `pools_of_any_pod` may have connections to several pods by now
         pinned = session.pod is not None and (client is not None or self._pools.spread)
         note_pool = self.pools(session).calls if pinned else calls
         await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)

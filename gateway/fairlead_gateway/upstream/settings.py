@@ -15,9 +15,9 @@ from fairlead_mcp.egress_settings import EgressSettings
 class PerClientSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Sessions of servers with `session: PerClient` or `auth.tokenExchange`."""
 
-    most: Annotated[int, Meta(ge=1)] = field(default=100, name="upstream_sessions")
-    """Limit on the sessions, or processes, of a server with `session: PerClient`. At most half of them may
-    run a task. Of a legacy server with `auth.tokenExchange`, on the sessions of users and clients.
+    max_sessions: Annotated[int, Meta(ge=1)] = field(default=100, name="upstream_sessions")
+    """Limit on the sessions, or processes, of a server with `session: PerClient`; at most half of them may run a task.
+    For a legacy server with `auth.tokenExchange`, limit on the sessions of users and clients.
     """
     each: Annotated[int, Meta(ge=0)] = field(default=0, name="upstream_sessions_each")
     """Limit on the sessions of one agent, or of one address without a credential, that are in use by a call or a task;
@@ -37,9 +37,9 @@ class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pr
     queue_seconds: SecondsOrZero = 10.0
     """Seconds for which a call waits for a busy server before it is refused."""
     token_exchange_allowed: TokenDestinations = field(default=(), name="token_exchange_allowed")
-    """Authorization servers to which `auth.tokenExchange` may send callers' tokens, besides the issuer of the token: an
-    issuer (its discovered endpoint), or a token URL (exactly this one); `*` for any. With these
-    tokens, an authorization server can call the gateway as the callers. `fairlead up` sets `*`.
+    """Authorization servers to which `auth.tokenExchange` may send callers' tokens, besides the issuer of the token.
+    Each is an issuer (whose token URL is discovered) or an exact token URL; `*` allows any. An authorization server
+    that gets these tokens can call the gateway in the name of the callers. `fairlead up` sets `*`.
     """
     per_client: PerClientSettings = PerClientSettings()
     grants: GrantSettings = GrantSettings()

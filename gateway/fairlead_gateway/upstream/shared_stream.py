@@ -1,7 +1,7 @@
 """Upstreams over a stream of JSON-RPC messages, on stdio, TCP or HTTP+SSE.
 
-The gateway has put its own ids and progress tokens into each request. The `StreamClient` of the connection replaces
-them again, because several upstreams share its stream.
+Each request already has an id and a progress token of the gateway. The `StreamClient` of the connection replaces them
+by its own, because several upstreams share its stream.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_about_task(request: UpstreamRequest) -> bool:
 async def request_over(stream: StreamClient, request: UpstreamRequest, sink: ResponseSink) -> Raw:
     """Send a request over a stream. Returns the raw result. Raises McpError.
 
-    On a shared stream, progress is the only message that can be assigned to a request.
+    Only progress notifications are forwarded: on a shared stream, no other message names the request it belongs to.
     """
 
     def on_progress(line: bytes) -> None:
@@ -103,7 +103,7 @@ class ClientStream:
             self._stream_number = stream.starts
         due = self._levels.level_to_set(None, level, stream.clock())
         if due is not None:
-            with contextlib.suppress(McpError):  # a lasting error will also fail the request that follows
+            with contextlib.suppress(McpError):  # the request that follows fails too if the error persists
                 await stream.request("logging/setLevel", jsonrpc.encode({"level": due}), deadline=deadline)
 
     def relay(self, method: str, line: bytes) -> None:

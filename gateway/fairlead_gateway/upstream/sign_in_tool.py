@@ -1,7 +1,7 @@
 """Upstream of a server whose lists could not be read yet. Its only tool asks callers to sign in.
 
-A call without a grant fails with a link before it reaches any upstream. So a caller that reaches this upstream has
-signed in.
+A call without a grant is refused with a sign-in link before it reaches any upstream. So the callers of this upstream
+have signed in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of the gateway that its access to servers needs."""
+"""Dependencies of `Registry` and `UpstreamFactory` on the rest of the gateway."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fairlead_mcp.oauth.stored_grant import GrantStore
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Access of the gateway to servers. With `children` None the gateway cannot run child processes; with
-    `shared_children` the operator runs them.
+    """Access of the gateway to servers. Without `children`, the gateway cannot run child processes. With
+    `shared_children`, the operator runs them.
     """
 
     client: eras.Client
@@ -38,18 +38,18 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     make_result: MakeResult
     """Makes the results of large answers of HTTP APIs."""
     keep_tokens: Callable[[bool], None] = lambda _: None
-    """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
+    """Called with True if any server needs the raw tokens of callers (RFC 8693), else with False."""
     observe_grant: Callable[[ServerKey, Identity, GrantFailed | None, float], None] = lambda *_: None
     """`ObserveOutcome` of the credentials of a server."""
     forget_grants: Callable[[ServerKey], None] = lambda _: None
     """Called when a server's credentials are replaced or removed: earlier outcomes say nothing about the new ones."""
-    complete: CompleteElicitation = forward_nothing
+    complete_elicitation: CompleteElicitation = forward_nothing
     """Forwards the end of an elicitation between the calls of a client."""
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks
-    """Links at which users sign in at servers."""
+    """Creates the links by which users sign in at servers."""
     session_subject: SessionSubject
-    """Tokens of the provider for callers with a token of this gateway."""
+    """Returns the provider's token of a caller who has a token of this gateway."""
     grants: GrantStore | None
     """Grants that users made for servers; None if none can be stored."""

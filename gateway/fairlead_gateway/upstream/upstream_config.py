@@ -1,4 +1,4 @@
-"""Configuration of a server's upstream, by its catalog."""
+"""Configuration of a server's upstream, as declared in its catalog."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
     """Calls that are admitted at once after a pause."""
     per_client: bool
     sign_in: bool
-    """Whether its only tool asks callers to sign in."""
+    """Whether the server's only tool asks callers to sign in."""
     uid: str
     """`Catalog.uid` of a server with OAuth settings; else empty."""
     operations: dict[str, Operation]
-    """By name of the tool, of a server behind an `OpenApiEndpoint`."""
+    """Operations of an `OpenApiEndpoint`, by the name of the tool."""
 
     @property
     def personal(self) -> bool:
@@ -36,7 +36,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
 
     @property
     def exchanges(self) -> bool:
-        """Whether calls go with tokens that are exchanged for those of callers (RFC 8693)."""
+        """Whether the callers' tokens are exchanged for access tokens of the server (RFC 8693)."""
         return self.oauth is not None and self.oauth.grant == TOKEN_EXCHANGE
 
     @property
@@ -46,5 +46,5 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
 
     def has_tokens_of(self, other: UpstreamConfig) -> bool:
         """Whether access tokens for another configuration are also valid for this one."""
-        own = self.endpoint, self.credential, self.oauth, self.uid
-        return own == (other.endpoint, other.credential, other.oauth, other.uid)
+        tokens = self.endpoint, self.credential, self.oauth, self.uid
+        return tokens == (other.endpoint, other.credential, other.oauth, other.uid)

@@ -58,8 +58,8 @@ IDLE_SECONDS: Final = 300.0
 class Unreachable(Upstream):
     """Substitute for an upstream that cannot be created; fails every request with the reason."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
     @property
     def modern(self) -> bool:
@@ -69,7 +69,7 @@ class Unreachable(Upstream):
         return b"0"
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        sink.take_error(ConnectFailed(self._why, reason="NotCallable"))
+        sink.take_error(ConnectFailed(self._reason, reason="NotCallable"))
         return ANSWERED
 
 
@@ -80,13 +80,13 @@ class UpstreamFactory:
         self.link_seconds = IDLE_SECONDS
         """Seconds without calls after which a shared link is closed."""
         self._via = via.header(access.installation)
-        self._complete = access.complete
+        self._complete = access.complete_elicitation
         self._children = access.children
         self._shared = access.shared_children
         self._client = access.client
         self._settings = settings
         self._shares = shares
-        self._numbers = itertools.count(1)
+        self._client_numbers = itertools.count(1)
         self._local = access.local
         self._make_result = access.make_result
         self._resolve = access.resolve
@@ -111,7 +111,7 @@ class UpstreamFactory:
         if isinstance(endpoint, ChildEndpoint):
 
             def child(features: bytes, line: bytes) -> Upstream:
-                name = f"{key} for client {next(self._numbers)}"
+                name = f"{key} for client {next(self._client_numbers)}"
                 return self._child(name, config, endpoint, credential, features, key_in(line) if line else "")
 
             sessions = self._per_client(key, config, child)
@@ -187,7 +187,7 @@ class UpstreamFactory:
             tls,
             self._resolve(key),
             credentials,
-            self._settings.per_client.most if config.personal else MAX_SESSIONS,
+            self._settings.per_client.max_sessions if config.personal else MAX_SESSIONS,
             self._complete,
             credential.arguments,
         )
@@ -236,7 +236,7 @@ class UpstreamFactory:
     def _linked(
         self, key: ServerKey, config: UpstreamConfig, opener: StreamOpener, client: ClientStream | None, mask: Mask
     ) -> LinkUpstream:
-        """Upstream over one link: that of a `client`, or shared by all."""
+        """Upstream over one link, which belongs to `client` or, if `client` is None, is shared by all clients."""
         idle = self.link_seconds if client is None else NEVER  # `PerClientUpstream` closes the links of clients
         side = ClientSide(self._client)
         if client is not None:

@@ -222,7 +222,7 @@ class VisibleTools:
             hidden = self.hidden_tool(name)
             if hidden is not None:
                 raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
-            raise unknown_tool(name, self.view.renamed(name) or did_you_mean(name, self.by_name))
+            raise unknown_tool(name, self.view.find_renamed(name) or did_you_mean(name, self.by_name))
         return entry
 
     def find_hidden(self, name: str) -> VisibleTool | None:

@@ -170,9 +170,9 @@ def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Ident
     if issuer is None and other.service_account is not None:
         return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:
-        names, doubtful = issuers.unnamed(other.agent, other.groups)
+        names, doubtful = issuers.issuer_of_unqualified(other.agent, other.groups)
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
-    named = issuers.called(issuer) if issuers.prefixes else (issuer,)
+    named = issuers.names_of_issuer(issuer) if issuers.prefixes else (issuer,)
     if named is None:
         raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} must be one of {', '.join(issuers.prefixes[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):
@@ -197,11 +197,11 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         entry = catalog.unready_of_tool(query.tool)
         if entry is not None:
             raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
-        raise unknown_tool(query.tool, view.renamed(query.tool) or did_you_mean(query.tool, view.routes))
+        raise unknown_tool(query.tool, view.find_renamed(query.tool) or did_you_mean(query.tool, view.routes))
     key, server_name, exposed = names
     decision = catalog.decision(key, server_name)
     if not (decision.allowed or query.admin or decision.discloses_reason):
-        raise unknown_tool(query.tool, view.renamed(query.tool) or did_you_mean(query.tool, view.routes))
+        raise unknown_tool(query.tool, view.find_renamed(query.tool) or did_you_mean(query.tool, view.routes))
     server_view = catalog.of_server(key)
     route = server_view.everything.get(server_name) if server_view is not None else None
     hidden = view.hidden.get(exposed or "") or (

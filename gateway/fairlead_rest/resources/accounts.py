@@ -45,7 +45,7 @@ def router(context: RestContext) -> APIRouter:
         accounts = require_accounts()
         person = listed_person(context, request, "accounts", everybody=everybody)
         with store_problems():
-            listed = await (accounts.everybodys() if person is None else accounts.of(person))
+            listed = await (accounts.of_everybody() if person is None else accounts.of(person))
         return answer(AccountList([facts_of(account, accounts.unused_until(account)) for account in listed]))
 
     @routes.delete(

@@ -90,7 +90,7 @@ def router(context: RestContext) -> APIRouter:
         sign_ins = require_sign_ins()
         person = listed_person(context, request, _RECORDS, everybody=everybody)
         with store_problems():
-            listed = await (sign_ins.everybodys() if person is None else sign_ins.of(person))
+            listed = await (sign_ins.of_everybody() if person is None else sign_ins.of(person))
         return answer(ClientSignInList([_facts_of(sign_in) for sign_in in listed]))
 
     @routes.delete(

@@ -14,7 +14,7 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.events import FAILED, KEPT, SWAPPED, Event, EventLog, Missed
+from fairlead_gateway.events import FAILED, MAX_EVENTS, SWAPPED, Event, EventLog, Missed
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
@@ -49,7 +49,10 @@ def router(context: RestContext) -> APIRouter:
             str | None, Header(description="Last `id` that was read, after which the stream continues.")
         ] = None,
         tail: Annotated[
-            int, Query(ge=0, le=KEPT, description="Number of past events to send first; ignored with `Last-Event-ID`.")
+            int,
+            Query(
+                ge=0, le=MAX_EVENTS, description="Number of past events to send first; ignored with `Last-Event-ID`."
+            ),
         ] = 0,
     ) -> Response:
         check_room(readers, request.scope, context.records.shares)

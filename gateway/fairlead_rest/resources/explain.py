@@ -150,4 +150,4 @@ def _find_tool(snapshot: Snapshot, view: View, name: str) -> tuple[str, Server, 
     ]
     if len(matches) == 1:
         return matches[0]
-    raise unknown_tool(name, view.renamed(name) or did_you_mean(name, visible))
+    raise unknown_tool(name, view.find_renamed(name) or did_you_mean(name, visible))

@@ -73,7 +73,7 @@ def _why_not(identity: Identity) -> str:
         return f"your token is for {identity.resource} alone, and a key would be valid everywhere"
     if identity.issued_here:
         return "your token is that of a program that you signed in, and a key would outlive that: use the console"
-    return "your credential is itself such a key" if identity.made else "see FAIRLEAD_KEY_MAKERS"
+    return "your credential is itself such a key" if identity.is_created_key else "see FAIRLEAD_KEY_MAKERS"
 
 
 def router(context: RestContext) -> APIRouter:
@@ -124,7 +124,7 @@ def router(context: RestContext) -> APIRouter:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
         with _key_problems(UNKNOWN_KEY):
-            record = await keys.revoke(identity, key, anybodys=context.administers(identity))
+            record = await keys.revoke(identity, key, of_anyone=context.administers(identity))
         facts = facts_of(record)
         context.guard.record_change(request.scope, "keys/revoke", record.id, None, f"of {facts.principal}")
         return answer(facts)

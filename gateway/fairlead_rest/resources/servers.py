@@ -169,7 +169,7 @@ def router(context: RestContext) -> APIRouter:
     async def list_servers(request: Request) -> Response:
         catalog = context.catalog(request)
         facts = _admin_facts(context, request, catalog, [server.key for server in visible_servers(catalog)])
-        wanted = await context.sign_ins.wanted.of(catalog.identity)
+        wanted = await context.sign_ins.required.of(catalog.identity)
         return await context.answer(lambda: list_documents(catalog, facts, wanted))
 
     @routes.get(
@@ -180,7 +180,7 @@ def router(context: RestContext) -> APIRouter:
         catalog = context.catalog(request)
         key = find_server(catalog, server).key
         facts = _admin_facts(context, request, catalog, [key])
-        wanted = await context.sign_ins.wanted.of(catalog.identity)
+        wanted = await context.sign_ins.required.of(catalog.identity)
         return await context.answer(lambda: document(catalog, key, facts, wanted))
 
     @routes.post(

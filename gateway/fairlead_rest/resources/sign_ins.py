@@ -69,7 +69,7 @@ def router(context: RestContext) -> APIRouter:
             context.sign_ins.require_store(key)
         except GrantFailed as error:
             raise _problem(error) from error
-        if not context.sign_ins.wanted_by(key):
+        if not context.sign_ins.requires(key):
             entry = next((each for each in catalog.unready_servers() if each.key == key), None)
             if entry is not None:  # it has never answered, so that is not known
                 raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))

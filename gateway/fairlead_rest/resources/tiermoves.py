@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from fairlead_gateway.policy.tier_moves import KEPT, TierMove, TierMoves
+from fairlead_gateway.policy.tier_moves import MAX_MOVES, TierMove, TierMoves
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
@@ -61,7 +61,9 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
     @routes.get("/tier-moves", **describe_route("List moves between tiers", TierMoveList, examples.TIER_MOVES))
-    async def list_moves(request: Request, limit: Annotated[int, Query(ge=1, le=KEPT)] = DEFAULT_LIMIT) -> Response:
+    async def list_moves(
+        request: Request, limit: Annotated[int, Query(ge=1, le=MAX_MOVES)] = DEFAULT_LIMIT
+    ) -> Response:
         catalog = context.catalog(request)
         return await context.answer(lambda: moves_for(catalog, context.administration.moves, limit))
 

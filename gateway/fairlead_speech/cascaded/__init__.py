@@ -1,3 +1,3 @@
-"""Cascaded engine: combines speech to text, a language model and text to speech to an OpenAI Realtime session in this
-process.
+"""Cascaded engine: an OpenAI Realtime session in this process, made of speech to text, a language model and text to
+speech.
 """

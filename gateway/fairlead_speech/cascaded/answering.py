@@ -1,8 +1,8 @@
 """Answers individual turns of a provider's speech session by a cascaded engine (speech to text, a model, text to
 speech).
 
-The engine has an inner session of its own, in which it calls tools. The engine's events are forwarded to the client of
-the provider's session. In this module, the provider's session is called the other session.
+The engine has a session of its own, the *inner session*, in which it calls tools. Its events are forwarded to the
+client of the provider's session, which this module calls the *other session*.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RelayedEvents:
         self._remember(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
-            return  # a response that failed without output is hidden from the client
+            return  # the client does not see a response that failed without output
         if created is not None:
             await self._client.send(created)
         await self._client.send(self._with_visible_predecessor(event) if "previous_item_id" in event else payload)
@@ -105,8 +105,10 @@ class RelayedEvents:
         """Encode an event. If the client never received the item that `previous_item_id` names, replace that id with
         the id of the last item that the client received.
         """
-        before = event["previous_item_id"]
-        return _encode({**event, "previous_item_id": before if before in self._engine_items else self.last_item})
+        previous_id = event["previous_item_id"]
+        return _encode(
+            {**event, "previous_item_id": previous_id if previous_id in self._engine_items else self.last_item}
+        )
 
 
 class TurnAnswerer:
@@ -167,7 +169,7 @@ class TurnAnswerer:
             update = {"type": "session.update", "event_id": events.new_id()}
             await self._send({**update, "session": {"type": "realtime", **session}})
         if turn == self._turn:
-            await self._session.show()
+            await self._session.offer_tools()
         if turn == self._turn:  # after an interruption, nothing would cancel the response
             self._request_id = events.new_id()
             await self._send(
@@ -212,7 +214,7 @@ class TurnAnswerer:
         self._idle.set()
         self._pump_task.cancel()
         await asyncio.gather(self._pump_task, return_exceptions=True)
-        await self._session.aclose()  # first, because the engine would respond to a late result
+        await self._session.aclose()  # before the engine, which would respond to a late result
         await self.engine.close(Closing(1000))
 
     async def _send(self, event: Event) -> None:
@@ -228,7 +230,7 @@ class TurnAnswerer:
                     await self.relay.send_audio(received)
                     continue
                 forwarded = await self._session.from_provider(received)
-                refused = _refused_gateway_event(received)
+                refused = _refused_event_id(received)
                 if refused:
                     await self._on_error(refused)
                 elif forwarded is not None:
@@ -301,7 +303,7 @@ def _add_bounded(ids: dict[str, None], ident: str) -> None:
         del ids[next(iter(ids))]
 
 
-def _refused_gateway_event(payload: bytes) -> str:
+def _refused_event_id(payload: bytes) -> str:
     """`event_id` of the gateway's event that the engine refuses by an event `error`; empty for events of other
     types.
     """

@@ -90,25 +90,25 @@ class SpeechBackends:
                             "tts_failed", f"the text-to-speech server answered with over {MAX_SPEECH_BYTES >> 20} MiB"
                         )
                     piece = odd + piece
-                    whole = len(piece) // 2 * 2
-                    odd = piece[whole:]
-                    if whole:
-                        yield piece[:whole]
+                    whole_samples = len(piece) // 2 * 2
+                    odd = piece[whole_samples:]
+                    if whole_samples:
+                        yield piece[:whole_samples]
         except ProviderUnavailable as error:
             raise BackendFailed("tts_unavailable", f"the text-to-speech server: {error}") from error
 
     @contextlib.asynccontextmanager
     async def _request(
-        self, provider: Provider, path: str, body: bytes, content_type: str, what: str
+        self, provider: Provider, path: str, body: bytes, content_type: str, server_kind: str
     ) -> AsyncIterator[ProviderAnswer]:
         """Send a request to a speech server, and return its answer, whose status is 200. `content_type`: that of the
-        body. `what`: kind of the server for error messages. Raises ProviderUnavailable and BackendFailed.
+        body. `server_kind`: kind of the server for error messages. Raises ProviderUnavailable and BackendFailed.
         """
         answer = await self._client.send(provider, ProviderRequest(path, body, content_type=content_type))
         try:
             if answer.status != _OK:
                 code = "stt_refused" if provider is self._stt_provider else "tts_refused"
-                raise BackendFailed(code, f"the {what} server answered with status {answer.status}")
+                raise BackendFailed(code, f"the {server_kind} server answered with status {answer.status}")
             yield answer
         finally:
             answer.close()

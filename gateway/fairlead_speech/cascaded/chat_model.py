@@ -125,9 +125,9 @@ class SpokenAnswer:
 
     def _take_call(self, delta: _CallPart) -> None:
         index = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
-        before = self.calls[index] if 0 <= index < len(self.calls) else None
-        if before is not None and delta.id and before.id and delta.id != before.id:
-            index = len(self.calls)  # a new id means a new call: some servers send the index 0, or none, for all
+        current = self.calls[index] if 0 <= index < len(self.calls) else None
+        if current is not None and delta.id and current.id and delta.id != current.id:
+            index = len(self.calls)  # a new id means a new call: some servers send the index 0, or none, with all calls
         if index >= MAX_CALLS:
             raise BackendFailed("llm_failed", f"the model made more than {MAX_CALLS} tool calls in one answer")
         if not 0 <= index <= len(self.calls):
@@ -150,25 +150,29 @@ class SpokenAnswer:
 class CallIds:
     """Assigns call ids that are unique in one session. Some servers number the calls of each answer from the start."""
 
-    def __init__(self, new: Callable[[], str]) -> None:
-        """`new`: makes an id."""
-        self._new = new
-        self._seen: OrderedDict[str, None] = OrderedDict()
+    def __init__(self, make_id: Callable[[], str]) -> None:
+        """`make_id`: makes an id."""
+        self._make_id = make_id
+        self._seen_ids: OrderedDict[str, None] = OrderedDict()
 
     def assign(self, calls: Sequence[GrowingCall]) -> list[str]:
         """Assign ids to the calls of one answer. A call keeps the model's id unless another call of the session has
         that id. Equal calls in one answer share an id, so that they run once.
         """
-        made: dict[str, tuple[str, str]] = {}
+        calls_by_id: dict[str, tuple[str, str]] = {}
         ids = []
         for call in calls:
             ident, same = call.id, (call.name, call.arguments)
-            if not ident or made.get(ident, same) != same or (ident in self._seen and ident not in made):
-                ident = self._new()
-            made[ident] = same
+            if (
+                not ident
+                or calls_by_id.get(ident, same) != same
+                or (ident in self._seen_ids and ident not in calls_by_id)
+            ):
+                ident = self._make_id()
+            calls_by_id[ident] = same
             ids.append(ident)
-        for ident in made:
-            self._seen[ident] = None
-            if len(self._seen) > MAX_IDS:
-                self._seen.popitem(last=False)
+        for ident in calls_by_id:
+            self._seen_ids[ident] = None
+            if len(self._seen_ids) > MAX_IDS:
+                self._seen_ids.popitem(last=False)
         return ids

@@ -51,7 +51,7 @@ class SessionConfig:
 
     def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
         self.detection: DetectionSettings | None = DetectionSettings()
-        """Settings of the detection of turns; None: no detection, the client says where turns end."""
+        """Settings of the detection of turns; None if the client marks the end of turns."""
         self.session: Event = {
             "type": "realtime",
             "object": "realtime.session",

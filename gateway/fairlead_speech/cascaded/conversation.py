@@ -69,7 +69,7 @@ class SpokenConversation:
         self._items: dict[str, ConversationItem] = {}
         self._size = 0
         self.last: str | None = None
-        """Id of the last item; None: the conversation is empty."""
+        """Id of the last item; None if the conversation is empty."""
 
     def __contains__(self, ident: str) -> bool:
         return ident in self._items
@@ -94,11 +94,11 @@ class SpokenConversation:
         previous = self.last
         if after is not None and after in self._items and after != self.last:
             previous = after
-            rest = {}
+            later_items = {}
             for ident in [*self._items][[*self._items].index(after) + 1 :]:
-                rest[ident] = self._items.pop(ident)
+                later_items[ident] = self._items.pop(ident)
             self._items[item.id] = item
-            self._items.update(rest)
+            self._items.update(later_items)
         else:
             self._items[item.id] = item
             self.last = item.id
@@ -207,7 +207,7 @@ def _call_messages(
         return []
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
     calls_by_id: dict[str, Event] = {}
-    for call in calls:  # models repeat ids, and the API refuses two calls with one id
+    for call in calls:  # models may repeat an id, but the API refuses two calls with the same id
         calls_by_id.setdefault(text(call, "call_id"), call)
     call_parts = [
         {
@@ -234,16 +234,17 @@ def _size(wire: Event) -> int:
     return len(_encode(wire)) + _OVERHEAD
 
 
-async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
-    """Read the parts of a client's message. Returns the parts without their audio, and the audio that has to be
-    transcribed: that of all parts, or none if a part has a transcript. `room`: maximum bytes of audio. Raises BadEvent.
+async def message_parts(item: Event, max_audio_bytes: int) -> tuple[list[Event], bytes]:
+    """Read the parts of a client's message. Returns the parts without their audio, and the audio of all parts, which
+    has to be transcribed; no audio if a part has a transcript. `max_audio_bytes`: maximum bytes of audio. Raises
+    BadEvent.
     """
     content = members(item, "content")
     if len(content) > MAX_PARTS:
         raise BadEvent("array_above_max_length", f"a message may have at most {MAX_PARTS} parts", "item.content")
     if any(part.get("type") not in _PARTS for part in content):
         raise BadEvent("invalid_value", "parts of messages must be text or audio", "item.content")
-    if sum(len(text(part, "audio")) * 3 // 4 for part in content) > room:
+    if sum(len(text(part, "audio")) * 3 // 4 for part in content) > max_audio_bytes:
         message = "4 minutes of audio wait for transcription: send more when some of it is transcribed"
         raise BadEvent("input_audio_buffer_full", message, "item.content")
     audio = bytearray()
@@ -261,14 +262,14 @@ async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     return parts, bytes(audio)
 
 
-def cut_result(item: Event, room: int) -> Event:
-    """Cut the output of a call so that its JSON has at most `room` bytes, and append a note that says so."""
+def cut_result(item: Event, max_bytes: int) -> Event:
+    """Cut the output of a call so that its JSON has at most `max_bytes` bytes, and append a note that says so."""
     output = text(item, "output")
     size = len(_encode(output))
-    if size <= room:
+    if size <= max_bytes:
         return item
-    while size > room - len(_CUT) and output:
+    while size > max_bytes - len(_CUT) and output:
         # measured as JSON, in which one character may have up to six bytes
-        output = output[: min(len(output) * (room - len(_CUT)) // size, len(output) - 1)]
+        output = output[: min(len(output) * (max_bytes - len(_CUT)) // size, len(output) - 1)]
         size = len(_encode(output))
     return {**item, "output": output + _CUT}

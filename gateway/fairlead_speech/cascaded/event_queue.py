@@ -25,12 +25,12 @@ class EventQueue:
         self._closing: Closing | None = None
         self._more = asyncio.Event()
         """Set when an event is added or the queue is closed."""
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._put_count = self._handled_count = 0
         self._step = asyncio.Event()
         """Set when an event was handled or the queue is closed."""
-        self._taken = False
+        self._handling = False
         """Whether `get` has returned an event that is not handled yet."""
 
     def put(self, payload: bytes) -> None:
@@ -41,20 +41,20 @@ class EventQueue:
         self._put_count += 1
         self._waiting += len(payload)
         if self._waiting > AUDIO_BYTES:
-            self._room.clear()
+            self._has_room.clear()
         if self._waiting > MAX_QUEUED_BYTES:
             self.close(_FLOODED)
         self._more.set()
 
     async def put_when_room(self, payload: bytes) -> None:
         """Wait until the queue has room for audio, then add an event."""
-        await self._room.wait()
+        await self._has_room.wait()
         self.put(payload)
 
     async def get(self) -> bytes | Closing:
-        """Wait for the next event. Calling this tells the queue that the previous event has been handled."""
-        if self._taken:
-            self._taken = False
+        """Wait for the next event. The call also means that the previous event has been handled."""
+        if self._handling:
+            self._handling = False
             self._handled_count += 1
             self._step.set()
         while not self._frames:
@@ -65,8 +65,8 @@ class EventQueue:
         payload = self._frames.popleft()
         self._waiting -= len(payload)
         if self._waiting <= AUDIO_BYTES:
-            self._room.set()
-        self._taken = True
+            self._has_room.set()
+        self._handling = True
         return payload
 
     async def wait_until_handled(self) -> None:
@@ -86,6 +86,6 @@ class EventQueue:
         if closing is _FLOODED:
             self._frames.clear()
             self._waiting = 0
-        self._room.set()
+        self._has_room.set()
         self._more.set()
         self._step.set()

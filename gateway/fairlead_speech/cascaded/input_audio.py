@@ -55,7 +55,7 @@ class InputAudioBuffer:
         self._received = 0
         """Bytes of audio received in the whole session."""
         self.activity: VoiceActivity | None = None
-        """Detection of turns; None: the client says where turns end."""
+        """Detection of turns; None if the client marks the end of turns."""
         self.waiting = 0
         """Bytes of earlier turns whose transcription is not complete. They count towards the size of the buffer."""
         self.detect(settings)

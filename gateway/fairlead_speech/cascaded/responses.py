@@ -31,9 +31,9 @@ class Responses:
         self._task: asyncio.Task[None] | None = None
         """Task that waits for transcripts and then starts the response."""
         self._request: Event | None = None
-        """The client's request for the response that waits; None: the engine responds to speech by itself."""
+        """The client's request for the waiting response; None if the engine responds to speech by itself."""
         self._response: SpokenResponse | None = None
-        self._answers_later = False
+        self._has_unanswered_speech = False
         """Whether the user spoke during a response that speech does not interrupt. A further response then answers the
         speech.
         """
@@ -42,7 +42,7 @@ class Responses:
     def answer_speech(self) -> None:
         """Respond to speech as soon as it is transcribed."""
         if self._response is not None:
-            self._answers_later = True  # by the client's settings, speech does not interrupt
+            self._has_unanswered_speech = True  # by the client's settings, speech does not interrupt
         elif self._task is None:
             self._start(None)
 
@@ -76,7 +76,7 @@ class Responses:
 
     async def interrupt(self, reason: str) -> bool:
         """Cancel the response that is in progress or waits for transcripts. Returns False if there is none."""
-        self._answers_later = False
+        self._has_unanswered_speech = False
         waiting, self._task = self._task, None
         if waiting is not None:
             waiting.cancel()
@@ -105,16 +105,16 @@ class Responses:
         state = self._state
         while True:
             await self._transcription.wait()
-            # because of the transcript, the bridge may have changed tier and tools
+            # the bridge may have changed tier and tools after it has read the transcript
             await state.queue.wait_until_handled()
             if not self._transcription.busy:
-                break  # otherwise another turn has ended: this response answers both
+                break  # if not, another turn has ended meanwhile, and this response answers both turns
         self._task = None
         response = SpokenResponse(state, (request or {}).get("metadata"), out_of_band=False)
         failure = self._transcription.failure
         if request is None and failure is not None:
             response.fail(failure.code, str(failure))
-        elif request is None and self._transcription.empty and not self._unanswered():
+        elif request is None and self._transcription.empty and not self._needs_answer():
             response.finish_empty("completed")
         else:
             self._response = response
@@ -123,11 +123,11 @@ class Responses:
     def _on_done(self, response: SpokenResponse) -> None:
         if self._response is response:
             self._response = None
-        if self._answers_later:
-            self._answers_later = False
+        if self._has_unanswered_speech:
+            self._has_unanswered_speech = False
             self._start(None)
 
-    def _unanswered(self) -> bool:
+    def _needs_answer(self) -> bool:
         """Whether the conversation ends with an item that needs an answer. User turns without words and fillers are
         ignored.
         """

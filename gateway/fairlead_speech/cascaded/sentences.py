@@ -29,10 +29,10 @@ class SentenceCutter:
             self._text = self._text[end:]
         return [each for each in sentences if each.strip()]
 
-    def rest(self) -> str:
+    def take_rest(self) -> str:
         """Remove and return the remaining text; empty if it is only white space."""
-        rest, self._text = self._text, ""
-        return rest if rest.strip() else ""
+        take_rest, self._text = self._text, ""
+        return take_rest if take_rest.strip() else ""
 
     def _sentence_end(self) -> int | None:
         for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # room for the space after the end

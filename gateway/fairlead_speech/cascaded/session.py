@@ -126,7 +126,7 @@ class CascadedSession:
         self._queue.close(closing)
         if self._expiry is not None:
             self._expiry.cancel()
-        # wait for an event that is being handled, so that the event starts no task after the end
+        # wait for an event that is being handled, because it might start a task after the end
         async with self._lock:
             self._closed = True
             await self._responses.aclose()
@@ -159,7 +159,7 @@ class CascadedSession:
             raise BadEvent("invalid_value", str(error), "audio") from error
         if len(audio) > self._buffer.room and self._buffer.speaking:
             await self._on_speech_stopped()  # the turn is longer than the buffer
-        if len(audio) > self._buffer.room:  # turns that wait for transcription count, too
+        if len(audio) > self._buffer.room:  # turns that wait for transcription take space too
             message = "the input audio buffer is full with 4 minutes of audio: commit or clear it"
             raise BadEvent("input_audio_buffer_full", message, "audio")
         for number, window in enumerate(self._buffer.windows(audio)):
@@ -260,9 +260,9 @@ class CascadedSession:
         wire = {"object": "realtime.item", "status": "completed", **item}
         if not text(wire, "id"):
             wire["id"] = self.new_id("item")
-        added, before = self.state.conversation.add(wire, after=after or None)
-        self.state.emit("conversation.item.added", previous_item_id=before, item=wire)
-        self.state.emit("conversation.item.done", previous_item_id=before, item=wire)
+        added, previous_id = self.state.conversation.add(wire, after=after or None)
+        self.state.emit("conversation.item.added", previous_item_id=previous_id, item=wire)
+        self.state.emit("conversation.item.done", previous_item_id=previous_id, item=wire)
         return added
 
     def _item(self, event: Event) -> ConversationItem:

@@ -76,7 +76,7 @@ class ResponsePlan(msgspec.Struct):
     voice: str
     speed: float
     phrase: str
-    """Filler phrase that is spoken before tool calls, or at once in a slow tier; empty: none."""
+    """Filler phrase that is spoken before tool calls, or at once in a slow tier; empty for no filler."""
     at_once: bool
     """Whether the filler is spoken at the start of the response."""
     text_only: bool
@@ -98,7 +98,7 @@ class SpokenResponse:
         self._answering = False
         self._answer = SpokenAnswer()
         self._request: Mapping[str, Any] | None = None
-        """Body of the request to the model, for an estimate of its tokens. None: no request was sent, or the model
+        """Body of the request to the model, for an estimate of its tokens. None if no request was sent, or if the model
         refused it.
         """
         self._spoken: list[SpokenItem] = []
@@ -146,7 +146,7 @@ class SpokenResponse:
         """Append an item to the conversation, unless the response is out of band."""
         return (ConversationItem(wire, 0), None) if self.out_of_band else self._host.add(wire, filler=filler)
 
-    # Inside
+    # Internals
 
     async def _run(self) -> None:
         speaking = asyncio.create_task(self._speak(), name="speech of a cascaded engine")
@@ -203,9 +203,9 @@ class SpokenResponse:
                     speaking.result()
         if not self._answer.ended:
             raise BackendFailed("llm_failed", "the stream of the model's answer ended early")
-        rest = cutter.rest()
-        if rest and message is not None:
-            self._pieces.put_nowait((message, rest))
+        remaining = cutter.take_rest()
+        if remaining and message is not None:
+            self._pieces.put_nowait((message, remaining))
         if self._answer.finish_reason in _INCOMPLETE:  # the arguments of its calls may be cut off
             return
         for ident, call in zip(self._host.call_ids.assign(self._answer.calls), self._answer.calls, strict=True):
@@ -224,15 +224,15 @@ class SpokenResponse:
 
     async def _speak(self) -> None:
         """Speak the queued pieces of text in order. Raises BackendFailed."""
-        last: SpokenItem | None = None
+        current: SpokenItem | None = None
         while (piece := await self._pieces.get()) is not None:
             item, text = piece
-            if last is not None and last is not item:
-                last.close()
-            last = item
+            if current is not None and current is not item:
+                current.close()
+            current = item
             await self._say(item, text)
-        if last is not None:
-            last.close()
+        if current is not None:
+            current.close()
 
     async def _say(self, item: SpokenItem, text: str) -> None:
         plan, host, filler = self._plan, self._host, item.item.filler
@@ -273,15 +273,15 @@ class SpokenResponse:
         started = {**item, "status": "in_progress", "arguments": ""}
         complete = {**item, "status": "completed", "arguments": arguments or "{}"}
         self.emit("response.output_item.added", **position, item=started)
-        _, before = self.add(complete)
+        _, previous_id = self.add(complete)
         if not self.out_of_band:
-            self.emit("conversation.item.added", previous_item_id=before, item=started)
+            self.emit("conversation.item.added", previous_item_id=previous_id, item=started)
         self.emit("response.function_call_arguments.delta", **within, delta=complete["arguments"])
         self.emit("response.function_call_arguments.done", **within, name=name, arguments=complete["arguments"])
         self.output[position["output_index"]] = complete
         self.emit("response.output_item.done", **position, item=complete)
         if not self.out_of_band:
-            self.emit("conversation.item.done", previous_item_id=before, item=complete)
+            self.emit("conversation.item.done", previous_item_id=previous_id, item=complete)
 
     def _end(self, status: str, details: Event | None) -> None:
         if self._ended:

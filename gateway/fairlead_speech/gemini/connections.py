@@ -60,7 +60,7 @@ base64."""
 
 
 class LiveParts(msgspec.Struct, frozen=True):
-    """Objects of one session that the session and its connections to the provider share."""
+    """Objects that one session shares with its connections to the provider."""
 
     setup: SessionSetup
     modes: CallModes
@@ -118,9 +118,9 @@ class ToolSwitch:
 
     def try_replace(self) -> None:
         """If the connection has to be replaced, replace it now, or start to wait until that is possible."""
-        if not self._replacement_due or not self._connection.connected:
+        if not self._needs_replacement or not self._connection.connected:
             return
-        if self._replaceable:
+        if self._can_replace:
             self._start_replacing()
         elif self._task is None or self._task.done():
             self._task = asyncio.create_task(self._wait(), name="tools of a speech session")
@@ -162,14 +162,14 @@ class ToolSwitch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    # Inside
+    # Internals
 
     @property
-    def _replacement_due(self) -> bool:
+    def _needs_replacement(self) -> bool:
         return self._go_away is not None or (self._setup.pending and not self._model.context_update)
 
     @property
-    def _replaceable(self) -> bool:
+    def _can_replace(self) -> bool:
         return self._turns.resumable(self._clock()) and self._connection.complete
 
     def _start_replacing(self) -> None:
@@ -244,12 +244,12 @@ class ToolSwitch:
         exceeded buffer is the only obstacle, tell the client that the tier's tools are not available yet.
         """
         idle_checks, announced = 0, False
-        while self._replacement_due and self._connection.connected:
+        while self._needs_replacement and self._connection.connected:
             self._retry.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):
                     await self._retry.wait()
-            if self._replaceable:
+            if self._can_replace:
                 self._start_replacing()
                 return
             idle_checks = idle_checks + 1 if self._turns.idle(self._clock()) else 0
@@ -318,7 +318,7 @@ class ProviderConnection:
                 return self._closing or Closing(1006, clean=False)
             payload = await side.receive()
             if side is not self._side or not self._connected.is_set():
-                continue  # the provider repeats this message over the next connection
+                continue  # a message of the old connection; the provider sends it again over the new one
             self._received_binary = side.received_binary
             if isinstance(payload, Closing) and self._recover(payload):
                 continue
@@ -378,7 +378,7 @@ class ProviderConnection:
             self._connected.set()
 
     async def close(self, closing: Closing) -> None:
-        """Close the connection. If a new connection is being opened, close that one as soon as it is open."""
+        """Close the connection. A new connection that is being opened is closed as soon as it is open."""
         side = self._side
         self._closing = self._closing or closing
         self._connected.set()
@@ -386,8 +386,8 @@ class ProviderConnection:
             await side.close(closing)
 
     async def _fail(self, result: SessionSide | Closing) -> None:
-        """Handle the end of a failed replacement: store the close that `connect` returned for the session, or close the
-        connection that is not needed any more.
+        """Handle the end of a failed replacement. `result` is the result of `connect`: a `Closing`, which becomes the
+        close of the session, or a new connection, which is no longer needed and is closed.
         """
         if isinstance(result, Closing):
             self._closing = self._closing or result

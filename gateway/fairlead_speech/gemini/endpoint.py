@@ -69,7 +69,7 @@ class LiveEndpoint:
         """Names of models that refused `contextUpdate`. New sessions with these models do not try `contextUpdate`
         again."""
 
-    def takes(self, path: str) -> bool:
+    def serves(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
         return _PATH.fullmatch(path) is not None
 
@@ -77,7 +77,7 @@ class LiveEndpoint:
         """Body of an error response to a request that is not upgraded to a WebSocket."""
         return error_body(error)
 
-    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
+    def admit(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
         """Take a slot until the setup, which names the model, arrives. Raises LlmError."""
         slot.take_for_setup()
         return functools.partial(self._serve, session_request, slot)
@@ -197,7 +197,7 @@ async def _send_setup(opened: OpenedModel, setup: SessionSetup, connection: Prov
     """Send the setup with the tools for the first turn. Raises Problem."""
     if opened.toolbox.enabled:
         await opened.tier.choose_first()
-    setup.set_offer(await opened.toolbox.show(opened.tier.current, setup.client_names))
+    setup.set_offer(await opened.toolbox.offer_tools(opened.tier.current, setup.client_names))
     await connection.send_unbuffered(setup.message())
 
 

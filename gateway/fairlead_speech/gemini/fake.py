@@ -7,8 +7,8 @@ The server refuses what the real one refuses (`fairlead_formats.providers.gemini
 - Each call gets one result.
 - The model decides which call behaviors are allowed.
 - A resumption handle is valid only between two turns, and is refused while the old connection is open.
-- Voice activity: samples other than zero are speech, zeros end it. When the client marks its turns, audio between them
-  is ignored.
+- Voice activity: samples other than zero are speech, and zeros end the speech. If the client marks its turns, audio
+  between the turns is ignored.
 """
 
 from __future__ import annotations
@@ -429,7 +429,7 @@ class LiveTurn:
             if number == 0 and reply.held is not None:
                 await reply.held.wait()
             await asyncio.sleep(0)
-        waits = []
+        blocking_calls = []
         written = []
         for call in reply.calls:
             self._number += 1
@@ -437,11 +437,11 @@ class LiveTurn:
             behavior = session.behavior(call.name)
             session.calls[ident] = behavior
             session.made[ident] = MadeCall.now(call.name)
-            waits += [ident] if behavior == "BLOCKING" else []
+            blocking_calls += [ident] if behavior == "BLOCKING" else []
             written.append({"id": ident, "name": call.name, "args": dict(call.arguments)})
         if written:
             await session.send(toolCall={"functionCalls": written})
-        while not session.calls.keys().isdisjoint(waits):
+        while not session.calls.keys().isdisjoint(blocking_calls):
             self.result_received.clear()
             await self.result_received.wait()
-        return bool(waits)
+        return bool(blocking_calls)

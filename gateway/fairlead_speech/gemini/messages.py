@@ -1,8 +1,8 @@
 """Messages of Gemini Live: types and accessors, readers for messages of clients and of providers, and messages that the
 gateway adds to the API.
 
-The kind of a message follows from the names of its members; servers may put several kinds into one message. Names are
-in camel case, but Google's SDK for Python sends some in snake case. The functions of this module expect messages that a
+The names of a message's members determine its kind; a message of a server may be of several kinds. Names are in camel
+case, but Google's SDK for Python sends some in snake case. The functions of this module expect messages that a
 `MessageReader` has checked. Source: Live API reference, BidiGenerateContent.
 """
 
@@ -221,7 +221,7 @@ def fault(message: Message) -> str | None:
     kinds = [name for name in message if name in _MESSAGE_MEMBERS or _CAMEL_BY_SNAKE.get(name) in _MESSAGE_MEMBERS]
     if len(message) != 1 or not kinds:
         return f"a message must have exactly one member, which is one of {', '.join(sorted(_MESSAGE_MEMBERS))}"
-    return _spelled_twice(message) or _misspelt_member(message)
+    return _member_in_both_spellings(message) or _misspelt_member(message)
 
 
 def _misspelt_member(message: Message) -> str | None:
@@ -235,7 +235,7 @@ def _misspelt_member(message: Message) -> str | None:
     return misspelling
 
 
-def _spelled_twice(message: Message) -> str | None:
+def _member_in_both_spellings(message: Message) -> str | None:
     """Describe an object that has one member in both camel case and snake case: parsers may use either of the two.
     Returns None if there is no such object.
     """

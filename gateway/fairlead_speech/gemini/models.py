@@ -66,7 +66,7 @@ def live_model(name: str) -> LiveModel:
     """Capabilities of the model with a name. Versions newer than the table have those of the newest entry."""
     match = _VERSION.search(name)
     version = (0, 0) if match is None else (int(match[1]), int(match[2] or 0))
-    capabilities = next((model for first, model in _TABLE if version >= first), _OTHER)
+    capabilities = next((model for first_version, model in _TABLE if version >= first_version), _OTHER)
     return _NEVER_WAITS if capabilities.context_update and _EXTENDED in name else capabilities
 
 
@@ -108,9 +108,9 @@ def call_mode(model: LiveModel, traits: ToolTraits) -> CallMode:
     """Choose the call mode of a tool by the setting in its McpServer, else by the usual duration of its calls. Modes
     that the model does not support are not chosen.
     """
-    waits = traits.speech == WAIT if traits.speech else (traits.usual_ms or 0.0) <= MAX_WAIT_MS
+    is_blocking = traits.speech == WAIT if traits.speech else (traits.usual_ms or 0.0) <= MAX_WAIT_MS
     if not model.behaviors:
         return CallMode()
-    if BLOCKING in model.behaviors and (waits or NON_BLOCKING not in model.behaviors):
+    if BLOCKING in model.behaviors and (is_blocking or NON_BLOCKING not in model.behaviors):
         return CallMode(BLOCKING)
     return CallMode(NON_BLOCKING, _SCHEDULINGS.get(traits.speech or "", WHEN_IDLE))

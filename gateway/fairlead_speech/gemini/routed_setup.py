@@ -37,7 +37,7 @@ class RoutedSetup:
         input_config = member(setup, _INPUT)
         detection = member(input_config, _DETECTION)
         self.detection = None if detection.get("disabled") is True else _settings(detection)
-        """Settings of the gateway's own detection of turns; None: the client marks where turns begin and end."""
+        """Settings of the gateway's own detection of turns; None if the client marks the beginning and end of turns."""
         self.interrupts = text(input_config, "activityHandling") != "NO_INTERRUPTION"
         """Whether speech interrupts an answer."""
         self.shows_input = setup.get(key(setup, _INPUT_TRANSCRIPTION)) is not None
@@ -56,13 +56,13 @@ class RoutedSetup:
     def for_provider(self) -> Message:
         """Setup that is sent to the provider."""
         input_config, name = member(self._setup, _INPUT), key(self._setup, _INPUT)
-        others = {each: value for each, value in input_config.items() if each != key(input_config, _DETECTION)}
-        sent = {**self._setup, name: {**others, _DETECTION: {"disabled": True}}}
+        other_settings = {each: value for each, value in input_config.items() if each != key(input_config, _DETECTION)}
+        provider_setup = {**self._setup, name: {**other_settings, _DETECTION: {"disabled": True}}}
         if not self.shows_input:
-            sent[key(sent, _INPUT_TRANSCRIPTION)] = {}
+            provider_setup[key(provider_setup, _INPUT_TRANSCRIPTION)] = {}
         if not self.shows_output and not self.text_only:
-            sent[key(sent, _OUTPUT_TRANSCRIPTION)] = {}
-        return sent
+            provider_setup[key(provider_setup, _OUTPUT_TRANSCRIPTION)] = {}
+        return provider_setup
 
     def update(self, message: Message) -> None:
         """Apply a client's `contextUpdate` that has been sent to the provider."""
@@ -113,14 +113,14 @@ def _settings(detection: Message) -> DetectionSettings:
     late = text(detection, "endOfSpeechSensitivity").endswith("_LOW")
     return DetectionSettings(
         threshold=_QUIET_THRESHOLD if low else 0.5,
-        prefix_padding_ms=_clamped(detection, "prefixPaddingMs", 0, 5000, 300),
-        silence_duration_ms=_clamped(detection, "silenceDurationMs", 100, 10_000, _LONG_SILENCE_MS if late else 500),
+        prefix_padding_ms=_clamp(detection, "prefixPaddingMs", 0, 5000, 300),
+        silence_duration_ms=_clamp(detection, "silenceDurationMs", 100, 10_000, _LONG_SILENCE_MS if late else 500),
     )
 
 
-def _clamped(detection: Message, name: str, least: int, most: int, default: int) -> int:
+def _clamp(detection: Message, name: str, lower: int, upper: int, default: int) -> int:
     value = detection.get(key(detection, name))
-    return min(max(value, least), most) if isinstance(value, int) and not isinstance(value, bool) else default
+    return min(max(value, lower), upper) if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def _system_instruction(config: Message) -> str:

@@ -1,9 +1,9 @@
 """Queue of a Gemini Live user's turns, each of which is answered either by the provider or by a cascaded engine (speech
 to text, a model, text to speech).
 
-A turn of speech is first transcribed by the engine's speech server, because the provider gets only the audio of turns
-that the provider answers. If the user adds further turns before it is decided whether the provider or the engine
-answers, all these turns are answered together.
+A turn of speech is first transcribed by the engine's speech server, because the provider gets only the audio of the
+turns that it answers. If the user adds turns before it is decided whether the provider or the engine answers, all these
+turns are answered together.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class RoutedTurns:
         """Whether the tier of the turn in progress was chosen before the turn was transcribed."""
         self._size = 0
         """Bytes of audio of the waiting turns."""
-        self._room = asyncio.Event()
+        self._has_room = asyncio.Event()
         self._provider_idle = asyncio.Event()
         """Set when the provider's turn ends."""
         self._engine_idle = asyncio.Event()
         """Set while the engine is not answering a turn."""
         self._engine_idle.set()
         parts.engine_messages.on_calls = self._on_client_calls
-        self._failed = False
+        self._engine_failed = False
         """Whether the engine failed to answer the current turns."""
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
@@ -119,7 +119,7 @@ class RoutedTurns:
 
     async def wait_for_room(self) -> None:
         """Wait until the queue may have more room."""
-        await self._wait_unread(self._room)
+        await self._wait_unread(self._has_room)
 
     async def wait_for_slot(self) -> None:
         """Wait until the queue accepts one more turn, whatever its size."""
@@ -171,7 +171,7 @@ class RoutedTurns:
 
     async def wait_for_engine(self) -> None:
         """Wait until the engine is not answering a turn."""
-        while not self._engine_idle.is_set():  # the next turn may have begun before this task continues
+        while not self._engine_idle.is_set():  # a loop, because the next turn may begin before this task continues
             await self._engine_idle.wait()
 
     async def begin_streamed_turn(self) -> None:
@@ -196,7 +196,7 @@ class RoutedTurns:
         self._session.hold_results(engine_answers=False)
         await self._answerer.aclose()
 
-    # Inside
+    # Internals
 
     async def _work(self) -> None:
         while self._waiting:
@@ -211,14 +211,14 @@ class RoutedTurns:
     def _mark_progress(self) -> None:
         self._deciding = None
         self._progress.set()
-        self._room.set()
+        self._has_room.set()
 
     def _on_client_calls(self) -> None:
         """Wake the tasks that wait in `_wait_unread`, because the client now has calls to answer and its messages must
         be read.
         """
         self._progress.set()
-        self._room.set()
+        self._has_room.set()
 
     async def _wait_unread(self, until: asyncio.Event) -> None:
         """Wait for an event. The client's messages are not read during the wait, so results of the client's tools would
@@ -245,21 +245,21 @@ class RoutedTurns:
         if self._user_continues(turns):
             self._continued = turns
             return
-        answered = True
+        was_answered = True
         try:
             if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
                 await self._answer_by_provider(turns)
             else:
-                answered = await self._route(turns)
+                was_answered = await self._route(turns)
         finally:
-            if answered:
+            if was_answered:
                 self._release(turns)
             else:
                 self._continued = turns
 
     def _release(self, turns: Sequence[UserTurn]) -> None:
         self._size -= sum(turn.size for turn in turns)
-        self._room.set()
+        self._has_room.set()
 
     async def _read_words(self, turn: UserTurn) -> None:
         """Read the words of a turn, choose the tier by these words, and add them to the engine's conversation."""
@@ -300,16 +300,16 @@ class RoutedTurns:
         """Have turns answered by the engine, or by the provider if the engine fails. Returns False if the user
         continues before the answer.
         """
-        self._failed = False
+        self._engine_failed = False
         try:
             if not await self._answer_by_engine(turns):
                 return False
         except Exception:
             log.exception("The provider answers a turn of Gemini Live, because the cascaded engine failed")
-            self._failed = True
-        if self._failed and self._user_continues(turns):
+            self._engine_failed = True
+        if self._engine_failed and self._user_continues(turns):
             return False
-        if self._failed:
+        if self._engine_failed:
             await self._answer_by_provider(turns)
         return True
 
@@ -334,7 +334,7 @@ class RoutedTurns:
             await self._answerer.answer(self._session.tier, configured, {}, self._on_engine_done)
             await self._answerer.wait()
         except UnknownTier:
-            self._failed = True
+            self._engine_failed = True
         finally:
             self._session.hold_results(engine_answers=False)
             self._engine_idle.set()
@@ -358,7 +358,7 @@ class RoutedTurns:
         """
         self._metrics.routed[outcome] += 1
         if outcome == ERROR and not items:  # a spoken filler phrase is not an answer
-            self._failed = True
+            self._engine_failed = True
             await self._engine_messages.cancel_calls()
             return
         self._pending.add([content for turn in self._answering for content in turn.contents()])

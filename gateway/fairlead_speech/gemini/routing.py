@@ -44,7 +44,7 @@ from fairlead_speech.gemini.user_turns import ACTIVITY_END, ACTIVITY_START, User
 from fairlead_speech.messages import MessageReader, UnreadableMessage
 from fairlead_speech.services import OpenedModel, SpeechServices, make_turn_answerer
 from fairlead_speech.session import MessageSink
-from fairlead_speech.tiers import decided_by_words, is_slow
+from fairlead_speech.tiers import is_slow, words_may_decide
 
 _PER_STEP: Final = 50
 """Number of windows of audio, blobs or contents that are read before other tasks run."""
@@ -144,8 +144,8 @@ class RoutedLive:
         if text(remaining, "text"):
             await self._add_written_turn({"realtimeInput": {"text": text(remaining, "text")}})
             remaining = messages.without(remaining, "text") or {}
-        rest = messages.without(remaining, *_TURN_MEMBERS)
-        return None if rest is None else _encode({"realtimeInput": rest})
+        remaining_message = messages.without(remaining, *_TURN_MEMBERS)
+        return None if remaining_message is None else _encode({"realtimeInput": remaining_message})
 
     async def _client_content(self, payload: bytes, message: Message) -> bytes | None:
         content = member(message, "clientContent")
@@ -188,13 +188,13 @@ class RoutedLive:
         if for_engine and not self._engine_messages.open_calls:
             await self._answerer.finish_client_calls()
         # results of the engine's calls never concern the provider, even if they are repeated or late
-        others = [each for each in answers if text(each, "id") not in self._answerer.relay.made_calls]
-        if len(others) == len(answers):
+        providers_results = [each for each in answers if text(each, "id") not in self._answerer.relay.made_calls]
+        if len(providers_results) == len(answers):
             return await self._session.from_client(payload)
-        if not others:
+        if not providers_results:
             return None
         name = key(message, "toolResponse")
-        forwarded = {**message, name: {**response, key(response, "functionResponses"): others}}
+        forwarded = {**message, name: {**response, key(response, "functionResponses"): providers_results}}
         return await self._session.from_client(_encode(forwarded))
 
     # Audio of the user
@@ -310,8 +310,8 @@ class RoutedLive:
         remaining = messages.without(member(message, "serverContent"), *hidden)
         if remaining is not None:
             return _encode({**message, "serverContent": remaining})
-        rest = messages.without(message, "serverContent")
-        return None if rest is None else _encode(rest)
+        remaining_message = messages.without(message, "serverContent")
+        return None if remaining_message is None else _encode(remaining_message)
 
 
 def _output(answer: Message) -> str:
@@ -386,7 +386,7 @@ class LiveRouting:
     def waits_for_words(self) -> bool:
         """Whether the words of a turn decide who answers it, the engine or the provider."""
         opened = self._opened
-        return decided_by_words(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
+        return words_may_decide(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
 
     def wrap(
         self,

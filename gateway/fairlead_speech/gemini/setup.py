@@ -27,7 +27,7 @@ class SessionSetup:
         self._behavior_of = behavior_of
         self._gateway_tools: list[Message] = []
         self._names = GatewayToolNames()
-        self._sent: list[Message] | None = None
+        self._sent_tools: list[Message] | None = None
         self.client_tools = members(setup, "tools")
         self._names.add_client_names(self.client_names)
         self.client_resumes = has(setup, "sessionResumption")
@@ -41,7 +41,7 @@ class SessionSetup:
     @property
     def pending(self) -> bool:
         """Whether the current tools differ from those that were sent to the provider."""
-        return self._merge() != self._sent
+        return self._merge() != self._sent_tools
 
     def answers_call(self, name: str) -> bool:
         """Whether the gateway answers calls of a name. It does so if it offers or has offered a tool with this name and
@@ -58,11 +58,11 @@ class SessionSetup:
         """Encode the first message of a connection, with the current tools. `handle`: resumption handle of the session
         to resume; empty: begin a new session.
         """
-        self._sent = self._merge()
+        self._sent_tools = self._merge()
         setup = {**self._setup, "model": f"models/{self._model}"}
         setup.pop("tools", None)
-        if self._sent:
-            setup["tools"] = self._sent
+        if self._sent_tools:
+            setup["tools"] = self._sent_tools
         name = key(setup, "sessionResumption")
         resumption = {**member(setup, "sessionResumption")}
         if handle:
@@ -71,8 +71,8 @@ class SessionSetup:
 
     def context_update(self) -> bytes:
         """Encode a `contextUpdate` with the current tools."""
-        self._sent = self._merge()
-        return _encode({"contextUpdate": {"tools": {"tools": self._sent}}})
+        self._sent_tools = self._merge()
+        return _encode({"contextUpdate": {"tools": {"tools": self._sent_tools}}})
 
     def client_update(self, message: Message) -> Message:
         """Apply a client's `contextUpdate`. Returns the update for the provider. If the update has tools, the gateway's
@@ -87,8 +87,8 @@ class SessionSetup:
             return message
         self.client_tools = members(member(update, "tools"), "tools")
         self._names.add_client_names(self.client_names)
-        self._sent = self._merge()
-        return {**message, name: {**update, "tools": {"tools": self._sent}}}
+        self._sent_tools = self._merge()
+        return {**message, name: {**update, "tools": {"tools": self._sent_tools}}}
 
     def _merge(self) -> list[Message]:
         client_names = self.client_names

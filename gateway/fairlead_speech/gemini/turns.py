@@ -43,8 +43,8 @@ class LiveTurns:
         return not self.busy and (self._transcribed_at is None or now - self._transcribed_at >= PAUSE_SECONDS)
 
     def resumable(self, now: float) -> bool:
-        """Whether the session can be resumed with the newest handle without losing anything: only later input of the
-        client has to be sent again.
+        """Whether the session can be resumed with the newest handle without losing anything. Input that the client has
+        sent after the handle has to be sent again.
         """
         return self.idle(now) and self.handle_current
 

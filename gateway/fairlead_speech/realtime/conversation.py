@@ -1,10 +1,10 @@
 """State of the default conversation of an OpenAI Realtime session: responses and their calls, items hidden from the
 client, and the gateway's own events.
 
-A conversation has one response at a time. If both client and gateway want one, the client's `response.create` has
-priority. In this module, an *output* is the item `function_call_output` with the result of a call that the gateway ran.
-If a response is created after the provider has confirmed an output, the response takes the output into account. If a
-response was created earlier, the gateway requests another response when that one ends. Does no I/O.
+A conversation has one response at a time. If both client and gateway need a response, the client's `response.create`
+has priority. In this module, an *output* is the item `function_call_output` with the result of a call that the gateway
+ran. A response takes into account the outputs that the provider has confirmed before the response was created. For
+later outputs, the gateway requests another response when the current response ends. Does no I/O.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ResponseState:
         """Whether a cascaded engine answers the turn, or may do so once the tier is chosen."""
         self.creates_response = True
         """Whether the provider creates a response at the end of speech (`turn_detection.create_response`)."""
-        self._wanted = False
+        self._request_needed = False
         """Whether the gateway has to request a response as soon as that is possible."""
         self._covered = False
         """Whether a response that takes all outputs into account was created after the gateway's last request."""
@@ -78,7 +78,7 @@ class ResponseState:
         """Whether a response is in progress or requested, an engine answers, or the gateway has yet to request a
         response.
         """
-        return not self.idle or self._wanted
+        return not self.idle or self._request_needed
 
     def configure(self, session: Event) -> None:
         """Read `creates_response` from a session configuration that the provider sent."""
@@ -100,17 +100,17 @@ class ResponseState:
             self.speaking = False
         self._covered = not self._unconfirmed
         if self._covered:
-            self._wanted = False
+            self._request_needed = False
 
     def on_response_done(self) -> None:
-        """Record a `response.done`."""
+        """Record a `response.ended`."""
         self.active = False
 
     def want_response(self) -> None:
         """Record that the gateway has to request a response, because all outputs of the previous response were sent.
         Ignored while the user speaks: the response to the user's turn then takes the outputs into account.
         """
-        self._wanted = not self.speaking
+        self._request_needed = not self.speaking
 
     def add_output(self, item: str) -> None:
         """Record that an output was sent to the provider. `item`: id of the output's item."""
@@ -122,10 +122,10 @@ class ResponseState:
 
     def claim_request(self) -> bool:
         """Return whether the gateway must send `response.create` now. If so, record that a response is requested."""
-        if not self._wanted or not self.idle or self.speaking:
+        if not self._request_needed or not self.idle or self.speaking:
             return False
         self.requested = self.gateway_requested = True
-        self._wanted = self._covered = False
+        self._request_needed = self._covered = False
         return True
 
     def on_request_refused(self, *, active: bool) -> None:
@@ -136,7 +136,7 @@ class ResponseState:
         self.requested = self.gateway_requested = False
         if active:
             self.active = True
-            self._wanted = not self._covered
+            self._request_needed = not self._covered
 
     def on_client_request_refused(self) -> None:
         """Record that the provider refused the client's `response.create`."""
@@ -147,7 +147,7 @@ class ResponseState:
         into account.
         """
         self.speaking = True
-        self._wanted = False
+        self._request_needed = False
 
     def on_buffer_cleared(self) -> None:
         """Record `input_audio_buffer.cleared`, which ends the user's turn without a response."""
@@ -166,7 +166,7 @@ class _PendingResponse(msgspec.Struct):
     """Whether the response also calls tools of the client."""
     client_requested: bool = False
     """Whether the client has sent `response.create` since this response began."""
-    done: bool = False
+    ended: bool = False
     completed: bool = False
     """Whether the response was neither interrupted nor failed."""
     calls: set[str] = msgspec.field(default_factory=set)
@@ -174,10 +174,10 @@ class _PendingResponse(msgspec.Struct):
 
 
 class ResponseCalls:
-    """Function calls of each response, which decide when the gateway requests the next response.
+    """Function calls of each response, by which the gateway decides when to request the next response.
 
-    The gateway requests it when it has sent all outputs of its tools. If the response also calls tools of the client,
-    the client requests the next response instead.
+    The gateway requests the next response when it has sent all outputs of its tools. If the response also calls tools
+    of the client, the client requests the next response instead.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class ResponseCalls:
     def finish_response(self, response: str, *, completed: bool) -> None:
         """Record the end of a response. `completed`: whether it was neither interrupted nor failed."""
         pending = self._response(response)
-        pending.done = True
+        pending.ended = True
         pending.completed = completed
         if not pending.waiting:
             del self._pending[response]
@@ -218,19 +218,21 @@ class ResponseCalls:
             each.client_requested = True
 
     def finish_call(self, call: str) -> bool:
-        """Record that the output of a call was sent. It answers the calls with this id in all responses. Returns True
-        if the gateway must request the next response: all outputs of a completed response were sent, and the client
-        will not request the next response itself.
+        """Record that the output of a call was sent. The output answers the calls with this id in all responses.
+        Returns True if the gateway must request the next response: all outputs of a completed response were sent, and
+        the client will not request the next response itself.
         """
-        wanted = False
+        request_needed = False
         for response, pending in [*self._pending.items()]:
             if call not in pending.waiting:
                 continue
             pending.waiting.discard(call)
-            if pending.done and not pending.waiting:
+            if pending.ended and not pending.waiting:
                 del self._pending[response]
-                wanted = wanted or (pending.completed and (not pending.calls_client or pending.client_requested))
-        return wanted
+                request_needed = request_needed or (
+                    pending.completed and (not pending.calls_client or pending.client_requested)
+                )
+        return request_needed
 
     def _response(self, response: str) -> _PendingResponse:
         return self._pending.setdefault(response, _PendingResponse())
@@ -243,7 +245,7 @@ class HiddenItems:
 
     def __init__(self) -> None:
         self._previous: OrderedDict[str, str | None] = OrderedDict()
-        """By id of a hidden item: id of the item before it; None: unknown."""
+        """By id of a hidden item: id of the previous item; None if unknown."""
 
     def __contains__(self, item: str) -> bool:
         return item in self._previous
@@ -270,7 +272,7 @@ class HiddenItems:
         return event
 
     def visible_response(self, event: Event) -> Event:
-        """Remove hidden items from a `response.done`. Returns the event object itself if there are none."""
+        """Remove hidden items from a `response.ended`. Returns the event object itself if there are none."""
         response = member(event, "response")
         output = members(response, "output")
         visible = [item for item in output if text(item, "id") not in self._previous]

@@ -234,9 +234,9 @@ class RealtimeScriptSession(ScriptedConnection):
 
     async def _commit(self) -> None:
         item = {"id": self.new_id("item"), "type": "message", "role": "user", "status": "completed"}
-        before = self.last_item
+        previous_id = self.last_item
         self._buffered = False
-        await self.send("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
+        await self.send("input_audio_buffer.committed", previous_item_id=previous_id, item_id=item["id"])
         await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
         if self.config["audio"]["input"].get("transcription"):
             kind, transcript = "conversation.item.input_audio_transcription", self.script.next_transcript()
@@ -256,10 +256,10 @@ class RealtimeScriptSession(ScriptedConnection):
 
     async def add(self, item: dict[str, Any], *, done: bool = True) -> None:
         """Append an item to the conversation."""
-        before, self.last_item = self.last_item, item["id"]
-        await self.send("conversation.item.added", previous_item_id=before, item=item)
+        previous_id, self.last_item = self.last_item, item["id"]
+        await self.send("conversation.item.added", previous_item_id=previous_id, item=item)
         if done:
-            await self.send("conversation.item.done", previous_item_id=before, item=item)
+            await self.send("conversation.item.done", previous_item_id=previous_id, item=item)
 
     async def _respond(self, request: dict[str, Any]) -> None:
         out_of_band = request.get("conversation") == "none"
@@ -390,7 +390,7 @@ class ScriptedResponse:
         part = {**position, "item_id": item["id"], "content_index": 0}
         started = {**item, "status": "in_progress", "content": []}
         await send("response.output_item.added", **position, item=started)
-        before = self._session.last_item
+        previous_id = self._session.last_item
         if not self._out_of_band:
             await self._session.add(started, done=False)
         await send("response.content_part.added", **part, part={"type": "audio", "transcript": ""})
@@ -408,7 +408,7 @@ class ScriptedResponse:
         self._output.append(whole)
         await send("response.output_item.done", **position, item=whole)
         if not self._out_of_band:
-            await send("conversation.item.done", previous_item_id=before, item=whole)
+            await send("conversation.item.done", previous_item_id=previous_id, item=whole)
 
     async def _call(self, call: SpokenCall) -> None:
         session, arguments = self._session, json.dumps(call.arguments)
@@ -421,7 +421,7 @@ class ScriptedResponse:
         position = {"response_id": self._id, "output_index": len(self._output)}
         started = {**item, "status": "in_progress", "arguments": ""}
         await session.send("response.output_item.added", **position, item=started)
-        before = session.last_item
+        previous_id = session.last_item
         await session.add(started, done=False)
         within = {**position, "item_id": item["id"], "call_id": item["call_id"]}
         for start in range(0, len(arguments), 8):
@@ -432,4 +432,4 @@ class ScriptedResponse:
         session.made[str(item["call_id"])] = MadeCall.now(call.name)
         self._output.append(whole)
         await session.send("response.output_item.done", **position, item=whole)
-        await session.send("conversation.item.done", previous_item_id=before, item=whole)
+        await session.send("conversation.item.done", previous_item_id=previous_id, item=whole)

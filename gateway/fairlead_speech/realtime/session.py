@@ -150,9 +150,9 @@ class RealtimeSession:
         """Wait until the tier has been chosen by all transcripts that were received so far."""
         await self._tier_tools.wait_for_texts()
 
-    async def show(self) -> None:
+    async def offer_tools(self) -> None:
         """Offer the model the tools that the session's tier has at present."""
-        await self._tier_tools.show()
+        await self._tier_tools.offer_tools()
 
     async def hold(self, *, engine_answers: bool) -> None:
         """Stop requesting responses of the provider while a cascaded engine answers a turn. `engine_answers=False`:
@@ -344,7 +344,7 @@ class RealtimeSession:
             self._tier_tools.open = self._takes_tools
             if self._takes_tools and self._context.toolbox.enabled:
                 await self._context.tier.choose_first()
-                await self._tier_tools.show()
+                await self._tier_tools.offer_tools()
             return None
         return self._tools.on_session_updated(event) if kind == "session.updated" else event
 
@@ -365,8 +365,8 @@ class RealtimeSession:
             return None
         update = self._tools.on_update_refused(event_id)
         if update is None:
-            # without an id, it is a guess that the provider refused the client's `response.create`; if it was another
-            # event, the provider refuses the gateway's next `response.create`, which is then sent again later
+            # the error has no id, so it is only probable that it refers to the client's `response.create`. If it refers
+            # to another event, the provider refuses the gateway's next `response.create`, which is repeated later
             self._responses.on_client_request_refused()
             return event
         if update.by_gateway:
@@ -383,7 +383,7 @@ class RealtimeSession:
         if response.get("conversation_id", "") is not None:  # null if out of band
             self._responses.on_response_created()
             if not self._request_adds:
-                self._held_request = None  # this response also answers the client's request
+                self._held_request = None  # the response that has just begun also answers the client's request
             self._response_calls.add_response(text(response, "id"))
         self._context.record.begin_answer()
 
@@ -426,7 +426,7 @@ class RealtimeSession:
                 await self._tier_tools.wait_for_texts()
         return self._hidden.visible_event(kind, event)
 
-    # Inside
+    # Internals
 
     def _is_hidden_call(self, item: Event) -> bool:
         """Whether the item of a call is hidden from the client. Completed calls of tools that are not the gateway's may

@@ -44,7 +44,7 @@ class SessionTools:
         self.client_tools: list[Event] = []
         self._gateway_tools: list[Event] = []
         self._names = GatewayToolNames()
-        self._sent: list[Event] | None = None
+        self._sent_tools: list[Event] | None = None
         """Tools that were sent to the provider last; None: the gateway has not sent the provider a list of tools."""
         self._has_prompt = False
         """Whether the session uses a prompt that is stored at the provider, which may bring tools that the gateway does
@@ -80,9 +80,9 @@ class SessionTools:
     def gateway_update(self) -> Event | None:
         """Make a `session.update` with the current tools. Returns None if the provider already has these tools."""
         tools = self._merge()
-        if tools == (self._sent or []):
+        if tools == (self._sent_tools or []):
             return None
-        self._sent = tools
+        self._sent_tools = tools
         return self._send_by_gateway({"tools": tools}, about_tools=True)
 
     def session_change(self, session: Event) -> Event:
@@ -107,8 +107,8 @@ class SessionTools:
         if "tools" in session:
             self.client_tools = members(session, "tools")
             self._names.add_client_names(self.client_names)
-            self._sent = self._merge()
-            session = {**session, "tools": self._sent}
+            self._sent_tools = self._merge()
+            session = {**session, "tools": self._sent_tools}
         return {**event, "event_id": update.event_id, "session": session}
 
     def on_session_updated(self, event: Event) -> Event | None:
@@ -132,10 +132,10 @@ class SessionTools:
         self._updates.remove(update)
         if not update.by_gateway:
             self.client_tools = update.previous_tools
-            self._sent = None
+            self._sent_tools = None
         elif update.about_tools:
-            self._gateway_tools = []  # with these tools, the client's next updates would be refused too
-            self._sent = self._merge()
+            self._gateway_tools = []  # with them, the provider would refuse the client's next updates too
+            self._sent_tools = self._merge()
         return update
 
     def _send_by_gateway(self, session: Event, *, about_tools: bool) -> Event:

@@ -75,7 +75,7 @@ class RoutedConfig:
     def accept_update(self) -> None:
         """Apply the client's oldest update, because the provider has accepted it."""
         if self._pending:
-            self._accepted = _merged(self._accepted, self._pending.popleft()[1])
+            self._accepted = _merge_changes(self._accepted, self._pending.popleft()[1])
 
     def refuse_update(self, event_id: str) -> None:
         """Drop a client's update, because the provider has refused it. An `event_id` of another event is ignored."""
@@ -106,8 +106,8 @@ class RoutedConfig:
     @property
     def _current(self) -> Event:
         current = self._accepted
-        for _, part in self._pending:
-            current = _merged(current, part)
+        for _, changes in self._pending:
+            current = _merge_changes(current, changes)
         return current
 
     def _routing_members(self, input_config: Event) -> Event:
@@ -125,5 +125,5 @@ def member_change(input_config: Event, name: str) -> Event:
     return {"audio": {_INPUT: {name: input_config.get(name)}}}
 
 
-def _merged(before: Event, part: Event) -> Event:
-    return {**before, **part, _INPUT: {**member(before, _INPUT), **member(part, _INPUT)}}
+def _merge_changes(earlier: Event, changes: Event) -> Event:
+    return {**earlier, **changes, _INPUT: {**member(earlier, _INPUT), **member(changes, _INPUT)}}

@@ -85,9 +85,9 @@ class RoutedItems:
         item = member(event, "item")
         if item.get("type") == "message" and not text(item, "id"):
             event = {**event, "item": {**item, "id": new_id()}}
-        before = text(event, "previous_item_id")
-        if before not in self._answerer.relay:
+        previous_id = text(event, "previous_item_id")
+        if previous_id not in self._answerer.relay:
             return event
-        if before in self._engine_copies:
-            return {**event, "previous_item_id": self._engine_copies[before]}
+        if previous_id in self._engine_copies:
+            return {**event, "previous_item_id": self._engine_copies[previous_id]}
         return {name: value for name, value in event.items() if name != "previous_item_id"}

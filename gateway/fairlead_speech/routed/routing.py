@@ -72,8 +72,8 @@ class RoutedSession:
         self._untranscribed: str | None = None
         """Id of the item of the last turn of speech while its transcript is missing; else None."""
         self._pending_request: bytes | None = None
-        """The client's `response.create` that waits for the transcript. Empty: a response without such a request waits
-        for it. None: no response waits.
+        """The client's `response.create` that waits for the transcript; empty if a response without such a request
+        waits; None if no response waits.
         """
         self._engine_request: bytes = b""
         """The client's `response.create` that the engine answers; empty if the client sent none."""
@@ -167,8 +167,8 @@ class RoutedSession:
             self._pending_request = payload
             await self._session.hold(engine_answers=True)
             return None
-        fresh, self._unanswered = self._unanswered, False
-        if fresh and not self._session.responding and self._for_engine(request):
+        was_unanswered, self._unanswered = self._unanswered, False
+        if was_unanswered and not self._session.responding and self._for_engine(request):
             await self._answer_by_engine(payload)
             return None
         return await self._session.from_client(payload)
@@ -255,17 +255,17 @@ class RoutedSession:
             await self._session.hold(engine_answers=True)
 
     async def _on_transcription(self, kind: str, event: Event) -> None:
-        """Handle an event about a transcript. The words decide the turn's tier, and by that who answers the turn."""
+        """Handle an event about a transcript. The words decide the turn's tier, and the tier decides who answers."""
         ended = kind.endswith(("completed", "failed"))
-        last = text(event, "item_id") == self._untranscribed
+        is_last_turn = text(event, "item_id") == self._untranscribed
         if kind.endswith("completed") and text(event, "transcript").strip():
             self._items.copy_to_engine(text(event, "item_id"), "user", text(event, "transcript"))
-            self._engine_has_words = self._engine_has_words or last
-        if ended and last:
+            self._engine_has_words = self._engine_has_words or is_last_turn
+        if ended and is_last_turn:
             await self._session.wait_for_texts()
             await self._decide()
 
-    # Inside
+    # Internals
 
     def _start_deadline(self) -> None:
         """After TRANSCRIPT_SECONDS without a transcript, decide without it."""
@@ -291,7 +291,7 @@ class RoutedSession:
         request, self._pending_request, self._untranscribed = self._pending_request, None, None
         if request is None:
             return
-        if self._answerer.active:  # the client's settings did not let speech interrupt
+        if self._answerer.active:  # by the client's settings, speech does not interrupt an answer
             await self._answerer.interrupt("turn_detected")
         if self._session.speaking:  # the next turn's answer covers this turn too
             await self._session.hold(engine_answers=False)

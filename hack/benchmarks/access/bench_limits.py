@@ -101,7 +101,7 @@ def works() -> dict[str, Callable[[], object]]:
 
     def through_the_guard() -> None:
         assert guard.enter_now()
-        guard.leave_well()
+        guard.leave_after_success()
 
     def audited(auditor: Auditor) -> Callable[[], None]:
         def call() -> None:
@@ -232,7 +232,7 @@ class Visit:
 
     def end(self) -> None:
         again = Visit(self._world, self._name)
-        self._world.guard.leave_well()
+        self._world.guard.leave_after_success()
         if self._name == "greedy":
             again.begin()
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.redis_store import RedisGrantStore
@@ -39,7 +39,7 @@ async def test_assertion_is_not_taken_without_redis(tmp_path: Path) -> None:
         spent = SpentAssertions(store, time.time)
         assert await spent.spend(ISSUER, "before", time.time() + 300)
     try:
-        with pytest.raises(SessionsAway):
+        with pytest.raises(SessionStoreUnavailable):
             await spent.spend(ISSUER, "after", time.time() + 300)
     finally:
         await store.aclose()

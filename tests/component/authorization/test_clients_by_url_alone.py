@@ -7,7 +7,7 @@ from pathlib import Path
 
 from authorizationworld import Attempt, authorization_world
 from clientdocuments import CLAUDE, CLAUDE_CODE
-from fairlead_authorization.clients.client import ClientsAway
+from fairlead_authorization.clients.client import ClientUnavailable
 from fairlead_authorization.clients.client_ids import DocumentAddress
 from fairlead_authorization.clients.fetching import FetchedMetadata
 
@@ -35,7 +35,7 @@ async def test_client_with_a_document_is_an_agent_that_nobody_has_set_up(tmp_pat
 
 async def test_person_is_told_that_the_host_of_a_document_is_away(tmp_path: Path) -> None:
     async def fetch(address: DocumentAddress, max_bytes: int) -> FetchedMetadata:
-        raise ClientsAway(f"{address.url} cannot be fetched")
+        raise ClientUnavailable(f"{address.url} cannot be fetched")
 
     async with authorization_world(tmp_path, server=SERVER, client_documents=fetch) as world:
         page = await world.authorize(Attempt(CLAUDE_CODE["client_id"], "http://localhost:50000/callback"))

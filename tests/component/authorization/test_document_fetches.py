@@ -15,7 +15,7 @@ import pytest
 
 from clientdocuments import CHATGPT
 from documenthosts import DOCUMENT, HOSTS, URL, document_host, http
-from fairlead_authorization.clients.client import ClientsAway, UnknownClient
+from fairlead_authorization.clients.client import ClientUnavailable, UnknownClient
 from fairlead_authorization.clients.client_ids import document_address
 from fairlead_authorization.clients.document_clients import DocumentClients
 from fairlead_authorization.clients.documents import MAX_DOCUMENT_BYTES
@@ -91,7 +91,7 @@ async def test_json_is_taken_by_its_type(tmp_path: Path, kind: str) -> None:
 async def test_another_answer_than_a_small_json_document_is_not_taken(tmp_path: Path, answer: bytes, says: str) -> None:
     async with document_host(tmp_path) as host:
         host.answer = answer
-        with pytest.raises((UnknownClient, ClientsAway), match=says):
+        with pytest.raises((UnknownClient, ClientUnavailable), match=says):
             await host.fetch()
         assert len(host.requests) == 1
 
@@ -107,7 +107,7 @@ async def test_a_document_of_the_largest_size_is_taken(tmp_path: Path) -> None:
 async def test_a_host_in_trouble_is_away_and_not_without_a_document(tmp_path: Path, status: int) -> None:
     async with document_host(tmp_path) as host:
         host.answer = http(b"", status=status)
-        with pytest.raises(ClientsAway, match=f"answers with status {status}"):
+        with pytest.raises(ClientUnavailable, match=f"answers with status {status}"):
             await host.fetch()
 
 
@@ -130,7 +130,7 @@ async def test_a_slow_host_is_given_up_in_time(tmp_path: Path, drips: bytes) -> 
         host.answer = drip
         loop = asyncio.get_running_loop()
         fetcher = DocumentFetcher(host.resolve, host.make_tls, lambda: 100 * loop.time())
-        with pytest.raises(ClientsAway, match="try again"):
+        with pytest.raises(ClientUnavailable, match="try again"):
             await fetcher(document_address(URL), MAX_DOCUMENT_BYTES)
         if drips:
             await ended.wait()
@@ -140,7 +140,7 @@ async def test_a_slow_host_is_given_up_in_time(tmp_path: Path, drips: bytes) -> 
 async def test_a_host_without_a_certificate_for_its_name_is_not_believed(tmp_path: Path) -> None:
     async with document_host(tmp_path, "other.example") as host:
         host.answer = http(DOCUMENT)
-        with pytest.raises(ClientsAway, match=r"TLS with claude\.ai:443 failed"):
+        with pytest.raises(ClientUnavailable, match=r"TLS with claude\.ai:443 failed"):
             await host.fetch()
         assert host.requests == []
 

@@ -201,8 +201,8 @@ async def test_the_page_ends_one_client_or_all_of_a_person(tmp_path: Path) -> No
         assert await world.call(tokens["access_token"]) == 401
         after = await visit(gateway, done.headers["location"], cookie=own)
         boss = await sign_in(gateway, token_of(world, "boss", "admins"))
-        everybodys = await visit(gateway, PAGE, cookie=boss)
-        form = {"csrf": csrf_of(everybodys), "person": person_of(world, "ben"), "accounts": "yes"}
+        of_everybody = await visit(gateway, PAGE, cookie=boss)
+        form = {"csrf": csrf_of(of_everybody), "person": person_of(world, "ben"), "accounts": "yes"}
         all_done = await post_form(gateway, f"{PAGE}/end-clients", boss, **form)
         none_left = await visit(gateway, all_done.headers["location"], cookie=boss)
 
@@ -214,7 +214,7 @@ async def test_the_page_ends_one_client_or_all_of_a_person(tmp_path: Path) -> No
     assert (done.status, done.headers["location"]) == (303, f"{PAGE}?ended=client")
     assert "The client is signed out" in after.body.decode()
     assert "End the sign-in" not in after.body.decode()
-    assert f"of {world.provider.url} ben" in everybodys.body.decode()
+    assert f"of {world.provider.url} ben" in of_everybody.body.decode()
     assert "All clients of the person are signed out" in none_left.body.decode()
     assert "End the sign-in" not in none_left.body.decode()
 

@@ -27,7 +27,7 @@ from authorizationworld import (
 )
 from fairlead_authorization.protocol import provider as provider_module
 from fairlead_authorization.protocol.provider import IdentityProviderClient, OpenIdProvider
-from fairlead_authorization.sessions.session import ProviderAway
+from fairlead_authorization.sessions.session import IdentityProviderUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity import jwks
 from fairlead_gateway.identity.issuers_file import Issuer
@@ -106,9 +106,9 @@ async def test_provider_that_is_away_is_asked_once_for_all_who_wait() -> None:
         await eventually(lambda: corp.paths)
         corp.slow.set()
         answers = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [ProviderAway] * 5
+        assert [type(answer) for answer in answers] == [IdentityProviderUnavailable] * 5
         alone = len(corp.paths)
-        with pytest.raises(ProviderAway):
+        with pytest.raises(IdentityProviderUnavailable):
             await provider.begin()
         assert len(corp.paths) == 2 * alone
         await provider.aclose()

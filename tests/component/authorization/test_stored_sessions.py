@@ -15,7 +15,7 @@ import pytest
 
 from controlplane import ControlPlane
 from fairlead_authorization.sessions.ended_sessions import EndedSessions
-from fairlead_authorization.sessions.session import SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import SessionRefused, SessionStoreUnavailable
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.folder_store import FolderGrantStore
 from fairlead_gateway.grants.machine_keys import MachineKeys
@@ -121,7 +121,7 @@ async def end_elsewhere(world: SessionWorld) -> None:
     issued, left = await replica.sign_in("ben"), await replica.sign_in("cleo")
     (listed,) = await other.sign_ins.of(key_of("ben"))
     assert listed.id == issued.session.id
-    assert {listed.id, left.session.id} <= {each.id for each in await other.sign_ins.everybodys()}
+    assert {listed.id, left.session.id} <= {each.id for each in await other.sign_ins.of_everybody()}
     assert await other.sign_ins.end(key_of("ben"), listed.id) is not None
     await eventually(lambda: told)
     late: list[str] = []
@@ -189,7 +189,7 @@ async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:
         issued = await replica.sign_in()
         redis.freeze()
         for away in (replica.refresh(issued.refresh_token), replica.begin_session("ben")):
-            with pytest.raises(SessionsAway, match="does not respond"):
+            with pytest.raises(SessionStoreUnavailable, match="does not respond"):
                 await away
         assert await replica.tokens.issue(issued.session), "the keys were read before"
         redis.thaw()
@@ -199,5 +199,5 @@ async def test_a_redis_that_is_away_loses_nothing(tmp_path: Path) -> None:
 async def _is_refreshed(replica: Replica, token: str) -> bool:
     try:
         return bool(await replica.refresh(token))
-    except SessionsAway:
+    except SessionStoreUnavailable:
         return False

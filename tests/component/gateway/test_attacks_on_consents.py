@@ -300,10 +300,10 @@ async def assert_unknown_user(gateway: Gateway, wire: Wire, **headers: str) -> N
     assert answer.message["result"]["isError"] is True
     assert "cannot tell who calls" in answer.message["result"]["content"][0]["text"]
     accounts = await wire.ask(Ask(verb="GET", target="/v1/accounts", headers=headers))
-    everybodys = await wire.ask(Ask(verb="GET", target="/v1/accounts?everybody=true", headers=headers))
+    of_everybody = await wire.ask(Ask(verb="GET", target="/v1/accounts?everybody=true", headers=headers))
     ended = await wire.ask(Ask(verb="DELETE", target="/v1/accounts/default/linear", body=b"", headers=headers))
     link = await wire.ask(Ask(target="/v1/servers/linear/sign-in", body=b"{}", headers=headers))
-    assert [each.status for each in (accounts, everybodys, ended, link)] == [403] * 4
+    assert [each.status for each in (accounts, of_everybody, ended, link)] == [403] * 4
     assert gateway.sign_ins.of_caller(LOCAL, SERVER) is None
 
 

@@ -82,7 +82,7 @@ async def test_the_bounds_of_a_request_are_settings(tmp_path: Path, server: RawS
 
 
 def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number() -> None:
-    limiter = ConnectionLimiter(most=1)
+    limiter = ConnectionLimiter(limit=1)
     admitted = limiter.enter("a")
     told = [limiter.enter("a") for _ in range(MAX_ANSWERED)]
     assert all(client.refused is not None for client in told)
@@ -95,7 +95,7 @@ def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number()
 
 
 def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is_gone() -> None:
-    limiter = ConnectionLimiter(most_each=1)
+    limiter = ConnectionLimiter(limit_each=1)
     first = limiter.enter("a")
     other = limiter.enter("b")
     assert first.admitted
@@ -104,7 +104,7 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     limiter.leave(first)
     limiter.leave(other)
     assert limiter.admitted == 0
-    assert not limiter._shares._held
+    assert not limiter._shares._amounts
     assert limiter.enter("a").admitted
 
 
@@ -129,7 +129,7 @@ def test_an_address_that_many_clients_share_may_have_every_connection_unless_a_n
 
 
 def test_ipv6_addresses_of_one_network_are_counted_together() -> None:
-    limiter = ConnectionLimiter(most_each=1)
+    limiter = ConnectionLimiter(limit_each=1)
     first = limiter.enter("2001:db8::1")
     assert first.admitted
     assert limiter.enter("2001:db8::ffff:2").refused is not None

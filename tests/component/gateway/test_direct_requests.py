@@ -50,7 +50,7 @@ class Application:
         await response(scope, receive, send)
 
     def has_uvicorn(self) -> bool:
-        return self.server._protocols.made is not None
+        return self.server._protocols.part is not None
 
     @property
     def only(self) -> ClientConnection:

@@ -140,13 +140,13 @@ async def test_grants_of_a_removed_server_end_an_hour_later(tmp_path: Path) -> N
             gone, grants = gateway.upkeep.gone, gateway.grants
             assert gone is not None
             assert grants is not None
-            await gone.look()
+            await gone.check()
             withdraw(tmp_path / "documents", consent_catalog(server.url))
             await eventually(lambda: SERVER not in gateway.snapshot.servers)
-            await gone.look()
+            await gone.check()
             assert await grants.read(key) is not None
             clock.forward(GONE_SECONDS)
-            await gone.look()
+            await gone.check()
             assert await grants.read(key) is None
 
 

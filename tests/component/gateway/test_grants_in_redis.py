@@ -186,9 +186,9 @@ async def test_changes_of_which_only_the_first_page_could_be_read_are_all_notice
         keys = [GrantKey(KEY.person, f"default/{number}") for number in range(BATCH + 100)]
         for start in range(0, len(keys), 50):
             await asyncio.gather(*(store.write(key, GRANT) for key in keys[start : start + 50]))
-        before = replica._last
+        before = replica._last_id
         replica.left = 1
-        await eventually(lambda: replica._last != before and replica.left == 0)
+        await eventually(lambda: replica._last_id != before and replica.left == 0)
         replica.left = None
         assert {await anext(changes) for _ in keys} == set(keys)
 
@@ -199,16 +199,16 @@ async def test_looking_goes_on_after_an_answer_that_nobody_expected(
     async with store_at(redis) as store, store_at(redis) as replica:
         changes = replica.changes()
         await until_async("the first look", lambda: _has_looked(replica))
-        good = replica._last
-        replica._last = 7  # type: ignore[assignment]  # the next look fails as by a bug
+        good = replica._last_id
+        replica._last_id = 7  # type: ignore[assignment]  # the next look fails as by a bug
         await eventually(lambda: "Looking for changed grants failed" in caplog.text)
-        replica._last = good
+        replica._last_id = good
         await store.write(KEY, GRANT)
         assert await anext(changes) == KEY
 
 
 async def _has_looked(store: RedisGrantStore) -> bool:
-    return bool(store._last)
+    return bool(store._last_id)
 
 
 async def test_a_rotated_key_opens_what_the_old_one_sealed(redis: RedisServer) -> None:

@@ -109,6 +109,6 @@ def test_hedges_are_paid_from_the_budget_of_retries() -> None:
     made = sum(guard.enter_hedge() for _ in range(100))
     assert made == RETRY_BUDGET
     for _ in range(made + 1):
-        guard.leave_well()
+        guard.leave_after_success()
     assert guard.enter_hedge()  # each finished call has added a tenth to the budget
     assert not guard.enter_hedge()

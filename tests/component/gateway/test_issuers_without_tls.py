@@ -13,7 +13,7 @@ import pytest
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.identity.issuers_file import Issuer, load_credential_issuers
 from fairlead_gateway.identity.jwt_authenticator import Tokens
-from fairlead_gateway.identity.refusal import AWAY
+from fairlead_gateway.identity.refusal import UNAVAILABLE
 from issuers import HERE, JWKS, issuing
 
 
@@ -50,5 +50,5 @@ async def test_a_discovery_that_leads_to_keys_without_tls_is_not_followed(caplog
     async with issuing() as issuer:
         issuer.keys_at = issuer.url.replace("127.0.0.1", "0") + JWKS
         tokens = Tokens([Issuer(issuer=issuer.url)], address=HERE, now=time.time, clock=time.monotonic)
-        assert await tokens.look_up(issuer.token(aud=HERE)) is AWAY
+        assert await tokens.look_up(issuer.token(aud=HERE)) is UNAVAILABLE
         assert f"must be an https URL, but is {issuer.keys_at!r}" in caplog.text

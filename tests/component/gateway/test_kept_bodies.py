@@ -52,7 +52,7 @@ async def test_resources_that_all_streams_name_are_bounded_together(tmp_path: Pa
     document = catalog("demo", "http://127.0.0.1:9/mcp", ["add"], resources=items, capabilities=capabilities)
     async with running(tmp_path, document) as gateway:
         streams = gateway.endpoint.streams
-        streams._watched.total = MAX_RESOURCE_BYTES - 20
+        streams._subscription_bytes.total = MAX_RESOURCE_BYTES - 20
         async with await Wire.connect(gateway) as wire:
             wire.send(modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}))
             await wire.reader.readuntil(b"acknowledged")

@@ -15,7 +15,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import Tokens
-from fairlead_gateway.identity.refusal import AWAY
+from fairlead_gateway.identity.refusal import UNAVAILABLE
 from fairlead_gateway.identity.request_authentication import Identities
 from fixed_authenticator import Names
 from gatewayworld import Clock, Wire, modern, running
@@ -126,9 +126,9 @@ async def test_keys_come_over_tls_by_the_certificates_of_ca_file_alone(
             tokens = Tokens([Issuer(issuer=keys.url, ca_file=file)], address=HERE, now=time.time, clock=time.monotonic)
             return await tokens.look_up(keys.token(aud=HERE))
 
-        assert await verdict(None) is AWAY
+        assert await verdict(None) is UNAVAILABLE
         assert f"the issuer 127.0.0.1:{server.port} cannot be reached: TLS with" in caplog.text
-        assert await verdict(ca_file) is AWAY
+        assert await verdict(ca_file) is UNAVAILABLE
         assert f"caFile {ca_file} cannot be read" in caplog.text
         ca_file.write_text(authority.bundle)
         assert isinstance(await verdict(ca_file), Identity)

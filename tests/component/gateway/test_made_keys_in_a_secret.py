@@ -66,7 +66,7 @@ async def test_a_key_that_one_replica_made_is_taken_and_revoked_by_another(
         await until_async("the made key", is_taken)
         listed = json.loads((await get(other, "/v1/keys", **ann)).body)
         assert other.rest.administration.keys is not None
-        await other.rest.administration.keys.revoke(ANN, made["facts"]["id"], anybodys=False)
+        await other.rest.administration.keys.revoke(ANN, made["facts"]["id"], of_anyone=False)
         await until_async("the end", is_refused)
 
     assert [entry["name"] for entry in listed["keys"]] == ["editor"]

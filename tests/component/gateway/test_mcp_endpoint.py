@@ -102,9 +102,15 @@ async def test_an_unknown_tool_is_refused_with_32602(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("/servers/demo/mcp", "Unknown MCP endpoint: that of the server demo is /servers/default/demo/mcp"),
-        ("/servers/demo/mcp/fast", "Unknown MCP endpoint: that of the server demo is /servers/default/demo/mcp"),
-        ("/servers/other/demo/mcp", "Unknown MCP endpoint: that of the server demo is /servers/default/demo/mcp"),
+        ("/servers/demo/mcp", "Unknown MCP endpoint: the endpoint of the server demo is /servers/default/demo/mcp"),
+        (
+            "/servers/demo/mcp/fast",
+            "Unknown MCP endpoint: the endpoint of the server demo is /servers/default/demo/mcp",
+        ),
+        (
+            "/servers/other/demo/mcp",
+            "Unknown MCP endpoint: the endpoint of the server demo is /servers/default/demo/mcp",
+        ),
         (
             "/servers/nope/mcp",
             (

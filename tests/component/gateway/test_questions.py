@@ -91,7 +91,7 @@ async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_other
     ):
         upstream = gateway.registry.upstream(demo.key)
         assert isinstance(upstream, HttpUpstream)
-        upstream.sessions.most = 2
+        upstream.sessions.max_sessions = 2
         firsts = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(4)]
         assert asker.sessions == 4
         assert "DELETE" not in {request.verb for request in server.seen}

@@ -395,9 +395,9 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
 async def test_requests_beyond_the_number_that_may_wait_are_told_at_once(tmp_path: Path) -> None:
     async with starting_gateway(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         shares = gateway.endpoint.held_requests.startup_wait.shares
-        shares.add("others", shares.most - 1)
+        shares.add("others", shares.limit - 1)
         wire.send(calling("demo__add"))
-        await wait_for_held_calls(gateway, shares.most)
+        await wait_for_held_calls(gateway, shares.limit)
         assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"
         come(tmp_path, server)
         assert (await wire.answer()).status == 200

@@ -247,7 +247,7 @@ async def test_a_server_that_a_policy_hides_has_no_skills(tmp_path: Path) -> Non
 
 async def test_a_server_that_insists_hears_of_what_its_client_declares(tmp_path: Path) -> None:
     async with world(SkillServer, tmp_path) as (gateway, _, _):
-        undeclared = modern("skills/get", {"uri": "skill://a/pdf/SKILL.md"})
-        assert (await ask(gateway, undeclared)).code == -32021
+        extension_not_declared = modern("skills/get", {"uri": "skill://a/pdf/SKILL.md"})
+        assert (await ask(gateway, extension_not_declared)).code == -32021
         told = await ask(gateway, host_request("skills/get", {"uri": "skill://a/pdf/SKILL.md"}, LEGACY))
         assert told.status == 200, "for a legacy client the gateway declares what it passes on"

@@ -71,8 +71,8 @@ async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> 
             async with await Wire.connect(gateway) as wire:
                 assert await listen_to_tasks(wire, [ident], who) == {"toolsListChanged": True}
         assert (server.seen, server.streams) == ([], {})
-        undeclared = modern("subscriptions/listen", {"notifications": {"taskIds": [task]}})
-        answer = await ask(gateway, by("alice", undeclared))
+        extension_not_declared = modern("subscriptions/listen", {"notifications": {"taskIds": [task]}})
+        answer = await ask(gateway, by("alice", extension_not_declared))
         assert (answer.status, answer.code) == (400, -32021)
 
 

@@ -151,8 +151,8 @@ async def test_checks_of_a_request_about_a_task_come_in_their_order(tmp_path: Pa
     """First the declared capability, then the header, then the id. Methods for tasks of earlier revisions are
     unknown."""
     async with world(tmp_path, TaskServer()) as (gateway, _):
-        undeclared = modern("tasks/get", {"taskId": "made-up"}).with_headers(mcp_name="other")
-        answer = await ask(gateway, undeclared)
+        extension_not_declared = modern("tasks/get", {"taskId": "made-up"}).with_headers(mcp_name="other")
+        answer = await ask(gateway, extension_not_declared)
         assert (answer.status, answer.code) == (400, -32021)
         assert answer.message["error"]["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
         assert await status_and_code(gateway, about("tasks/get", "made-up", header="other")) == (400, -32020)

@@ -232,7 +232,7 @@ async def test_a_quiet_stream_sends_heartbeats() -> None:
 
 
 async def test_events_that_fall_out_of_the_ring_are_told_as_missed() -> None:
-    log = EventLog(most=4)
+    log = EventLog(max_events=4)
     stream = events.pieces(log, None, heartbeat=5)
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]

@@ -166,7 +166,7 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
     async with routed_world(tmp_path, spoken=spoken, heard=["the legend"], **DEEP) as world, world.client() as client:
         session = world.answerer._session
         engine = world.answerer.engine
-        show = session.show
+        show = session.offer_tools
         send = engine.send
         sent = list[str]()
 

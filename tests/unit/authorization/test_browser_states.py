@@ -6,10 +6,10 @@ from http.cookies import SimpleCookie
 
 import msgspec
 
-from fairlead_authorization.protocol.browser_state import BrowserState, BrowserStates, ConsentAwaited
+from fairlead_authorization.protocol.browser_state import AwaitingConsent, BrowserState, BrowserStates
 
 KEY = b"k" * 32
-STATE = ConsentAwaited(
+STATE = AwaitingConsent(
     id="a",
     client_id="https://client.example/id",
     redirect_uri="https://client.example/back",
@@ -33,12 +33,12 @@ def cookies_of(state: BrowserState) -> dict[str, str]:
 
 def test_the_state_in_a_cookie_is_found_until_its_end() -> None:
     cookies = cookies_of(STATE)
-    assert BrowserStates(KEY, secure=True, now=lambda: 599.0).find(ConsentAwaited, cookies, "a") == STATE
-    assert BrowserStates(KEY, secure=True, now=lambda: 600.0).find(ConsentAwaited, cookies, "a") is None
-    assert BrowserStates(b"x" * 32, secure=True, now=lambda: 0.0).find(ConsentAwaited, cookies, "a") is None
+    assert BrowserStates(KEY, secure=True, now=lambda: 599.0).find(AwaitingConsent, cookies, "a") == STATE
+    assert BrowserStates(KEY, secure=True, now=lambda: 600.0).find(AwaitingConsent, cookies, "a") is None
+    assert BrowserStates(b"x" * 32, secure=True, now=lambda: 0.0).find(AwaitingConsent, cookies, "a") is None
 
 
 def test_a_state_of_another_release_counts_as_none() -> None:
     members = {name: getattr(STATE, name) for name in BrowserState.__struct_fields__}
     cookies = cookies_of(msgspec.convert({"type": "consent", **members}, _FormerState))
-    assert BrowserStates(KEY, secure=True, now=lambda: 0.0).find(ConsentAwaited, cookies, "a") is None
+    assert BrowserStates(KEY, secure=True, now=lambda: 0.0).find(AwaitingConsent, cookies, "a") is None

@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey
 
 from clientdocuments import CHATGPT, CLAUDE, VSCODE
 from fairlead_authorization.clients import document_clients
-from fairlead_authorization.clients.client import ClientsAway, UnknownClient
+from fairlead_authorization.clients.client import ClientUnavailable, UnknownClient
 from fairlead_authorization.clients.client_ids import DocumentAddress
 from fairlead_authorization.clients.document_clients import MAX_AGE, MAX_CLIENTS, MAX_FETCHES, MIN_AGE, DocumentClients
 from fairlead_authorization.clients.fetching import FetchedMetadata
@@ -120,12 +120,12 @@ async def test_fetches_at_once_are_bounded_and_those_beyond_are_told() -> None:
     directory = clients(hosts, asyncio.get_running_loop().time, ("*",))
     urls = [f"https://host{number}.example/client" for number in range(MAX_FETCHES + 1)]
     answers = await asyncio.gather(*map(directory.find, urls), return_exceptions=True)
-    assert [type(answer) for answer in answers] == [UnknownClient] * MAX_FETCHES + [ClientsAway]
+    assert [type(answer) for answer in answers] == [UnknownClient] * MAX_FETCHES + [ClientUnavailable]
     with pytest.raises(UnknownClient):
         await directory.find(urls[-1])
 
 
-@pytest.mark.parametrize("error", [UnknownClient("there is no document"), ClientsAway("the host is away")])
+@pytest.mark.parametrize("error", [UnknownClient("there is no document"), ClientUnavailable("the host is away")])
 async def test_an_error_is_not_cached(error: Exception) -> None:
     hosts = Hosts()
     hosts.documents[URL] = error
@@ -140,7 +140,7 @@ async def test_the_last_good_document_is_used_while_its_host_is_away_for_a_day_a
     hosts, clock = Hosts(CLAUDE), HandClock(1_000.0)
     directory = clients(hosts, clock)
     good = await directory.find(URL)
-    hosts.documents[URL] = ClientsAway("the host is away")
+    hosts.documents[URL] = ClientUnavailable("the host is away")
     clock.now += MIN_AGE
     assert await directory.find(URL) is good
     assert await directory.find(URL) is good
@@ -149,9 +149,9 @@ async def test_the_last_good_document_is_used_while_its_host_is_away_for_a_day_a
     assert await directory.find(URL) is good
     assert len(hosts.fetched) == 3
     clock.now = 1_000.0 + MAX_AGE
-    with pytest.raises(ClientsAway):
+    with pytest.raises(ClientUnavailable):
         await directory.find(URL)
-    with pytest.raises(ClientsAway):
+    with pytest.raises(ClientUnavailable):
         await directory.find(URL)
 
 
@@ -164,8 +164,8 @@ async def test_a_document_that_is_gone_or_no_longer_valid_ends_the_client_at_onc
         clock.now += MIN_AGE
         with pytest.raises(UnknownClient):
             await directory.find(URL)
-        hosts.documents[URL] = ClientsAway("the host is away")
-        with pytest.raises(ClientsAway):
+        hosts.documents[URL] = ClientUnavailable("the host is away")
+        with pytest.raises(ClientUnavailable):
             await directory.find(URL)
 
 
@@ -229,7 +229,7 @@ async def test_documents_of_anybody_do_not_push_out_those_of_named_hosts() -> No
     good = await directory.find(URL)
     for each in strangers:
         await directory.find(each["client_id"])
-    hosts.documents[URL] = ClientsAway("the host is away")
+    hosts.documents[URL] = ClientUnavailable("the host is away")
     assert await directory.find(URL) is good
 
 
@@ -240,5 +240,5 @@ async def test_an_end_ends_fetches() -> None:
     waiting = asyncio.create_task(directory.find(URL))
     await asyncio.sleep(1)
     await directory.aclose()
-    with pytest.raises(ClientsAway, match="was ended"):
+    with pytest.raises(ClientUnavailable, match="was ended"):
         await waiting

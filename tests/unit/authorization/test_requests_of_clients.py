@@ -6,9 +6,9 @@ import pytest
 
 from fairlead_authorization.protocol.browser_state import (
     SIGN_IN_SECONDS,
+    AwaitingConsent,
+    AwaitingProvider,
     BrowserStates,
-    ConsentAwaited,
-    PersonAwaited,
 )
 from fairlead_authorization.protocol.metadata import metadata_paths, server_metadata
 from fairlead_authorization.protocol.parameters import (
@@ -110,7 +110,7 @@ def test_rates_are_of_each_address_and_forget_the_oldest() -> None:
 def test_state_is_found_in_its_cookie_until_its_time() -> None:
     clock = HandClock()
     states = BrowserStates(b"key", secure=True, now=clock)
-    state = ConsentAwaited(
+    state = AwaitingConsent(
         id="one",
         client_id="desk",
         redirect_uri="https://desk.example/back",
@@ -126,12 +126,12 @@ def test_state_is_found_in_its_cookie_until_its_time() -> None:
     for attribute in ("Path=/", "Secure", "HttpOnly", "SameSite=Lax"):
         assert attribute in line
     name, _, value = line.partition(";")[0].partition("=")
-    assert states.find(ConsentAwaited, {name: value}, "one") == state
-    assert states.find(PersonAwaited, {name: value}, "one") is None
-    assert states.find(ConsentAwaited, {name: value}, "two") is None
-    assert BrowserStates(b"other", secure=True, now=clock).find(ConsentAwaited, {name: value}, "one") is None
+    assert states.find(AwaitingConsent, {name: value}, "one") == state
+    assert states.find(AwaitingProvider, {name: value}, "one") is None
+    assert states.find(AwaitingConsent, {name: value}, "two") is None
+    assert BrowserStates(b"other", secure=True, now=clock).find(AwaitingConsent, {name: value}, "one") is None
     clock.now += SIGN_IN_SECONDS + 1
-    assert states.find(ConsentAwaited, {name: value}, "one") is None
+    assert states.find(AwaitingConsent, {name: value}, "one") is None
 
 
 def test_description_has_no_character_that_the_standard_forbids() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead_authorization.clients.client import RegisteredClient
 from fairlead_authorization.protocol.client_assertions import MAX_OF_STRANGERS, UsedAssertions
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from sessionworld import CLIENT, NOW
@@ -58,7 +58,7 @@ async def test_clients_that_nobody_named_share_little_room_and_leave_others_thei
     for number in range(MAX_OF_STRANGERS):
         assert await used.take(stranger(number), assertion())
     for client in (stranger(), SELF_REGISTERED):
-        with pytest.raises(SessionsAway, match="too many assertions"):
+        with pytest.raises(SessionStoreUnavailable, match="too many assertions"):
             await used.take(client, assertion("2"))
     assert await used.take(CLIENT, assertion())
     assert await used.take(DESK, assertion())

@@ -225,7 +225,7 @@ def test_an_audit_file_that_is_moved_away_is_opened_again(tmp_path: Path) -> Non
 
 def test_a_file_that_is_full_makes_room_for_another_and_keeps_one(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    sink = File(path, most=10)
+    sink = File(path, max_bytes=10)
     for line in (b"1111\n", b"2222\n", b"3333\n", b"4444\n", b"5555\n"):
         sink.write(line)
     assert path.read_bytes() == b"5555\n"

@@ -72,7 +72,7 @@ def test_without_limits_nothing_is_kept_of_anybody() -> None:
 
 def test_accounts_of_yesterday_go_as_new_ones_come_and_there_is_a_bound_on_all() -> None:
     time = HandClock(NOON)
-    limiter = TokenLimiter(10, clock=time, most=50)
+    limiter = TokenLimiter(10, clock=time, max_accounts=50)
     for number in range(200):
         limiter.budget(f"agent {number}").charge(10)
     assert len(limiter) == 50

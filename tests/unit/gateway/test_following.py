@@ -41,9 +41,9 @@ def test_the_views_of_callers_who_asked_are_put_together() -> None:
     before = select(build(world("get", "put")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     after = follow(before, "get", "new")
-    view = after.known_views.find(ONE, MERGED)
+    view = after.built_views.find(ONE, MERGED)
     assert view is not None
-    assert view.listed
+    assert view.is_joined
     assert [*view.routes] == ["web__get"]
     assert not after.ready(ONE, b"/servers/default/web/mcp"), "nobody looked at it"
     assert not after.ready(OTHER, MERGED), "nor did they"
@@ -54,7 +54,7 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     first = follow(before, "get", "a")
     second = follow(first, "get", "b")
-    assert second.known_views.find(ONE, MERGED) is None
+    assert second.built_views.find(ONE, MERGED) is None
 
 
 def test_looking_up_the_views_of_a_principal_merges_no_rules() -> None:
@@ -68,5 +68,5 @@ def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:
     before = select(build(world("get")))
     assert before.targets[b"/mcp/deep"].listing
     after = follow(before, "put")
-    assert after.targets[b"/mcp/deep"].listed
-    assert after.targets[MERGED].listed, "most look there"
+    assert after.targets[b"/mcp/deep"].is_joined
+    assert after.targets[MERGED].is_joined, "most look there"

@@ -37,7 +37,7 @@ def test_no_more_calls_at_once_than_the_limit_and_the_rest_in_their_order() -> N
     first = world.caller()
     second = world.caller()
     assert guard.enter(first) == guard.enter(second) == QUEUED
-    guard.leave_well()
+    guard.leave_after_success()
     assert (first.ticket, second.ticket, guard.busy) == (PLAIN, QUEUED, 2)
     guard.leave(PLAIN, None, 0)
     assert (second.ticket, guard.busy, guard.waiting) == (PLAIN, 2, 0)
@@ -73,7 +73,7 @@ def test_agents_that_wait_get_in_by_turns_however_many_calls_each_has() -> None:
     for caller in polite:
         world.guard.enter(caller)
     for _ in range(3):
-        world.guard.leave_well()
+        world.guard.leave_after_success()
     assert [caller.ticket for caller in polite] == [PLAIN, PLAIN]
     assert [caller.ticket for caller in greedy] == [PLAIN] + [QUEUED] * 49
 
@@ -152,7 +152,7 @@ def test_a_breaker_logs_its_opening_and_closing_once_each(caplog: pytest.LogCapt
         world.guard.leave(TRIAL, LOST, 0)
     world.sleep(9.0)
     assert world.guard.enter(world.caller()) == TRIAL
-    world.guard.leave_well()
+    world.guard.leave_after_success()
     told = [record.getMessage().split(":")[0] for record in caplog.records]
     assert told == ["Server a/x is not called for a while", "Server a/x answers again"]
 
@@ -161,7 +161,7 @@ def test_an_answer_in_between_restarts_the_row_of_failures() -> None:
     world = World()
     world.fail(MAX_FAILURES - 1)
     assert world.guard.enter_now()
-    world.guard.leave_well()
+    world.guard.leave_after_success()
     world.fail(MAX_FAILURES - 1)
     assert world.state() == CLOSED
 
@@ -207,7 +207,7 @@ def test_an_open_breaker_lets_one_call_try_after_a_while() -> None:
     assert world.guard.enter(world.caller()) == TRIAL
     with pytest.raises(AdmissionRefused):
         world.guard.enter(world.caller())
-    world.guard.leave_well()
+    world.guard.leave_after_success()
     assert world.state() == CLOSED
     assert world.guard.enter_now()
 
@@ -294,7 +294,7 @@ def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_unti
 
     def answer_call() -> None:
         assert guard.enter_now()
-        guard.leave_well()
+        guard.leave_after_success()
 
     answer_call()
     assert guard.still_answers()

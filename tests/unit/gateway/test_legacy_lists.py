@@ -31,11 +31,11 @@ def policy(*rules: Rule, **more: Any) -> Policy:
     return Policy(namespace="default", name="p", every=True, rules=(everything, *rules), **more)
 
 
-def select_tools(*tools: Any, rules: Rules | None = None, figures: bool = False) -> Selection:
+def select_tools(*tools: Any, rules: Rules | None = None, with_latency: bool = False) -> Selection:
     documents: dict[str, Document] = {"1": catalog("s", "http://s", tools)}
     if rules is not None:
         documents["r"] = rules
-    return select(build(documents), figures=figures)
+    return select(build(documents), with_latency=with_latency)
 
 
 def lists(view: View) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -76,7 +76,7 @@ def test_control_characters_are_made_visible_in_the_legacy_list_too() -> None:
 
 
 def test_figures_of_speed_are_in_the_legacy_list_too() -> None:
-    modern, legacy = lists(select_tools(LISTS, NEW, figures=True).targets[b"/mcp"])
+    modern, legacy = lists(select_tools(LISTS, NEW, with_latency=True).targets[b"/mcp"])
     assert modern["s__lists"]["_meta"] == legacy["s__lists"]["_meta"] != {}
 
 

@@ -133,7 +133,7 @@ def test_agents_that_are_as_if_they_had_never_called_are_forgotten() -> None:
 
 
 def test_agents_that_are_busy_are_remembered_up_to_a_number() -> None:
-    limiter = Limiter(Caps(concurrency=1), clock=HandClock(1000.0), most=10)
+    limiter = Limiter(Caps(concurrency=1), clock=HandClock(1000.0), max_accounts=10)
     for number in range(50):
         lease(limiter.admit(f"agent-{number}"))
     assert len(limiter) == 10

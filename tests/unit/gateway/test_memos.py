@@ -79,7 +79,7 @@ class _Sure:
     """Authenticator that gives every credential the same verdict."""
 
     kind: Kind = "jwt"
-    keeps = 3600.0
+    cache_seconds = 3600.0
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict

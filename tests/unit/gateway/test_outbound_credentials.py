@@ -116,7 +116,7 @@ def of_jwt(
 def test_a_person_is_the_subject_of_an_issuer_whatever_the_agent() -> None:
     assert of_jwt("planner").person == of_jwt("coder").person == b"jwt:https://issuer#alice"
     assert of_jwt(subject="bob").person != of_jwt().person
-    made = Identity(kind="apiKey", principal=of_jwt().principal, made=True)
+    made = Identity(kind="apiKey", principal=of_jwt().principal, is_created_key=True)
     assert made.person == of_jwt().person
     assert Identity(kind="apiKey", principal="key:robot").person == b"key:robot"
     assert Identity(kind="serviceAccount", principal="sa:a/b").person == b"sa:a/b"
@@ -320,7 +320,7 @@ class _OfToken:
     """Authenticator that accepts one identity."""
 
     kind = "jwt"
-    keeps = FOREVER
+    cache_seconds = FOREVER
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

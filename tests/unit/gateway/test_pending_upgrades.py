@@ -32,7 +32,7 @@ class Below(asyncio.Transport):
     def is_closing(self) -> bool:
         return bool(self.events)
 
-    def upgrade_refused(self) -> None:
+    def on_upgrade_refused(self) -> None:
         self.events.append("refused")
 
 
@@ -69,10 +69,10 @@ class Judge:
         self.judged = asyncio.Event()
         self.judged.set()
 
-    def takes(self, target: bytes, fields: Any) -> bool:
+    def handles(self, target: bytes, fields: Any) -> bool:
         return True
 
-    async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> Judge | bytes:
+    async def admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> Judge | bytes:
         await self.judged.wait()
         return self.refusal or self
 
@@ -143,38 +143,38 @@ async def test_an_answer_whose_head_has_no_end_ends_the_connection() -> None:
 
 async def test_a_request_that_is_refused_reaches_no_handler_and_its_connection_closes() -> None:
     below = Below()
-    judge = Judge(Handler(), REFUSAL)
-    upgrade = PendingUpgrade(below, below, judge)
+    admit = Judge(Handler(), REFUSAL)
+    upgrade = PendingUpgrade(below, below, admit)
     upgrade.begin(REQUEST, None, b"GET /second HTTP/1.1\r\n\r\n")
     await asyncio.sleep(0)
-    assert (judge.handler.received, judge.released) == (b"", 0)
+    assert (admit.handler.received, admit.released) == (b"", 0)
     assert below.written.split(b"\r\n")[-4:] == [b"Content-Length: 2", b"connection: close", b"", b"no"]
     assert below.events == ["refused"]
 
 
 async def test_a_client_that_leaves_while_it_is_judged_gets_no_handler() -> None:
     below = Below()
-    judge = Judge(Handler())
-    judge.judged.clear()
-    upgrade = PendingUpgrade(below, below, judge)
+    admit = Judge(Handler())
+    admit.judged.clear()
+    upgrade = PendingUpgrade(below, below, admit)
     upgrade.begin(REQUEST, None, b"")
     await asyncio.sleep(0)
     upgrade.connection_lost(None)
-    judge.judged.set()
+    admit.judged.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert (judge.handler.received, judge.released) == (b"", 0)
+    assert (admit.handler.received, admit.released) == (b"", 0)
 
 
 @pytest.mark.parametrize("answer", [(REFUSAL,), (b"HTTP/1.1 101 Switching Protocols\r\n\r\n",), ()])
 async def test_the_slot_of_an_admitted_upgrade_is_given_back_once(answer: tuple[bytes, ...]) -> None:
     below = Below()
-    judge = Judge(Handler(*answer))
-    upgrade = PendingUpgrade(below, below, judge)
+    admit = Judge(Handler(*answer))
+    upgrade = PendingUpgrade(below, below, admit)
     upgrade.begin(REQUEST, None, b"")
     await asyncio.sleep(0)
-    assert judge.released == 0
-    judge.handler.transport.close()
+    assert admit.released == 0
+    admit.handler.transport.close()
     upgrade.connection_lost(None)
     upgrade.connection_lost(None)
-    assert judge.released == 1
+    assert admit.released == 1

@@ -70,7 +70,7 @@ class Processes:
             "demo",
             self._make,
             modern=True,
-            settings=PerClientSettings(most=most, idle=IDLE),
+            settings=PerClientSettings(max_sessions=most, idle=IDLE),
             by_credential=by_credential,
         )
         self._began = asyncio.get_running_loop().time()

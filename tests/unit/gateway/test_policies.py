@@ -313,7 +313,7 @@ def test_of_several_tiers_the_faster_counts(
     made = [policy(f"p{n}", default_tier=d, max_tier=m) for n, (d, m) in enumerate(policies)]
     selection = tiered_selection(*made)
     rules = selection.views_of(NPC).rules
-    rules.work_out()
+    rules.merge()
     bounds = rules.tiers(ServerKey("default", "web"))
     assert (bounds.default, bounds.max) == (default, most)
 

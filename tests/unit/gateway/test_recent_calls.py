@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import MAX_ARGUMENTS, argument_renderer
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.recent.ended_call import MAX_NAME, NOBODY, CallRefusal, KeptCaller, PackedCall
+from fairlead_gateway.recent.ended_call import MAX_NAME, NOBODY, CallRefusal, PackedCall, StoredCaller
 from fairlead_gateway.recent.phases import (
     ATTEMPT,
     BACKOFF,
@@ -35,7 +35,7 @@ FULL = argument_renderer("full", b"", ())
 def packed_call(
     name: str = "buy",
     arguments: bytes | None = None,
-    caller: KeptCaller = NOBODY,
+    caller: StoredCaller = NOBODY,
     why: CallRefusal | None = None,
     trail: tuple[CallPhase, ...] = (),
 ) -> PackedCall:
@@ -69,7 +69,7 @@ def largest(number: int) -> tuple[PackedCall, int]:
     name = wide * (MAX_NAME - 8) + mark
     why = CallRefusal.cut(wide * 292 + mark, mark + wide * 292)
     arguments = b'{"a":"%b"}' % (b"x" * (MAX_ARGUMENTS - 20) + mark.encode())
-    caller = KeptCaller.of(Identity(kind="jwt", principal=mark + name, agent=name[::-1]))
+    caller = StoredCaller.of(Identity(kind="jwt", principal=mark + name, agent=name[::-1]))
     more = WIDEST * (len(name) + caller.letters) + why.weight + len(arguments)
     trail = tuple(CallPhase(QUEUE, number + 0.1, number + 0.2, mark) for _ in range(MAX_PHASES))
     return packed_call(name, arguments, caller, why, trail), more + PHASE_BYTES * MAX_PHASES

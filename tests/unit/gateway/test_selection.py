@@ -39,7 +39,7 @@ def test_before_the_first_snapshot_the_merged_endpoint_lists_no_tools() -> None:
 def test_listed_tools_are_those_that_can_be_called() -> None:
     selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
     for target, view in selection.targets.items():
-        own = sorted(NAMES) if view.behind is not None else []
+        own = sorted(NAMES) if view.full_view is not None else []
         assert tool_names(selection, target) == [*own, *view.routes]
 
 
@@ -58,7 +58,7 @@ def test_a_list_is_put_together_once() -> None:
 def test_a_long_list_stays_in_parts_which_are_one_list() -> None:
     names = [f"t{number:04d}" for number in range(2 * PIECE + 1)]
     view = select(build({"1": catalog("a", "http://a", names)})).targets[b"/mcp"]
-    assert not view.listed
+    assert not view.is_joined
     finish(view.prepare_in_slices())
     assert len(view.listing) > 3
     assert [tool["name"] for tool in json.loads(b"".join(view.listing) + b"}")["tools"]] == [*view.routes]

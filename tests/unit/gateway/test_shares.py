@@ -57,10 +57,10 @@ def test_shares_given_back_can_be_taken_again_and_agents_without_any_are_forgott
         assert shares.bound("alice", 10) is None
         reached = shares.bound("alice", 11)
         assert reached is not None
-        assert (reached.bound, reached.most) == ("agent", 50)
+        assert (reached.bound, reached.limit) == ("agent", 50)
         assert shares.of("alice") == shares.total == 40
     assert shares.of("alice") == shares.total == 0
-    assert not shares._held
+    assert not shares._amounts
 
 
 def test_the_oldest_of_the_agent_with_most_give_way_until_there_is_room() -> None:

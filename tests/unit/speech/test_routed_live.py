@@ -26,7 +26,7 @@ from fairlead_speech.gemini.user_turns import (
     text_content,
     turn_messages,
 )
-from fairlead_speech.tiers import decided_by_words
+from fairlead_speech.tiers import words_may_decide
 
 SLOW = Tier(name="deep", max_latency_ms=4000, selection=TierSelection(keywords=("legend",)))
 SHIPPED = Tier(name="deep", max_latency_ms=4000, selection=TierSelection(shipped_words=True))
@@ -180,7 +180,7 @@ def test_contents_that_a_provider_is_to_be_told_are_bounded() -> None:
 def test_words_decide_who_answers_where_they_may_choose_a_slow_tier(
     tiers: tuple[Tier, ...], named: str | None, shown: tuple[str, ...], *, decision: bool
 ) -> None:
-    assert decided_by_words(catalog(*tiers, shown=shown), named, None) is decision
+    assert words_may_decide(catalog(*tiers, shown=shown), named, None) is decision
 
 
 def test_audio_of_every_rate_is_cut_into_windows_of_whole_samples() -> None:

@@ -10,7 +10,7 @@ from fairlead_speech.cascaded.sentences import MAX_PIECE, SentenceCutter, speaka
 def pieces(text: str, size: int = 3) -> list[str]:
     cutter = SentenceCutter()
     cut = [piece for start in range(0, len(text), size) for piece in cutter.add(text[start : start + size])]
-    rest = cutter.rest()
+    rest = cutter.take_rest()
     return [*cut, rest] if rest else cut
 
 
@@ -18,8 +18,8 @@ def test_a_sentence_is_whole_when_the_next_one_begins() -> None:
     cutter = SentenceCutter()
     assert cutter.add("Hello there.") == []
     assert cutter.add(" How") == ["Hello there. "]
-    assert cutter.rest() == "How"
-    assert cutter.rest() == ""
+    assert cutter.take_rest() == "How"
+    assert cutter.take_rest() == ""
 
 
 def test_no_character_is_lost_and_none_comes_twice() -> None:

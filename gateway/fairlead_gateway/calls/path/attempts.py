@@ -85,9 +85,9 @@ class AttemptOwner:
         """Whether the client's connection has a full write buffer."""
         return False
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the client reads again or has disconnected."""
-        go_on()
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when the client reads again or has disconnected."""
+        resume()
 
 
 _NO_OWNER: Final = AttemptOwner()
@@ -234,7 +234,7 @@ class Attempts(ResponseSink):
         self.answered_at = self.context.clock()
         if self._ticket:
             self._ticket = QUEUED
-            self.route.guard.leave_well()
+            self.route.guard.leave_after_success()
         self._owner.accept_result(result, members)
 
     def take_error(self, error: Exception) -> None:
@@ -293,7 +293,7 @@ class Attempts(ResponseSink):
         self.measure(OK)  # the rest is the gateway's time, not the server's
         if self._ticket:
             self._ticket = QUEUED
-            self.route.guard.leave_well()
+            self.route.guard.leave_after_success()
 
     def pause(self) -> None:
         self._owner.pause()
@@ -302,8 +302,8 @@ class Attempts(ResponseSink):
     def congested(self) -> bool:
         return self._owner.congested
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        self._owner.when_writable(go_on)
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        self._owner.when_writable(resume)
 
     def begin_again(self) -> None:
         """Build and send the owner's next request, with the full number of retries."""

@@ -190,11 +190,11 @@ class BridgedCall(AttemptOwner):
     def congested(self) -> bool:
         return self._control is not None and self._control.congested
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
+    def when_writable(self, resume: Callable[[], None]) -> None:
         if self._control is None:
-            go_on()
+            resume()
         else:
-            self._control.when_writable(go_on)
+            self._control.when_writable(resume)
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         self.attempts.measure(outcome_of_result(result))

@@ -252,8 +252,8 @@ class ToolCall(AttemptOwner):
     def congested(self) -> bool:
         return self.exchange.congested
 
-    def when_writable(self, go_on: round_trips.GoOn) -> None:
-        self.exchange.when_writable(go_on)
+    def when_writable(self, resume: round_trips.GoOn) -> None:
+        self.exchange.when_writable(resume)
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         try:

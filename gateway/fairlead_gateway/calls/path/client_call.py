@@ -228,8 +228,8 @@ class CallControl(Protocol):
         """Whether the client's connection has a full write buffer."""
         ...
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the client reads again or has disconnected."""
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when the client reads again or has disconnected."""
         ...
 
 

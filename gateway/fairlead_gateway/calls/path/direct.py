@@ -93,8 +93,8 @@ class _CapturingExchange(Exchange):
     def congested(self) -> bool:
         return False
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        go_on()
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        resume()
 
     def notify(self, message: bytes) -> bool:
         return False

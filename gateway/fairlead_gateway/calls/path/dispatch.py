@@ -50,7 +50,7 @@ class Dispatcher:
         if request.method != CALL:
             if METHODS[request.method].kind is TargetKind.TASK:
                 return self.context.tasks.resolve(view, request, identity)
-            return targets.resolve(view.offers, request, self.context.metrics)
+            return targets.resolve(view.resources, request, self.context.metrics)
         params = request.params
         try:
             name = request.read_name("name")
@@ -72,7 +72,7 @@ class Dispatcher:
             denied = view.denied(name)
             if denied is not None:
                 return invalid(request, refusals.not_allowed(name, denied))
-            return invalid(request, unknown_tool(name, view.renamed(name) or view.nearest(name)))
+            return invalid(request, unknown_tool(name, view.find_renamed(name) or view.nearest(name)))
         return route
 
     def record_unresolved(

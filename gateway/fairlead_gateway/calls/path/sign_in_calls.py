@@ -134,7 +134,7 @@ def _wait(control: CallControl, key: Key, error: GrantFailed, work: Coroutine[An
     """
     call, page = control.call, refusals.sign_in_page(error)
 
-    def go_on(outcome: str) -> None:
+    def resume(outcome: str) -> None:
         if outcome == NO_STREAM:
             call.context.sign_in_questions.reopen(key, page.url, ASKED_SECONDS)
             ask_by_answer(control, [page], SIGN_IN_REQUIRED)
@@ -150,7 +150,7 @@ def _wait(control: CallControl, key: Key, error: GrantFailed, work: Coroutine[An
 
     call.waited = True
     call.attempts.enter_phase(CLIENT)
-    control.continue_after(work, go_on, "wait for a sign-in")
+    control.continue_after(work, resume, "wait for a sign-in")
 
 
 async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Future[bytes] | None = None) -> str:

@@ -85,7 +85,7 @@ class ClientTasks:
         except (KeyError, *jsonrpc.UNREADABLE):
             return invalid(request, "params.taskId must be a string")
         task = self.ids.open(sealed, identity)
-        if task is None and methods.TASKS not in view.offers.extensions:
+        if task is None and methods.TASKS not in view.resources.extensions:
             return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
         route = None if task is None else route_of(self.metrics, view, task, request.method)
         if task is None or route is None:

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead_authorization.protocol.provider import KEYS_SECONDS, RENEWAL_SECONDS
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS
-from fairlead_authorization.sessions.session import ProviderAway, RenewedPerson, SignedInPerson
+from fairlead_authorization.sessions.session import IdentityProviderUnavailable, RenewedPerson, SignedInPerson
 from fairlead_gateway.grants.secret_store import API_SECONDS
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from sessionworld import RotatingProvider, SessionWorld
@@ -20,7 +20,7 @@ class KeylessProvider(RotatingProvider):
     async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:
         renewed = await super().renew(who, refresh_token)
         if self.keyless:
-            raise ProviderAway("the keys cannot be fetched", renewed.grant)
+            raise IdentityProviderUnavailable("the keys cannot be fetched", renewed.grant)
         return renewed
 
 
@@ -31,7 +31,7 @@ async def test_refresh_token_of_the_provider_is_kept_although_its_keys_are_away(
         provider = world.provider = KeylessProvider()
         issued = await world.replica().sign_in()
         for _ in range(2):
-            with pytest.raises(ProviderAway):
+            with pytest.raises(IdentityProviderUnavailable):
                 await world.replica().refresh(issued.refresh_token)
         provider.keyless = False
         refreshed = await world.replica().refresh(issued.refresh_token)

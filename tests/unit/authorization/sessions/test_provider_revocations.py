@@ -77,7 +77,7 @@ async def test_a_replay_and_the_sweep_revoke_too(world: SessionWorld, replica: R
     await eventually(lambda: provider.revoked == ["g0.1"])
     ben = await replica.begin_session("ben")
     world.later(ben.session.ends_at)
-    await ExpiredSessions(replica.store, replica.ends, world.clock).look()
+    await ExpiredSessions(replica.store, replica.ends, world.clock).check()
     await eventually(lambda: provider.revoked == ["g0.1", "g1.0"])
 
 

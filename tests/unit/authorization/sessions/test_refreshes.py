@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead_authorization.sessions.renewals import CLAIM_SECONDS
-from fairlead_authorization.sessions.session import ProviderAway, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import IdentityProviderUnavailable, SessionRefused, SessionStoreUnavailable
 from fairlead_authorization.sessions.session_record import SessionTimes
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant
@@ -173,7 +173,7 @@ async def test_sessions_are_not_lost_while_the_provider_is_away(world: SessionWo
     issued = await replica.sign_in()
     world.provider.away = True
     for _ in range(3):
-        with pytest.raises(ProviderAway):
+        with pytest.raises(IdentityProviderUnavailable):
             await replica.refresh(issued.refresh_token)
     world.provider.away = False
     before = world.clock.now
@@ -245,7 +245,7 @@ async def test_tokens_of_the_provider_that_the_store_did_not_take_are_kept(
     await eventually(lambda: world.provider.requests)
     store.full = True
     world.provider.held.set()
-    with pytest.raises(SessionsAway, match="full"):
+    with pytest.raises(SessionStoreUnavailable, match="full"):
         await asking
     world.later(10 * TIMES.grace)
     store.full = False

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_authorization.sessions.consents import MAX_CONSENT_BYTES
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
-from fairlead_authorization.sessions.session import ProviderGrant, SessionRefused, SessionsAway
+from fairlead_authorization.sessions.session import ProviderGrant, SessionRefused, SessionStoreUnavailable
 from fairlead_authorization.sessions.session_record import (
     CODE_SECONDS,
     MAX_CLAIMS_BYTES,
@@ -273,12 +273,12 @@ async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWor
     await replica.sessions.consent(issued.session, CLIENT)
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
     world.later(WAITING_SECONDS)
-    await expired.look()
+    await expired.check()
     left = {key.server.partition(":")[0] for key, _ in await replica.store.everything()}
     assert left == {"session", "consent", "token-keys"}
     assert await replica.store.of_person(key_of()) == []
     world.later(366 * 86_400)
-    await expired.look()
+    await expired.check()
     assert [key for key, _ in await replica.store.everything()] == [GrantKey(b"", "token-keys")]
 
 
@@ -289,7 +289,7 @@ class _AwayStore(MemoryGrants):
 
 async def test_a_store_that_is_away_is_told_so() -> None:
     async with SessionWorld(_AwayStore) as world:
-        with pytest.raises(SessionsAway, match="does not respond"):
+        with pytest.raises(SessionStoreUnavailable, match="does not respond"):
             await world.replica().sign_in()
 
 

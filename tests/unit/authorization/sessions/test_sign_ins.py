@@ -62,10 +62,10 @@ async def test_sign_ins_are_sorted_by_person_and_use_and_those_in_progress_are_n
     await replica.begin_session()
     await replica.code()
     assert [each.id for each in await replica.sign_ins.of(key_of())] == [second.session.id, first.session.id]
-    listed = [each.id for each in await replica.sign_ins.everybodys()]
+    listed = [each.id for each in await replica.sign_ins.of_everybody()]
     assert listed == [second.session.id, first.session.id, ben.session.id]
     world.later(ben.session.ends_at)
-    assert await replica.sign_ins.everybodys() == []
+    assert await replica.sign_ins.of_everybody() == []
 
 
 async def test_an_ended_sign_in_takes_its_tokens_and_consent_with_it(replica: Replica) -> None:
@@ -80,7 +80,7 @@ async def test_an_ended_sign_in_takes_its_tokens_and_consent_with_it(replica: Re
     with pytest.raises(SessionRefused):
         await replica.refresh(issued.refresh_token)
     assert not await has_consent(replica)
-    assert [each.id for each in await replica.sign_ins.everybodys()] == [other.session.id]
+    assert [each.id for each in await replica.sign_ins.of_everybody()] == [other.session.id]
 
 
 async def test_the_consent_to_another_client_stays(replica: Replica) -> None:
@@ -101,7 +101,7 @@ async def test_all_sign_ins_of_a_person_end_with_those_in_progress(replica: Repl
     with pytest.raises(SessionRefused):
         await replica.sessions.issue_code(begun)
     assert await replica.store.of_person(key_of()) == []
-    assert [each.id for each in await replica.sign_ins.everybodys()] == [ben.session.id]
+    assert [each.id for each in await replica.sign_ins.of_everybody()] == [ben.session.id]
 
 
 async def test_a_consent_to_a_program_at_one_loopback_address_is_for_all(replica: Replica) -> None:

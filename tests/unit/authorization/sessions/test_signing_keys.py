@@ -15,9 +15,9 @@ from fairlead_authorization.sessions.key_ring import (
     first_keys,
     signing_key,
 )
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.signing_keys import FRESH_SECONDS, KEYS, SigningKeys
-from fairlead_authorization.sessions.token_texts import TokenContent, TokenTexts, refresh_proof
+from fairlead_authorization.sessions.token_sealer import TokenContent, TokenSealer, refresh_proof
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import (
     MAX_GRANT_BYTES,
@@ -139,7 +139,7 @@ async def test_keys_stay_in_use_while_the_store_is_away() -> None:
     assert await keys.signer() == signer
     assert keys.find(signer.id) is not None
     assert not await keys.refetch(), "an unknown key may be one that another replica has made"
-    with pytest.raises(SessionsAway, match="does not respond"):
+    with pytest.raises(SessionStoreUnavailable, match="does not respond"):
         await keys_of(store, clock).signer()
     store.away = False
     clock.now += FRESH_SECONDS
@@ -168,7 +168,7 @@ async def test_the_record_of_keys_shows_no_secret() -> None:
 
 
 def test_a_text_is_the_same_for_the_same_content_and_opens_as_its_own_kind_alone() -> None:
-    texts, other = TokenTexts(bytes(64)), TokenTexts(bytes([1]) * 64)
+    texts, other = TokenSealer(bytes(64)), TokenSealer(bytes([1]) * 64)
     content = TokenContent(b"jwt:https://idp#ada", "s", 2, refresh_proof(b"secret", 2))
     text = texts.seal("refresh", content)
     assert text == texts.seal("refresh", content)

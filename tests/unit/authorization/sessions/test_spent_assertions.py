@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
-from fairlead_authorization.sessions.session import SessionsAway
+from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.spent_assertions import PREFIX, SpentAssertions
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant
@@ -52,13 +52,13 @@ async def test_records_of_a_replica_that_is_gone_are_deleted_by_another() -> Non
     store, clock = MemoryGrants(), HandClock(NOW)
     assert await SpentAssertions(store, clock).spend(ISSUER, "one", NOW + 300)
     sweeper = ExpiredSessions(store, SessionWorld(lambda: store).replica().ends, clock)
-    await sweeper.look()
+    await sweeper.check()
     assert await records(store) == 1
     clock.now = NOW + 300
-    await sweeper.look()
+    await sweeper.check()
     assert await records(store) == 0
 
 
 async def test_assertion_is_not_taken_while_the_store_is_away() -> None:
-    with pytest.raises(SessionsAway):
+    with pytest.raises(SessionStoreUnavailable):
         await SpentAssertions(FullStore(), HandClock(NOW)).spend(ISSUER, "one", NOW + 300)

@@ -198,7 +198,7 @@ def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
 def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None:
     route = replace(OPEN, offline=True)
     assert route.guard.enter_now()
-    route.guard.leave_well()
+    route.guard.leave_after_success()
     assert stages.check_online(call(route)) is None
 
 

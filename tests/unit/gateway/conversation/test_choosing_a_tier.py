@@ -6,7 +6,7 @@ import pytest
 
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.choose import Chooser
-from fairlead_gateway.conversation.phrases import Phrases, normal
+from fairlead_gateway.conversation.phrases import Phrases, normalize
 from fairlead_gateway.conversation.token import ForgedState, Sealer
 from fairlead_gateway.conversation.turn import Choice, ConversationState, Turn
 from fairlead_operator.publish.compile import compile_rules
@@ -113,14 +113,14 @@ def test_a_state_that_was_not_signed_here_is_refused() -> None:
 )
 def test_every_phrase_counts_but_where_a_longer_one_of_another_meaning_begins(text: str, matched: list[str]) -> None:
     phrases = Phrases([("what did", 1), ("what did you say", 0), ("the news", 1), ("find the", 2), ("sort*", 2)])
-    assert [phrase for phrase, _ in phrases.find(normal(text))] == matched
+    assert [phrase for phrase, _ in phrases.find(normalize(text))] == matched
 
 
 def test_of_several_phrases_the_one_that_begins_last_is_told() -> None:
     phrases = Phrases([("be brief", 0), ("think hard", 1)])
-    text = normal("think hard, be brief, no: think hard!")
+    text = normalize("think hard, be brief, no: think hard!")
     assert phrases.last(text, ["be brief", "think hard"]) == "think hard"
-    assert phrases.last(normal("think hard, be brief"), ["be brief", "think hard"]) == "be brief"
+    assert phrases.last(normalize("think hard, be brief"), ["be brief", "think hard"]) == "be brief"
 
 
 def test_without_phrases_nothing_is_found() -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from fairlead_gateway.conversation.choose import Chooser
-from fairlead_gateway.conversation.phrases import normal
+from fairlead_gateway.conversation.phrases import normalize
 from fairlead_gateway.conversation.shipped_words import phrases, shipped_words
 from fairlead_operator.publish.compile import compile_rules
 from utterances import Utterance, accuracy, choose_tiers, is_raised, sentences, utterances
@@ -72,7 +72,7 @@ def test_sentences_that_the_words_were_never_tuned_by_are_told_apart_as_well() -
 
 def test_a_phrase_is_in_one_list_of_the_shipped_words_only() -> None:
     lists = [listed for words in shipped_words().values() for listed in (*words.keywords.values(), words.commands)]
-    every = [normal(phrase) for listed in lists for phrase in phrases(listed)]
+    every = [normalize(phrase) for listed in lists for phrase in phrases(listed)]
     assert len(every) > 5000
     assert [phrase for phrase, times in Counter(every).items() if times > 1] == []
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Container, Sequence
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.grants.gone_servers import GONE_SECONDS, LOOK_SECONDS, GoneServers
+from fairlead_gateway.grants.gone_servers import CHECK_SECONDS, GONE_SECONDS, GoneServers
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant
 from virtualtime import HandClock, in_virtual_time
@@ -39,9 +39,9 @@ class World:
     async def granted_servers(self) -> set[str]:
         return {key.server for key, _ in await self.store.everything()}
 
-    async def look(self, seconds: float = 0.0) -> None:
+    async def check(self, seconds: float = 0.0) -> None:
         self.clock.now += seconds
-        await self.gone.look()
+        await self.gone.check()
 
 
 async def world() -> World:
@@ -50,7 +50,7 @@ async def world() -> World:
         for server in (LINEAR, SENTRY, FOREIGN):
             await made.store.write(GrantKey(person, str(server)), GRANT)
     await made.store.write(GrantKey(b"", "registration:https://as"), GRANT)
-    await made.look()
+    await made.check()
     return made
 
 
@@ -60,45 +60,45 @@ ALL = {"default/linear", "default/sentry", "default/foreign", "registration:http
 async def test_grants_end_an_hour_after_their_server_was_removed() -> None:
     here = await world()
     here.wanting, here.served = {SENTRY}, {SENTRY}
-    await here.look()
-    await here.look(GONE_SECONDS - 1)
+    await here.check()
+    await here.check(GONE_SECONDS - 1)
     assert await here.granted_servers() == ALL
-    await here.look(1)
+    await here.check(1)
     assert await here.granted_servers() == ALL - {"default/linear"}
 
 
 async def test_a_server_that_comes_back_keeps_its_grants() -> None:
     here = await world()
     here.wanting, here.served = {SENTRY}, {SENTRY}
-    await here.look()
+    await here.check()
     here.wanting, here.served = {LINEAR, SENTRY}, {LINEAR, SENTRY}
-    await here.look(GONE_SECONDS - 1)
+    await here.check(GONE_SECONDS - 1)
     here.wanting, here.served = {SENTRY}, {SENTRY}
-    await here.look(GONE_SECONDS)
+    await here.check(GONE_SECONDS)
     assert await here.granted_servers() == ALL
 
 
 async def test_a_server_that_does_not_want_sign_ins_any_more_keeps_its_grants() -> None:
     here = await world()
     here.wanting = {SENTRY}
-    await here.look()
-    await here.look(2 * GONE_SECONDS)
+    await here.check()
+    await here.check(2 * GONE_SECONDS)
     assert await here.granted_servers() == ALL
     here.served = {SENTRY}
-    await here.look()
-    await here.look(GONE_SECONDS)
+    await here.check()
+    await here.check(GONE_SECONDS)
     assert await here.granted_servers() == ALL - {"default/linear"}
 
 
 async def test_a_store_that_is_away_is_asked_again() -> None:
     here = await world()
     here.wanting, here.served = set(), {SENTRY}
-    await here.look()
+    await here.check()
     here.store.away = True
-    await here.look(GONE_SECONDS)
+    await here.check(GONE_SECONDS)
     here.store.away = False
     assert await here.granted_servers() == ALL
-    await here.look()
+    await here.check()
     assert await here.granted_servers() == ALL - {"default/linear"}
 
 
@@ -115,8 +115,8 @@ async def test_servers_are_looked_at_until_the_end() -> None:
 
     gone = GoneServers(here.store, list_wanting, lambda: here.served, loop.time)
     gone.start()
-    await asyncio.sleep(3 * LOOK_SECONDS)
+    await asyncio.sleep(3 * CHECK_SECONDS)
     here.wanting, here.served = {SENTRY}, {SENTRY}
-    await asyncio.sleep(GONE_SECONDS + 2 * LOOK_SECONDS)
+    await asyncio.sleep(GONE_SECONDS + 2 * CHECK_SECONDS)
     assert await here.granted_servers() == ALL - {"default/linear"}
     await gone.aclose()

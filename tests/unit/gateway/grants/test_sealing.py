@@ -69,7 +69,7 @@ def test_a_flipped_bit_of_the_stored_record_is_refused(at: int) -> None:
 @given(person=PERSONS.filter(lambda person: person != KEY.person))
 def test_a_record_of_another_person_is_refused(person: bytes) -> None:
     other = GrantKey(person, KEY.server)
-    with pytest.raises(UnreadableGrant, match="is that of somebody else"):
+    with pytest.raises(UnreadableGrant, match="belongs to somebody else"):
         SEALER.open(other, RECORD)
     with pytest.raises(UnreadableGrant):
         SEALER.open(other, msgspec.structs.replace(RECORD, person=person))
@@ -77,7 +77,7 @@ def test_a_record_of_another_person_is_refused(person: bytes) -> None:
 
 @given(server=NAMES.filter(lambda server: server != KEY.server))
 def test_a_record_of_another_server_is_refused(server: str) -> None:
-    with pytest.raises(UnreadableGrant, match="is that of somebody else"):
+    with pytest.raises(UnreadableGrant, match="belongs to somebody else"):
         SEALER.open(GrantKey(KEY.person, server), msgspec.structs.replace(RECORD, server=server))
 
 

@@ -32,7 +32,7 @@ async def remaining_users(days: int, *, after: float) -> list[bytes]:
         grant = StoredGrant("https://as", "c", refresh_token="r", granted_at=DAY, renewed_at=150 * DAY, used_at=used)
         await store.write(GrantKey(person, "default/linear"), grant)
     await store.write(GrantKey(b"", "registration:https://as"), StoredGrant("https://as", "c", granted_at=DAY))
-    await UnusedGrants(Accounts(store, tokens, unused_days=days), lambda: after * DAY).look()
+    await UnusedGrants(Accounts(store, tokens, unused_days=days), lambda: after * DAY).check()
     persons = sorted(key.person for key, _ in await store.everything() if key.person)
     assert sorted(tokens.forgotten) == [person for person in (b"busy", b"idle") if person not in persons]
     assert await store.read(GrantKey(b"", "registration:https://as")) is not None

@@ -111,7 +111,7 @@ async def test_a_token_gives_what_a_login_at_the_provider_gives(door: Door) -> N
         "exp": NOW + 60,
         "azp": SESSION.agent,
     }
-    login = direct._judge(claims, PROVIDER, "c")
+    login = direct._check_claims(claims, PROVIDER, "c")
     identity = accept(door, await door.issue())
     assert isinstance(login, Identity)
     for name in ("principal", "agent", "groups", "issuers", "doubtful", "person", "owner"):
@@ -160,7 +160,7 @@ async def test_a_token_can_have_fewer_scopes_than_its_session(door: Door) -> Non
     own = OwnTokens(HERE, door.keys, [PROVIDER], scopes=["tools"], now=door.clock)
     verdict = own.check(token)
     assert isinstance(verdict, CredentialRefusal)
-    assert (verdict.status, verdict.word) == (403, "insufficient_scope")
+    assert (verdict.status, verdict.error_code) == (403, "insufficient_scope")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_a_token_with_other_claims_is_refused(door: Door, claims: dict[str
     accept(door, await door.forge())
     refused = refusal(door, await door.forge(**claims))
     assert why in refused.message
-    assert (refused.status, refused.word) == (401, "invalid_token")
+    assert (refused.status, refused.error_code) == (401, "invalid_token")
 
 
 @pytest.mark.parametrize("header", [{"typ": "JWT"}, {"typ": "id_token"}, {"typ": None}])
@@ -379,11 +379,11 @@ async def test_an_ended_session_is_remembered_until_its_last_token_has_expired(w
     await replica.sessions.end(key_of(), issued.session.id)
     await replica.sessions.end(key_of("ben"), begun.session.id)
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
-    await expired.look()
+    await expired.check()
     (left,) = [key for key, _ in await replica.store.of_person(b"") if key.server.startswith(PREFIX)]
     assert left.server == PREFIX + issued.session.id, "a session that nobody consented to has no tokens"
     world.later(MAX_SECONDS + SKEW_SECONDS)
-    await expired.look()
+    await expired.check()
     assert left not in [key for key, _ in await replica.store.of_person(b"")]
 
 

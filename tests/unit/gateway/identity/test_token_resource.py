@@ -52,5 +52,5 @@ def test_a_credential_is_valid_at_its_resource_and_below(resource: str, path: st
 def test_a_credential_is_not_valid_elsewhere(path: str) -> None:
     refused = refuse_elsewhere(identity(MCP), path)
     assert refused is not None
-    assert (refused.status, refused.word) == (401, "invalid_token")
+    assert (refused.status, refused.error_code) == (401, "invalid_token")
     assert MCP in refused.message

@@ -1,4 +1,4 @@
-"""Checks the store of grants periodically for grants that have to end because time has passed."""
+"""Repeats a check of the store of grants, such as for expired grants."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ FIRST_SECONDS: Final = 300.0
 """Seconds until the first check of all grants: a starting gateway has other work."""
 
 
-class RepeatedLook:
-    """Calls `look` every `seconds` from `start` to `aclose`, for the first time after `first_seconds`. `name` is a
-    plural noun for the log: what the check looks for.
+class PeriodicCheck:
+    """Calls `check` every `seconds` from `start` to `aclose`, for the first time after `first_seconds`. `name` says in
+    log messages what is checked for, such as `unused grants`.
     """
 
     def __init__(
-        self, look: Callable[[], Awaitable[None]], name: str, seconds: float, first_seconds: float = FIRST_SECONDS
+        self, check: Callable[[], Awaitable[None]], name: str, seconds: float, first_seconds: float = FIRST_SECONDS
     ) -> None:
-        self._look = look
+        self._check = check
         self._name = name
         self._seconds = seconds
         self._first_seconds = first_seconds
-        self._looking: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._run(), name=self._name)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
 
     async def aclose(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         await asyncio.sleep(self._first_seconds)
         while True:
             try:
-                await self._look()
+                await self._check()
             except GrantStoreError as error:
                 log.warning("The check for %s failed: %s", self._name, error)
             except Exception:

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from fairlead_gateway.grants.sealed_grant import SealedGrant, encode_record, new_version, record_name
-from fairlead_gateway.grants.secret_store import _SeenSecret
+from fairlead_gateway.grants.secret_store import _WatchedSecret
 from fairlead_kube.objects import Secret
 from fairlead_mcp.oauth.stored_grant import GrantKey
 
@@ -34,7 +34,7 @@ def test_an_event_tells_the_grants_that_changed_and_decodes_no_others() -> None:
         told.append(key)
         written.append(was_written)
 
-    seen = _SeenSecret("grants-0", tell)
+    seen = _WatchedSecret("grants-0", tell)
     data = {record_name(key): record(key) for key in KEYS}
     seen.replace([secret(data)], "1")
     assert told == [], "the first list has nothing new"

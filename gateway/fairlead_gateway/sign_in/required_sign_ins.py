@@ -1,4 +1,4 @@
-"""Finds out, without a call, which servers require a user to sign in first."""
+"""Determines, before any call, to which servers a user has to sign in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError, StoredG
 from fairlead_mcp.oauth.subject import TokenSubject
 
 
-class WantedSignIns:
+class RequiredSignIns:
     """Required sign-ins, from the users' grants in the store and their tokens at this replica."""
 
     def __init__(
@@ -28,8 +28,8 @@ class WantedSignIns:
         self._pending = pending
 
     async def of(self, identity: Identity) -> dict[ServerKey, str]:
-        """Servers that the caller has to sign in to, each with the reason. Empty if the caller is not a user, and while
-        the store does not answer.
+        """Servers that the caller has to sign in to, each with the reason. Empty if the caller is not a user, or if the
+        store cannot be read.
         """
         person, consents = person_of(identity), self._consents()
         if not person or self._store is None or not consents:
@@ -50,5 +50,5 @@ class WantedSignIns:
         if pending is not None and grant.granted_at < pending.opened_at:  # because a call could not use the grant
             used = "your sign-in at" if consent.settings.user_key is None else "the key that you entered for"
             return problem or f"the last call could not be made with {used} {server}"
-        # of another replica, whose access token may still be good
+        # the sign-in belongs to another replica, whose access token may still be valid
         return "" if not grant.refresh_token and self._pending.is_recent(grant.granted_at) else problem

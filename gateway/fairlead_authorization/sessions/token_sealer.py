@@ -1,8 +1,7 @@
-"""Texts of authorization codes and refresh tokens, which name the person and the session. No I/O.
+"""Seals authorization codes and refresh tokens, which contain the person and the session. No I/O.
 
-They are sealed with AES-SIV (RFC 5297), which needs no nonce: the same content gives the same text, so a refresh token
-can be made again instead of being stored. A text that the gateway has not made is refused without a look into the
-store.
+They are sealed with AES-SIV (RFC 5297), which needs no nonce: equal content gives equal tokens, so a refresh token can
+be created again instead of being stored. A token that the gateway has not created is refused without reading the store.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class TokenContent(msgspec.Struct, frozen=True, array_like=True):
     generation: int
     """Number of the refresh token; 0 for a code."""
     proof: bytes
-    """Secret of the code, or MAC of the refresh token's number by the session's secret."""
+    """Secret of the code, or MAC of the refresh token's number with the session's secret."""
 
 
-class TokenTexts:
-    """Seals and opens the texts with a key of 64 bytes."""
+class TokenSealer:
+    """Seals and opens codes and refresh tokens with a key of 64 bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESSIV(key)
@@ -46,7 +45,7 @@ class TokenTexts:
         return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
     def open(self, kind: TextKind, text: str) -> TokenContent | None:
-        """The content; None for a text that was not sealed as this kind with this key."""
+        """The content of a token; None if `text` was not sealed as `kind` with this key."""
         if len(text) > MAX_TEXT or not text.isascii():
             return None
         try:
@@ -57,7 +56,7 @@ class TokenTexts:
 
 
 def refresh_proof(secret: bytes, generation: int) -> bytes:
-    """MAC that the refresh token with a number has."""
+    """MAC in the refresh token with the number `generation`."""
     return hmac.digest(secret, b"refresh %d" % generation, "sha256")[:_PROOF_BYTES]
 
 

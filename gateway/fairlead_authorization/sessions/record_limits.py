@@ -1,0 +1,27 @@
+"""Limits the records of one person: decides which records are deleted before another one is stored. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
+
+
+def records_to_delete(
+    records: Sequence[tuple[GrantKey, StoredGrant]], new_record: StoredGrant, max_records: int, max_bytes: int
+) -> list[GrantKey]:
+    """Keys of the first records, which have to be deleted so that the remaining records and `new_record` are at most
+    `max_records` in number and `max_bytes` in JSON.
+    """
+    sizes = [_size(grant) for _, grant in records]
+    count, total, deleted = len(records) + 1, sum(sizes) + _size(new_record), 0
+    while deleted < len(records) and (count - deleted > max_records or total > max_bytes):
+        total -= sizes[deleted]
+        deleted += 1
+    return [key for key, _ in records[:deleted]]
+
+
+def _size(grant: StoredGrant) -> int:
+    return len(msgspec.json.encode(grant))
