@@ -1,4 +1,4 @@
-"""The condition `DefinitionsClean`: whether definitions contain hidden text or instructions to the model. Pure."""
+"""Makes the verdict DefinitionsClean: whether definitions contain hidden text or instructions to the model. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLEAN: Final = ConditionVerdict(
 
 
 def verdict(findings: tuple[Finding, ...]) -> ConditionVerdict:
-    """Verdict for the condition `DefinitionsClean`."""
+    """The verdict DefinitionsClean, with the first findings in its message."""
     if not findings:
         return CLEAN
     causes = {finding.cause for finding in findings}
