@@ -60,7 +60,7 @@ class WorkQueue(Generic[K]):
         self._rng = rng or random.Random()
         self._due: dict[K, None] = {}
         self._active: set[K] = set()
-        self._again: set[K] = set()
+        self._added_while_active: set[K] = set()
         """Keys that were added while they were processed."""
         self._delayed: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
@@ -85,7 +85,7 @@ class WorkQueue(Generic[K]):
         """Process `key` as soon as a worker is free."""
         self._cancel_delay(key)
         if key in self._active:
-            self._again.add(key)
+            self._added_while_active.add(key)
         else:
             self._due[key] = None
             self._idle.clear()
@@ -96,7 +96,7 @@ class WorkQueue(Generic[K]):
         if delay <= 0:
             self.add(key)
             return
-        if key in self._due or key in self._again:
+        if key in self._due or key in self._added_while_active:
             return
         loop = asyncio.get_running_loop()
         timer = self._delayed.get(key)
@@ -156,8 +156,8 @@ class WorkQueue(Generic[K]):
             case _:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 after = self._backoff.delay(failures, self._rng)
-        if key in self._again:
-            self._again.discard(key)
+        if key in self._added_while_active:
+            self._added_while_active.discard(key)
             self.add(key)
         elif after is not None:
             self.add_after(key, after)

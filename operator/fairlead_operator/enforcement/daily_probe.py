@@ -18,9 +18,9 @@ from fairlead_operator.ports import ConditionVerdict
 logger = logging.getLogger(__name__)
 
 INTERVAL: Final = timedelta(days=1)
-LOOK_S: Final = 300.0
+CHECK_SECONDS: Final = 300.0
 """Seconds between two checks whether a probe is due."""
-RETRY_S: Final = 1.0
+RETRY_SECONDS: Final = 1.0
 MAX_INTERRUPTED: Final = 3
 """Number of consecutive interrupted probes (by restarts or changes of the leader) after which the next probe waits for
 a day.
@@ -63,7 +63,7 @@ class DailyProbe:
                 record = await self._read()
             except ApiError as error:
                 logger.warning("the stored answer of the network probe cannot be read yet: %s", error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 if record is not None and record.answer != Enforcement():
                     self._take(record.answer)
@@ -75,8 +75,10 @@ class DailyProbe:
             try:
                 await self.probe_if_due()
             except ApiError as error:
-                logger.warning("the probe of NetworkPolicies failed and will be retried in %g s: %s", LOOK_S, error)
-            await asyncio.sleep(LOOK_S)
+                logger.warning(
+                    "the probe of NetworkPolicies failed and will be retried in %g s: %s", CHECK_SECONDS, error
+                )
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def probe_if_due(self) -> None:
         """Run the probe if it is due. Raises ApiError."""

@@ -233,5 +233,5 @@ def _sentence(target: WriteTarget, by: str) -> str:
         who = f"another operator of Fairlead (field manager {MANAGER})"
     elif not by:
         who = "a client that its managedFields do not name, because it only deletes or removes fields"
-    pace = f"Fairlead repairs it at most every {LONGEST_PAUSE_S:g} s"
-    return f"{target} is changed or deleted again and again by {who}, and {pace}"
+    limit = f"Fairlead repairs it at most every {LONGEST_PAUSE_S:g} s"
+    return f"{target} is changed or deleted again and again by {who}, and {limit}"

@@ -94,9 +94,8 @@ class InstallationSecret:
         await self._restore()
 
     async def _restore(self) -> None:
-        await asyncio.sleep(
-            self._drift.seconds_until_repair(self._target)
-        )  # delays no other event, as this informer has one object
+        # This sleep delays no other event, because this informer has one object.
+        await asyncio.sleep(self._drift.seconds_until_repair(self._target))
         while True:
             try:
                 await self.ensure()

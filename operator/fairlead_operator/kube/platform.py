@@ -228,8 +228,11 @@ class KubePlatform:
 
     async def _report_broken(self, key: ServerKey, broken: Broken) -> None:
         """Write the conditions of an unreadable resource, unless its status already has them."""
-        shown = broken.item.get("status", {}).get("conditions") or ()
-        if any(c.get("reason") == Cause.INVALID and c.get("message") == broken.problem for c in shown):
+        previous = broken.item.get("status", {}).get("conditions") or ()
+        if any(
+            condition.get("reason") == Cause.INVALID and condition.get("message") == broken.problem
+            for condition in previous
+        ):
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         generation = broken.item["metadata"].get("generation", 0)

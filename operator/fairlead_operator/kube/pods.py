@@ -83,7 +83,7 @@ class Pods:
         return max(pods, key=lambda name: (pods[name].created, name)).name if pods else ""
 
     def seconds_until_fault(self, key: ServerKey) -> float | None:
-        """Seconds until the next closed port or warning counts as a fault; None without one that does not count yet."""
+        """Seconds until the next closed port or warning counts as a fault; None if all of them already do."""
         pods = self._pods(key)
         since = [pod.closed.since for pod in pods.values() if pod.closed is not None]
         since += [warning.first for warning in self._warnings(pods)]
@@ -155,14 +155,14 @@ class PodWarnings:
         earlier = self._last.get(warning.pod)
         if earlier is not None and earlier.uid == warning.uid and warning.last < earlier.last:
             return
-        same = earlier is not None and warning.repeats(earlier)
-        if earlier is not None and same:  # keep its text, so that a repetition causes no write of a status
+        is_repetition = earlier is not None and warning.repeats(earlier)
+        if earlier is not None and is_repetition:  # keep its text, so that a repetition causes no write of a status
             warning = dataclasses.replace(earlier, last=warning.last)
         self._last[warning.pod] = warning
         self._last.move_to_end(warning.pod)
         if len(self._last) > MOST_WARNINGS:
             self._last.popitem(last=False)
-        if not same:
+        if not is_repetition:
             self._changed(warning.pod)
 
     def delete(self, item: Json) -> None:

@@ -23,5 +23,5 @@ def verdict(findings: tuple[Finding, ...]) -> ConditionVerdict:
     causes = {finding.cause for finding in findings}
     cause = causes.pop() if len(causes) == 1 else Cause.SUSPICIOUS_DEFINITIONS
     excess = len(findings) - MAX_FINDINGS
-    shown = "; ".join(str(finding) for finding in findings[:MAX_FINDINGS])
-    return ConditionVerdict(False, cause, shown + (f"; and {excess} more" if excess > 0 else ""))
+    message = "; ".join(str(finding) for finding in findings[:MAX_FINDINGS])
+    return ConditionVerdict(False, cause, message + (f"; and {excess} more" if excess > 0 else ""))

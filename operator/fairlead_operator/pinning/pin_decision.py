@@ -112,8 +112,8 @@ def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
 
 def announcement(decision: PinDecision, key: ServerKey) -> Announcement:
     """Announcement about definitions of a server that are held back."""
-    how = f"fairlead diff {key} shows them, and fairlead approve {key} approves them"
-    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {how}")
+    advice = f"fairlead diff {key} shows them, and fairlead approve {key} approves them"
+    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {advice}")
 
 
 def summary(decision: PinDecision) -> str:

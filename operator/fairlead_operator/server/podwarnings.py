@@ -67,16 +67,16 @@ class PodWarning:
 
 def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
     """The warning in an event; None for ignored reasons and for events that are not about a pod."""
-    about = event.get("regarding") or {}
+    regarding = event.get("regarding") or {}
     reason = str(event.get("reason") or "Warning")
-    if about.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _IGNORED:
+    if regarding.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _IGNORED:
         return None
     times = _times(event)
     if times is None:
         return None
-    pod = ServerKey(_text(about, "namespace"), _text(about, "name"))
+    pod = ServerKey(_text(regarding, "namespace"), _text(regarding, "name"))
     note = cut(event.get("note") or "without details")
-    return PodWarning(pod, _text(about, "uid"), reason[:128], note, *times)
+    return PodWarning(pod, _text(regarding, "uid"), reason[:128], note, *times)
 
 
 def _times(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
