@@ -23,16 +23,17 @@ from fairlead_kube.connection import NoCluster, load_configuration
 from fairlead_kube.errors import ApiError
 from fairlead_mcp.addresses import authority
 from fairlead_operator.app import Dependencies, Operator, build
-from fairlead_operator.interpreter import favour_loop
+from fairlead_operator.interpreter import keep_loop_responsive
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
-from fairlead_operator.kube.service_account import owners
+from fairlead_operator.kube.service_account import owner_references
 from fairlead_operator.probes import serve
 from fairlead_operator.settings import ReleaseSettings, Settings
 
 logger = logging.getLogger(__name__)
 
 DESCRIPTORS: Final = 65_536
+"""Open files that the operator may have, if the hard limit allows."""
 STOP_SECONDS: Final = 15.0
 """Seconds from a signal until the process ends at the latest."""
 
@@ -74,10 +75,11 @@ async def _run(settings: Settings) -> None:
         try:
             port = await stack.enter_async_context(serve(operator, metrics.address, metrics.port))
         except OSError as error:
-            where = f"{authority(metrics.address, metrics.port)} ({error.strerror})"
-            raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error
+            address = authority(metrics.address, metrics.port)
+            message = f"cannot listen on {address} ({error.strerror}): set FAIRLEAD_METRICS_PORT to a free port"
+            raise CannotStart(message) from error
         logger.info("metrics and probes on port %d", port)
-        favour_loop()
+        keep_loop_responsive()
         await _until_signal(operator)
 
 
@@ -85,7 +87,9 @@ async def _pull_token(kube: Kube, release: ReleaseSettings) -> str:
     """The pull token of the installation's Secret, which is created if it is missing. Raises CannotStart."""
     namespace, name = release.release_namespace, release.installation_secret
     try:
-        return await InstallationSecret(kube, namespace, name, owners(release.owner_token, namespace)).ensure()
+        return await InstallationSecret(
+            kube, namespace, name, owner_references(release.owner_token, namespace)
+        ).ensure()
     except ApiError as error:
         raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 
@@ -104,10 +108,10 @@ async def _until_signal(operator: Operator) -> None:
 def _allow_many_connections() -> None:
     """Raise the limit of open files: the operator keeps one connection per server, and the usual limit is 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _end_process() -> None:

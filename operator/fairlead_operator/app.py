@@ -36,10 +36,10 @@ from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, Wakeups, compose
-from fairlead_operator.controller import Controller, ControllerOptions, World
+from fairlead_operator.controller import Controller, ControllerOptions, PlatformAdapters
 from fairlead_operator.discovery.connector import NetworkConnector
 from fairlead_operator.discovery.state import DiscoveryOptions
-from fairlead_operator.enforcement.kept_answer import DailyProbe
+from fairlead_operator.enforcement.daily_probe import DailyProbe
 from fairlead_operator.enforcement.probe import ClusterProbe
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import handlers
@@ -65,14 +65,20 @@ from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
 from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
-from fairlead_operator.kube.preflight import knows_domain_policies
+from fairlead_operator.kube.preflight import serves_domain_policies
 from fairlead_operator.kube.seeded_tiers import TierSeeder
-from fairlead_operator.kube.service_account import owners
-from fairlead_operator.kube.watched_lease import PATIENCE, OtherReleases, explain, family_of, lease_place
+from fairlead_operator.kube.service_account import owner_references
+from fairlead_operator.kube.watched_lease import (
+    DURATION_FACTOR,
+    OtherReleases,
+    explain,
+    lease_location,
+    release_identity_prefix,
+)
 from fairlead_operator.openapi.api_listings import ApiListings
 from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.reconciler import ReconcilerOptions
-from fairlead_operator.server.podwarnings import FIELDS
+from fairlead_operator.server.podwarnings import FIELD_SELECTOR
 from fairlead_operator.settings import Settings
 from fairlead_operator.telemetry import Telemetry
 
@@ -112,7 +118,7 @@ class StartupConfiguration:
     @classmethod
     def load(cls, settings: Settings) -> StartupConfiguration:
         """Read the values. Raises BadSetting."""
-        references = owners(settings.release.owner_token, settings.release.release_namespace)
+        references = owner_references(settings.release.owner_token, settings.release.release_namespace)
         return cls(tiers_in(settings.publish.tiers), references, settings.egress.rules)
 
 
@@ -137,28 +143,30 @@ class Operator:
             end_process=dependencies.end_process,
             owners=self.startup.owners,
         )
-        release = settings.release.release_namespace
+        release_namespace = settings.release.release_namespace
         self.lease = Lease(
-            dataclasses.replace(self._kube, on_write=self._count),
-            release,
+            dataclasses.replace(self._kube, on_write=self._count_write),
+            release_namespace,
             lease.name,
             lease.replica,
             options,
         )
-        watched, family = settings.release.watch_namespace, family_of(release, lease.name)
-        namespace, name = lease_place(watched)
-        self._others = OtherReleases(self._kube, watched, family, duration)
+        """Lease of the release: elects one of its replicas."""
+        watched = settings.release.watch_namespace
+        release_prefix = release_identity_prefix(release_namespace, lease.name)
+        namespace, name = lease_location(watched)
+        self._other_releases = OtherReleases(self._kube, watched, release_prefix, duration)
         self.watched_lease = Lease(
-            dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count),
+            dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count_write),
             namespace,
             name,
-            f"{family}{lease.replica}",
+            f"{release_prefix}{lease.replica}",
             dataclasses.replace(
                 options,
-                timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
-                owners=self.startup.owners if namespace == release else (),
-                family=family,
-                superior=self._others.superior,
+                timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=DURATION_FACTOR * duration),
+                owners=self.startup.owners if namespace == release_namespace else (),
+                release_prefix=release_prefix,
+                superior_holder=self._other_releases.superior_holder,
                 explain=partial(explain, watched=watched),
             ),
         )
@@ -179,22 +187,22 @@ class Operator:
     def _allowance(self) -> float:
         return min(self.lease.allowance(), self.watched_lease.allowance())
 
-    def _count(self, verb: str, kind: Kind) -> None:
+    def _count_write(self, verb: str, kind: Kind) -> None:
         self.telemetry.writes.labels(verb, kind.plural).inc()
 
     async def _lead(self) -> None:
-        await self._others.wait_until_vacant()
-        kube = dataclasses.replace(self._kube, allowance=self._allowance, on_write=self._count)
+        await self._other_releases.wait_until_vacant()
+        kube = dataclasses.replace(self._kube, allowance=self._allowance, on_write=self._count_write)
         logger.info("leading as %s", self.lease.identity)
         self.telemetry.leader.set(1)
         try:
-            domain_policies = await knows_domain_policies(kube)
+            domain_policies = await serves_domain_policies(kube)
             await _Leadership(self, kube, domain_policies=domain_policies).run(self)
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
             self.telemetry.scraped.forget()
-            self.telemetry.enforced.clear()
+            self.telemetry.policies_enforced.clear()
 
 
 class _Leadership:
@@ -206,10 +214,10 @@ class _Leadership:
         """`domain_policies`: whether the cluster serves network policies that select peers by domain name."""
         dependencies, telemetry = operator.dependencies, operator.telemetry
         settings, startup = operator.settings, operator.startup
-        release, watched = settings.release.release_namespace, settings.release.watch_namespace or None
+        release_namespace, watched = settings.release.release_namespace, settings.release.watch_namespace or None
         controller, publish, pods = settings.controller, settings.publish, settings.pods
         measurements = settings.measurements
-        credentials = settings.release.credentials_name
+        credentials_name = settings.release.credentials_name
         installation_options = InstallationOptions(
             ReconcilerOptions(
                 publish.prefix_style,
@@ -218,7 +226,7 @@ class _Leadership:
                 pods.template_rules,
             ),
             ControllerOptions(
-                sweep=controller.sweep_seconds, workers=controller.workers, figures=controller.figures_seconds
+                sweep_s=controller.sweep_seconds, workers=controller.workers, figures_s=controller.figures_seconds
             ),
             default_action=publish.default_action,
             default_tier=publish.default_tier,
@@ -229,7 +237,7 @@ class _Leadership:
         wakeups = Wakeups.of(installation_options)
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
-        self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
+        self.drift = drift = DriftRepairs(lambda kind: telemetry.undone_writes.labels(kind.plural).inc())
         self.owned = Owned(kube, queue.add, kinds, drift)
         self.pods = Pods(queue.add, dependencies.now)
         self._tiers_gone = asyncio.Event()
@@ -252,37 +260,46 @@ class _Leadership:
             for key in servers:
                 queue.add(key)
 
-        def credential_lost(entry: str) -> None:
+        def restore_credential(entry: str) -> None:
             for key in servers:
                 if store_key(key) == entry:
                     queue.add(key)
 
-        def on_document_disturbed(name: str, labels: Mapping[str, str]) -> None:
+        def restore_document(name: str, labels: Mapping[str, str]) -> None:
             self.controller.restore_document(name, labels)
 
         self.secrets = LabelledSecrets(settings.release.secrets_read_in, secret_changed)
-        self.store = CredentialStore(kube, release, credential_lost, startup.owners, credentials, drift)
-        self.documents = KubeDocuments(kube, release, on_document_disturbed, startup.owners, drift)
-        self.enforcement: DailyProbe | None = None
+        self.credential_store = CredentialStore(
+            kube, release_namespace, restore_credential, startup.owners, credentials_name, drift
+        )
+        self.documents = KubeDocuments(kube, release_namespace, restore_document, startup.owners, drift)
+        self.network_probe: DailyProbe | None = None
         if pods.network_policy_probe == "Daily":
-            probe = ClusterProbe(kube, release, pods.probe_pods, startup.owners)
-            self.enforcement = DailyProbe(
-                kube, release, probe, enforcement_changed, telemetry.enforce, dependencies.now, startup.owners
+            self.network_probe = DailyProbe(
+                kube,
+                release_namespace,
+                ClusterProbe(kube, release_namespace, pods.probe_pods, startup.owners),
+                enforcement_changed,
+                telemetry.show_enforcement,
+                dependencies.now,
+                startup.owners,
             )
         name = settings.release.installation_secret
-        self.installation_secret = InstallationSecret(kube, release, name, startup.owners, drift) if name else None
-        resolver = Resolver(kube, self.secrets, credentials)
+        self.installation_secret = (
+            InstallationSecret(kube, release_namespace, name, startup.owners, drift) if name else None
+        )
+        resolver = Resolver(kube, self.secrets, credentials_name)
         parts = KubePlatformParts(
             servers=servers,
             owned=self.owned,
             resolver=resolver,
-            store=self.store,
+            credential_store=self.credential_store,
             events=Events(kube, settings.lease.replica, monotonic=dependencies.monotonic),
             pods=self.pods,
-            installation=dataclasses.replace(pods.manifest_context(release), domain_policies=domain_policies),
+            installation=dataclasses.replace(pods.manifest_context(release_namespace), domain_policies=domain_policies),
             pod_templates=pods.template_rules,
-            enforcement=self.enforcement.verdict if self.enforcement is not None else None,
-            last_words=FailureLogs(kube, self.pods.newest, resolver.environment) if pods.logs else None,
+            enforcement=self.network_probe.verdict if self.network_probe is not None else None,
+            failure_logs=FailureLogs(kube, self.pods.newest, resolver.environment_values) if pods.logs else None,
             enqueue=queue.add,
             drift=drift,
         )
@@ -296,8 +313,8 @@ class _Leadership:
         self.gateways = HttpGateways(
             measurements.gateway_urls, measurements.pull_token, dependencies.resolve or resolve_by_dns
         )
-        world = World(platform, self.documents, connector, self.declarations, self.gateways, apis)
-        self.controller = compose(world, installation_options, wakeups=wakeups, telemetry=telemetry)
+        adapters = PlatformAdapters(platform, self.documents, connector, self.declarations, self.gateways, apis)
+        self.controller = compose(adapters, installation_options, wakeups=wakeups, telemetry=telemetry)
         if watched is None and publish.prefix_style == "name":
             logger.warning(
                 "FAIRLEAD_PREFIX_STYLE=name: prefixes of tools do not contain the namespace, so of two servers with "
@@ -307,8 +324,9 @@ class _Leadership:
             )
         self._kube = kube
         self._configuration = operator.configuration
-        self._release = release
+        self._release_namespace = release_namespace
         self._watched = watched
+        """The watched namespace; None: all namespaces."""
         self._list_seconds = controller.list_seconds
         self._random = dependencies.rng.random
         self._seeder = TierSeeder(kube, startup.tiers, optional=watched is not None)
@@ -316,36 +334,36 @@ class _Leadership:
     async def run(self, operator: Operator) -> None:
         """Fill the informers' stores, then reconcile from them until cancelled."""
         try:
-            await self._work(operator)
+            await self._run_tasks(operator)
         finally:
             self.drift.close()
             await self.gateways.aclose()
 
-    async def _work(self, operator: Operator) -> None:
+    async def _run_tasks(self, operator: Operator) -> None:
         self.declarations.reads_tiers = await self._seeder.run()
-        if self.enforcement is not None:
-            await self.enforcement.restore()
+        if self.network_probe is not None:
+            await self.network_probe.restore()
         fairlead_informers = {
             kind: Informer(self._kube, scope, store, watches=False, resync=self._list_seconds, random=self._random)
             for kind, (scope, store) in self._fairlead_scopes().items()
         }
-        # Its first list is not awaited below: with the Role of an older release, the service account may not read
-        # events, and the operator has to lead all the same.
+        # The first list of events is not awaited below, because the operator has to lead even if its ServiceAccount
+        # may not read events, as with the Role of an older release.
         warnings = Informer(
             self._kube,
-            Scope(EVENTS, Json, self._watched, fields=FIELDS),
+            Scope(EVENTS, Json, self._watched, fields=FIELD_SELECTOR),
             self.pods.warnings,
             resync=EVENTS_RESYNC_SECONDS,
             random=self._random,
         )
         changed_documents = ChangedDocuments(self._kube, self.declarations.servers, self.controller.reconciler.recheck)
-        others = (Informer(self._kube, *scope, random=self._random) for scope in self._scopes())
-        informers = [*fairlead_informers.values(), *others]
+        other_informers = (Informer(self._kube, *scope, random=self._random) for scope in self._other_scopes())
+        informers = [*fairlead_informers.values(), *other_informers]
 
         def observe(kind: Kind, type_: str | None, item: Json) -> None:
             fairlead_informers[kind].observe(type_, item)
 
-        feed = KopfThread(
+        kopf_thread = KopfThread(
             self._configuration,
             partial(handlers, tiers=self.declarations.reads_tiers),
             observe,
@@ -358,14 +376,14 @@ class _Leadership:
             for informer in informers:
                 await informer.synced.wait()
             group.create_task(warnings.run(), name=repr(warnings))
-            group.create_task(feed.run(), name="kopf")
+            group.create_task(kopf_thread.run(), name="kopf")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
             group.create_task(changed_documents.run(), name="changed documents")
             group.create_task(keep_trimmed(), name="heap")
-            group.create_task(self._keep_tiers(), name="first tiers")
-            if self.enforcement is not None:
-                group.create_task(self.enforcement.run(), name="probe of the network")
+            group.create_task(self._keep_tiers(), name="default tiers")
+            if self.network_probe is not None:
+                group.create_task(self.network_probe.run(), name="network probe")
 
     async def _keep_tiers(self) -> None:
         """Create the default tiers again after all LatencyTiers were deleted, with a growing delay if that recurs."""
@@ -374,7 +392,7 @@ class _Leadership:
             await self._tiers_gone.wait()
             self._tiers_gone.clear()
             await asyncio.sleep(TIERS_SETTLE_SECONDS)
-            if self.declarations.has_tiers or self.drift.held_back(target, self._tiers_gone.set):
+            if self.declarations.has_tiers or self.drift.postpone(target, self._tiers_gone.set):
                 continue
             logger.warning("all LatencyTiers were deleted: the default tiers are created again")
             try:
@@ -399,12 +417,14 @@ class _Leadership:
                 await asyncio.sleep(LIST_RETRY_SECONDS)
 
     def _fairlead_scopes(self) -> dict[Kind, tuple[Scope[Json], Store[Json]]]:
+        """Scope and store of each of Fairlead's kinds that this operator may read."""
         return {
             kind: (Scope(kind, Json, self._watched if kind.namespaced else None), store)
             for kind, store in self.declarations.stores().items()
         }
 
-    def _scopes(self) -> list[tuple[Scope[Json], Store[Json]]]:
+    def _other_scopes(self) -> list[tuple[Scope[Json], Store[Json]]]:
+        """Scope and store of the objects of Kubernetes' kinds that this operator reads."""
         managed = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
         workloads: list[tuple[Scope[Json], Store[Json]]] = [
             (Scope(kind, Json, self._watched, managed), store) for kind, store in self.owned.stores.items()
@@ -414,8 +434,8 @@ class _Leadership:
             *workloads,
             *([(secret.scope, secret)] if secret is not None else []),
             (Scope(PODS, Json, self._watched, managed), self.pods.store),
-            (Scope(CONFIG_MAPS, Json, self._release, LABEL_DOCUMENT), self.documents.store),
-            (Scope(SECRETS, Json, self._release, STORE_SELECTOR), self.store.store),
+            (Scope(CONFIG_MAPS, Json, self._release_namespace, LABEL_DOCUMENT), self.documents.store),
+            (Scope(SECRETS, Json, self._release_namespace, STORE_SELECTOR), self.credential_store.store),
             *((Scope(SECRETS, Json, namespace, SELECTOR), store) for namespace, store in self.secrets.stores.items()),
         ]
 

@@ -15,11 +15,11 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
 from fairlead_operator.calibration.prober import Prober
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.controller import Controller, ControllerOptions, ControllerParts, World
+from fairlead_operator.controller import Controller, ControllerOptions, ControllerParts, PlatformAdapters
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.timekeeper import Timekeeper, TimekeeperObserver
-from fairlead_operator.pinning.approvals import AskedApprovals
+from fairlead_operator.pinning.approvals import PendingApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
@@ -34,7 +34,7 @@ from fairlead_operator.workqueue import WorkQueue
 class InstallationOptions:
     """Settings of an installation, and the clocks that its components share."""
 
-    options: ReconcilerOptions = field(default_factory=ReconcilerOptions)
+    reconciler: ReconcilerOptions = field(default_factory=ReconcilerOptions)
     controller: ControllerOptions = field(default_factory=ControllerOptions)
     default_action: str = "Allow"
     """`Allow` or `Deny`: the action for servers that no ToolPolicy selects."""
@@ -43,13 +43,13 @@ class InstallationOptions:
     gateway_approvals: bool = False
     """Whether administrators of gateways may approve definitions that are held back."""
     environment: str = ""
-    """Environment name of probes' measurements; empty: the platform's."""
+    """Name under which measurements of the operator's probes are stored; empty: the platform's."""
     clocks: Clocks = field(default_factory=Clocks)
 
 
 @dataclass(frozen=True)
 class Wakeups:
-    """Queue and event through which adapters report changes. Created before the adapters and the controller."""
+    """Queue and event through which adapters report changes; created before the adapters and the controller."""
 
     queue: WorkQueue[ServerKey]
     """Servers to reconcile."""
@@ -64,13 +64,13 @@ class Wakeups:
 
 
 def compose(
-    world: World,
+    adapters: PlatformAdapters,
     installation: InstallationOptions | None = None,
     *,
     wakeups: Wakeups | None = None,
     telemetry: Telemetry | None = None,
 ) -> Controller:
-    """A controller with all its components, on the adapters of `world`."""
+    """A controller with all its components, for the platform of `adapters`."""
     options = installation or InstallationOptions()
     wakeups = wakeups or Wakeups.of(options)
     telemetry = telemetry or Telemetry()
@@ -81,17 +81,17 @@ def compose(
         prober.look_again(move.tool.server)
 
     timekeeper = Timekeeper(
-        world.documents,
+        adapters.documents,
         TimekeeperObserver(
             on_move=on_move, on_remeasured=queue.add, on_publish_failure=telemetry.publish_failures.labels("state").inc
         ),
-        environment=options.environment or world.platform.environment,
-        figures_every=options.controller.figures,
-        documents_every=options.controller.documents,
+        environment=options.environment or adapters.platform.environment,
+        figures_every=options.controller.figures_s,
+        documents_every=options.controller.documents_s,
         clocks=clocks,
     )
-    prober = Prober(world.connector, timekeeper, queue.add, on_outcome=telemetry.count_probe, clocks=clocks)
-    policies = PolicyStatuses(world.declarations, world.platform, clocks.now)
+    prober = Prober(adapters.connector, timekeeper, queue.add, on_outcome=telemetry.count_probe, clocks=clocks)
+    policies = PolicyStatuses(adapters.declarations, adapters.platform, clocks.now)
 
     def on_catalog(catalog: Catalog) -> None:
         timekeeper.take_catalog(catalog)
@@ -101,7 +101,7 @@ def compose(
         entries.put(key, entry)
         policies.note_reconciled(key, ready=entry is None)
 
-    def on_prefix() -> None:
+    def on_prefix_change() -> None:
         entries.wanted.set()
 
     def on_rules(rules: Rules) -> None:
@@ -110,61 +110,61 @@ def compose(
         policies.take_rules(rules)
 
     prefixes = Prefixes(
-        options.options.prefix_style,
-        options.options.prefix_retention,
-        changed=on_prefix,
+        options.reconciler.prefix_style,
+        options.reconciler.prefix_retention,
+        changed=on_prefix_change,
         now=clocks.now,
         monotonic=clocks.monotonic,
     )
-    entries = ServerEntries(world.documents, prefixes)
-    approvals = AskedApprovals()
+    entries = ServerEntries(adapters.documents, prefixes)
+    approvals = PendingApprovals()
     reconciler = Reconciler(
         ReconcilerParts(
-            platform=world.platform,
-            documents=world.documents,
-            connector=world.connector,
-            apis=world.apis,
+            platform=adapters.platform,
+            documents=adapters.documents,
+            connector=adapters.connector,
+            apis=adapters.apis,
             prefixes=prefixes,
             store_prefixes=entries.publish,
             prober=prober,
-            figures=timekeeper.figures,
-            definitions=PinnedDefinitions(world.documents, telemetry.hold_back, clocks.now, approvals),
+            latencies=timekeeper.figures,
+            definitions=PinnedDefinitions(adapters.documents, telemetry.show_held_back, clocks.now, approvals),
         ),
         ReconcilerObserver(
-            changed=queue.add,
-            published=on_catalog,
-            shown=telemetry.show_ready,
-            entered=on_entry,
-            tools_changed=telemetry.count_tool_changes,
+            enqueue=queue.add,
+            on_catalog=on_catalog,
+            on_ready=telemetry.show_ready,
+            on_entry=on_entry,
+            on_tool_changes=telemetry.count_tool_changes,
         ),
-        options.options,
+        options.reconciler,
         clocks,
     )
 
     def on_report(report: Report) -> None:
-        telemetry.take_report(report)
+        telemetry.count_attempts(report)
         timekeeper.take(report)
-        reconciler.failed_grants.take(report)
+        reconciler.failed_grants.add_report(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)
             if not entries.refuse_refresh(key, clocks.now()):
                 reconciler.refresh(key)
-        for key in approvals.take(report.approvals) if options.gateway_approvals else ():
+        for key in approvals.add(report.approvals) if options.gateway_approvals else ():
             queue.add(key)
         reconciler.take_listings(report.listings)
         for doubt in report.doubts:
             reconciler.recheck(ServerKey(doubt.namespace, doubt.server))
 
     puller = (
-        Puller(world.gateways, on_report, poll_observer=telemetry.count_poll, rng=clocks.rng)
-        if world.gateways is not None
+        Puller(adapters.gateways, on_report, poll_observer=telemetry.count_poll, rng=clocks.rng)
+        if adapters.gateways is not None
         else None
     )
     if puller is not None:
         telemetry.scraped.gateways = lambda: puller.reached
     rules = RulesPublisher(
-        world.declarations,
-        world.documents,
+        adapters.declarations,
+        adapters.documents,
         options.default_action,
         default_tier=options.default_tier,
         on_compiled=on_rules,
@@ -172,4 +172,4 @@ def compose(
     parts = ControllerParts(
         queue, reconciler, timekeeper, entries, rules, wakeups.rules, policies, moves, puller, telemetry
     )
-    return Controller(world, parts, options.controller, clocks.monotonic)
+    return Controller(adapters, parts, options.controller, clocks.monotonic)

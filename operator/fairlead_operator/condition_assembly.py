@@ -18,50 +18,57 @@ from fairlead_api.v1alpha1.condition_types import READY_DEPENDS_ON, ConditionTyp
 from fairlead_operator.ports import ConditionVerdict
 
 MESSAGE_LIMIT: Final = 2000
+"""Maximum characters of a condition's message."""
 
 
 @dataclass(frozen=True)
-class AdviceWords:
-    """Form of the manifest, transport and server, which select the wording of advice and the commands in it."""
+class AdviceContext:
+    """Facts about a server that select the wording of advice and the commands in it."""
 
     form: Form = "cluster"
+    """Kind of manifest that declares the server."""
     transport: str = ""
     server: str = ""
-    """As `namespace/name`."""
+    """`NAMESPACE/NAME` of the server."""
 
 
 def conditions(
     verdicts: Mapping[ConditionType, ConditionVerdict | None],
-    shown: list[Condition],
+    previous: list[Condition],
     generation: int,
     now: datetime,
-    words: AdviceWords | None = None,
+    advice_context: AdviceContext | None = None,
 ) -> list[Condition]:
-    """The conditions of a resource, with `Ready` at the end; those without a verdict are absent.
+    """The conditions of a resource, with `Ready` at the end; conditions without a verdict are absent.
 
-    `shown` are the resource's present conditions.
+    `previous` are the conditions in the resource's stored status.
     """
-    judged = {kind: verdict for kind, verdict in verdicts.items() if verdict is not None}
-    judged[ConditionType.READY] = ready(judged)
-    before = {condition.type: condition for condition in shown}
+    context = advice_context or AdviceContext()
+    present = {kind: verdict for kind, verdict in verdicts.items() if verdict is not None}
+    present[ConditionType.READY] = ready(present)
+    before = {condition.type: condition for condition in previous}
     return [
-        _condition(kind, verdict, before.get(kind), generation, now, _with_advice(verdict, words or AdviceWords()))
-        for kind, verdict in judged.items()
+        _condition(kind, verdict, before.get(kind), generation, now, _with_advice(verdict, context))
+        for kind, verdict in present.items()
     ]
 
 
 def ready(verdicts: Mapping[ConditionType, ConditionVerdict]) -> ConditionVerdict:
-    """The verdict for Ready: the first False one it depends on, else the first Unknown one, else the last one."""
-    dependents = [verdicts[kind] for kind in READY_DEPENDS_ON if kind in verdicts]
-    for worst in (False, None):
-        for verdict in dependents:
-            if verdict.ok is worst:
+    """The verdict for Ready: of the verdicts that it depends on, the first that is False, else the first that is
+    Unknown, else the last.
+    """
+    dependencies = [verdicts[kind] for kind in READY_DEPENDS_ON if kind in verdicts]
+    for ok in (False, None):
+        for verdict in dependencies:
+            if verdict.ok is ok:
                 return verdict
-    return dependents[-1]
+    return dependencies[-1]
 
 
-def as_shown(condition: Condition | None) -> ConditionVerdict | None:
-    """The verdict of a stored condition; None without a condition, or if another release wrote its cause."""
+def verdict_of(condition: Condition | None) -> ConditionVerdict | None:
+    """The verdict from which a stored condition was made; None without a condition, or if its cause is unknown, because
+    another version of the operator wrote it.
+    """
     if condition is None:
         return None
     cause, message = cause_of(condition)
@@ -90,13 +97,15 @@ def _condition(
     )
 
 
-def _with_advice(verdict: ConditionVerdict, words: AdviceWords) -> str:
-    """The message with advice at its end, which is kept when a long message is cut. Unknown verdicts have no advice."""
-    namespace, _, name = words.server.partition("/")
-    own = {"SERVER": words.server, "NAMESPACE": namespace, "NAME": name} if name else {}
-    names = {**own, **verdict.names}
-    advice = remedy(verdict.cause, words.form, words.transport, names) if verdict.ok is not None else ""
-    message = sentence(verdict.cause, in_words_of(verdict.message, words.form))
+def _with_advice(verdict: ConditionVerdict, context: AdviceContext) -> str:
+    """The message with advice at its end. A message that is too long is cut before the advice. Unknown verdicts have no
+    advice.
+    """
+    namespace, _, name = context.server.partition("/")
+    server_names = {"SERVER": context.server, "NAMESPACE": namespace, "NAME": name} if name else {}
+    names = {**server_names, **verdict.names}
+    advice = remedy(verdict.cause, context.form, context.transport, names) if verdict.ok is not None else ""
+    message = sentence(verdict.cause, in_words_of(verdict.message, context.form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]
     beginning = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()

@@ -44,24 +44,25 @@ logger = logging.getLogger(__name__)
 class ControllerOptions:
     """Intervals of periodic work in seconds, and the number of concurrent reconciles."""
 
-    sweep: float = 180.0
+    sweep_s: float = 180.0
     """Longest time between two clean-ups after deleted servers, and between two compilations of the rules document."""
-    settle: float = 0.1
-    """Seconds within which changes of tiers and policies are combined into one rules document."""
+    settle_s: float = 0.1
+    """Time within which changes of tiers and policies are combined into one rules document."""
     workers: int = 16
+    """Number of servers that are reconciled concurrently."""
     backoff: ItemBackoff = field(default_factory=ItemBackoff)
     """Delay of retries."""
-    entries: float = 2.0
+    entries_s: float = 2.0
     """Longest time between two writes of the servers document while entries keep changing."""
-    figures: float = FIGURES_EVERY_S
-    """Shortest time between two writes of measured figures to one status."""
-    documents: float = FIGURES_EVERY_S
-    """Shortest time between two writes of a state document of which only measured figures changed."""
+    figures_s: float = FIGURES_EVERY_S
+    """Shortest time between two writes of measured latencies and tool counts to one status."""
+    documents_s: float = FIGURES_EVERY_S
+    """Shortest time between two writes of a state document if only its measurements changed."""
 
 
 @dataclass(frozen=True)
-class World:
-    """Adapters of the ports on one platform."""
+class PlatformAdapters:
+    """Implementations of the ports (`fairlead_operator.ports`) for one platform."""
 
     platform: Platform
     documents: Documents
@@ -87,7 +88,7 @@ class ControllerParts:
     """Set when a tier, a policy or the labels of a server may have changed."""
     policies: PolicyStatuses
     moves: asyncio.Queue[Move]
-    """Changes of tools between tiers that are not announced yet."""
+    """Moves of tools between tiers that are not announced yet."""
     puller: Puller | None
     """None: no gateways are polled."""
     telemetry: Telemetry
@@ -98,13 +99,13 @@ class Controller:
 
     def __init__(
         self,
-        world: World,
+        adapters: PlatformAdapters,
         parts: ControllerParts,
         options: ControllerOptions,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._platform = world.platform
-        self._declarations = world.declarations
+        self._platform = adapters.platform
+        self._declarations = adapters.declarations
         self._options = options
         self._monotonic = monotonic
         self._prepared = False
@@ -124,7 +125,7 @@ class Controller:
         return f"<Controller {self.queue!r}>"
 
     def restore_document(self, name: str, labels: Mapping[str, str]) -> None:
-        """Have a document written again after its stored copy was edited or deleted."""
+        """Schedule a write of a document whose stored copy was edited or deleted."""
         if name == RULES_NAME:
             self.rules_wanted.set()
         elif name == SERVERS_NAME:
@@ -155,13 +156,13 @@ class Controller:
             self._sweep_wanted.set()
             self.rules_wanted.set()
             async with asyncio.TaskGroup() as group:
-                group.create_task(self.queue.run(self._work), name="work queue")
+                group.create_task(self.queue.run(self._reconcile), name="work queue")
                 group.create_task(self._keep_sweeping(), name="sweep")
                 group.create_task(self._keep_rules(), name="rules")
                 group.create_task(self._keep_entries(), name="servers document")
                 group.create_task(self.timekeeper.run(), name="latencies")
                 group.create_task(self._keep_announcing_moves(), name="tier moves")
-                group.create_task(self._keep_counting(), name="tier sizes")
+                group.create_task(self._keep_tool_counts(), name="tool counts of tiers")
                 group.create_task(self._keep_policies(), name="statuses of policies")
                 if self._puller is not None:
                     group.create_task(self._puller.run(), name="gateways")
@@ -172,50 +173,50 @@ class Controller:
         """Clean up after deleted servers, including deletions that an earlier leader did not finish."""
         keys = set(await self._platform.keys())
         self._telemetry.servers.set(len(keys))
-        alive = []
+        existing = []
         for key in keys:
             try:
                 server = await self._platform.get(key)
             except UnreadableServer:
                 return  # its UID is unknown, so no catalog can be identified as orphaned
             if server is not None:
-                alive.append((key, server.metadata.uid))
+                existing.append((key, server.metadata.uid))
         self.reconciler.expire_prefixes()
-        await self.reconciler.catalogs.sweep(alive)
+        await self.reconciler.catalogs.sweep(existing)
         self.timekeeper.forget(keys)
         self.entries.retain(keys)
         self._policies.forget(keys)
         await self._platform.sweep(keys)
 
-    async def _work(self, key: ServerKey) -> Outcome:
-        self._telemetry.depth.set(self.queue.depth)
+    async def _reconcile(self, key: ServerKey) -> Outcome:
+        self._telemetry.queue_depth.set(self.queue.depth)
         started = self._monotonic()
         outcome = await self.reconciler.reconcile(key)
-        self._telemetry.seconds.observe(self._monotonic() - started)
+        self._telemetry.reconcile_seconds.observe(self._monotonic() - started)
         self._telemetry.reconciles.labels(type(outcome).__name__).inc()
         if not isinstance(outcome, Done):
-            self._telemetry.troubles.labels(outcome.cause).inc()
-        self._telemetry.depth.set(self.queue.depth)
+            self._telemetry.errors.labels(outcome.cause).inc()
+        self._telemetry.queue_depth.set(self.queue.depth)
         return outcome
 
     async def _keep_sweeping(self) -> None:
         while True:
-            await self._wait_for(self._sweep_wanted, self._options.sweep)
-            await self._persist("sweep", self.sweep, self._sweep_wanted)
+            await self._wait_for(self._sweep_wanted, self._options.sweep_s)
+            await self._run_or_retry("sweep", self.sweep, self._sweep_wanted)
 
     async def _keep_rules(self) -> None:
         while True:
-            await self._wait_for(self.rules_wanted, self._options.sweep)
-            await asyncio.sleep(self._options.settle)
+            await self._wait_for(self.rules_wanted, self._options.sweep_s)
+            await asyncio.sleep(self._options.settle_s)
             self.rules_wanted.clear()
-            await self._persist("rules", self._rules.publish, self.rules_wanted)
+            await self._run_or_retry("rules", self._rules.publish, self.rules_wanted)
 
     async def _keep_policies(self) -> None:
         while True:
             await self._policies.wanted.wait()
-            await asyncio.sleep(self._options.settle)
+            await asyncio.sleep(self._options.settle_s)
             self._policies.wanted.clear()
-            await self._persist("statuses of policies", self._policies.show, self._policies.wanted)
+            await self._run_or_retry("statuses of policies", self._policies.show, self._policies.wanted)
 
     async def _restore(self) -> None:
         while True:
@@ -227,34 +228,35 @@ class Controller:
                 logger.warning("the stored state documents cannot be read yet and will be retried: %s", error)
                 await asyncio.sleep(self._options.backoff.first)
 
-    async def _keep_counting(self) -> None:
+    async def _keep_tool_counts(self) -> None:
         """Keep the number of tools in each tier's status up to date."""
-        await self._keep_writing("sizes of tiers", self._show_sizes, self.timekeeper.resized, self._options.figures)
+        changed, interval_s = self.timekeeper.resized, self._options.figures_s
+        await self._keep_writing("sizes of tiers", self._write_tool_counts, changed, interval_s)
 
     async def _keep_entries(self) -> None:
-        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._options.entries)
+        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._options.entries_s)
 
     async def _keep_writing(
-        self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest: float
+        self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest_pause_s: float
     ) -> None:
-        """Call `write` whenever `wanted` is set: at once after a quiet time, else with pauses growing up to `longest`
-        s.
+        """Call `write` whenever `wanted` is set: at once if the last write was `longest_pause_s` ago, else with pauses
+        that grow up to `longest_pause_s`.
         """
-        pause, written_at = self._options.settle, -longest
+        pause, written_at = self._options.settle_s, -longest_pause_s
         while True:
             await wanted.wait()
             wanted.clear()
-            was_quiet = self._monotonic() - written_at >= longest
-            pause = self._options.settle if was_quiet else min(2 * pause, longest)
+            was_quiet = self._monotonic() - written_at >= longest_pause_s
+            pause = self._options.settle_s if was_quiet else min(2 * pause, longest_pause_s)
             written_at = self._monotonic()
-            await self._persist(what, write, wanted)
+            await self._run_or_retry(what, write, wanted)
             await asyncio.sleep(pause)
 
-    async def _show_sizes(self) -> None:
-        await self._declarations.show_tools(self.timekeeper.ledger.count_tools())
+    async def _write_tool_counts(self) -> None:
+        await self._declarations.write_tool_counts(self.timekeeper.ledger.count_tools())
 
     async def _keep_announcing_moves(self) -> None:
-        """Announce each tool that has entered or left tiers."""
+        """Count and announce each tool that has entered or left tiers."""
         while True:
             move = await self._moves.get()
             self._telemetry.count_move(move)
@@ -274,17 +276,17 @@ class Controller:
             pass
         event.clear()
 
-    async def _persist(self, what: str, action: Callable[[], Awaitable[object]], again: asyncio.Event) -> None:
-        """Run `action`; on PLATFORM_ERRORS, set `again` after a pause."""
+    async def _run_or_retry(self, what: str, action: Callable[[], Awaitable[object]], wanted: asyncio.Event) -> None:
+        """Run `action`; on PLATFORM_ERRORS, set `wanted` after a pause, so that the action is repeated."""
         try:
             await action()
         except PLATFORM_ERRORS as error:
             logger.warning("the task '%s' failed and will be retried: %s", what, error)
             self._telemetry.publish_failures.labels(what).inc()
             await asyncio.sleep(self._options.backoff.first)
-            again.set()
+            wanted.set()
 
 
 def _tier_announcement(move: Move) -> Announcement:
-    lost = any(tier not in move.after for tier in move.before)
-    return Announcement("Warning" if lost else "Normal", TIER_MOVED, move.sentence)
+    has_left_tier = any(tier not in move.after for tier in move.before)
+    return Announcement("Warning" if has_left_tier else "Normal", TIER_MOVED, move.sentence)

@@ -20,14 +20,15 @@ Observe = Callable[[Kind, str | None, Json], object]
 
 
 class KopfFeed(NamedTuple):
-    """Kopf's memo, which each handler receives; `observe` passes an event to `into` in the operator's event loop."""
+    """Memo that Kopf passes to each handler."""
 
     loop: asyncio.AbstractEventLoop
-    into: Observe
+    """The operator's event loop."""
+    observer: Observe
     login: Callable[[], Awaitable[kopf.ConnectionInfo]]
 
     def observe(self, kind: Kind, event: Any) -> None:
-        self.loop.call_soon_threadsafe(self.into, kind, event["type"], bound_item(dict(event["object"])))
+        self.loop.call_soon_threadsafe(self.observer, kind, event["type"], bound_item(dict(event["object"])))
 
 
 def handlers(*, tiers: bool = True) -> kopf.OperatorRegistry:

@@ -15,7 +15,7 @@ _KEEPALIVE: Final = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
 
 
 class IdleConnection(asyncio.Protocol):
-    """One idle connection. `closed` is done when the peer or the network has ended it."""
+    """One idle connection. The future `closed` is done when the peer or the network has ended the connection."""
 
     def __init__(self) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 import kopf
-from kopf._cogs.structs.credentials import Vault  # `kopf.operator` takes one, and exports no public name of it
+from kopf._cogs.structs.credentials import Vault  # an argument of `kopf.operator`, without a public name
 from kubernetes.aio.client import Configuration
 
 from fairlead_kube.client import CLOSING_SECONDS
@@ -55,33 +55,34 @@ async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
 
 
 class KopfThread:
-    """Runs Kopf with the handlers of `registry`, on all namespaces or one. `into` receives each event, in the event
+    """Runs Kopf with the handlers of `registry`, on all namespaces or one. `observer` receives each event, in the event
     loop of `run`.
 
-    `prepared` is awaited before each start of Kopf, because Kopf watches only kinds that the API server serves by then.
+    `prepare` is awaited before each start of Kopf: it waits for the custom resources, because Kopf never watches a kind
+    that the API server does not serve when Kopf starts.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         registry: Callable[[], kopf.OperatorRegistry],
-        into: Observe,
+        observer: Observe,
         namespace: str | None = None,
-        prepared: Callable[[], Awaitable[object]] | None = None,
+        prepare: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._configuration = configuration
         self._registry = registry
-        self._into = into
+        self._observer = observer
         self._namespace = namespace
-        self._prepared = prepared
+        self._prepare = prepare
 
     async def run(self) -> None:
         """Pass on events until cancelled. Restarts Kopf, which ends if it cannot reach the API server at its start, and
         when a kind is deleted.
         """
         while True:
-            if self._prepared is not None:
-                await self._prepared()
+            if self._prepare is not None:
+                await self._prepare()
             await self._run_once()
             logger.warning("Kopf, which watches Fairlead's custom resources, ended and is restarted")
             await asyncio.sleep(RESTART_SECONDS)
@@ -91,7 +92,7 @@ class KopfThread:
         ended = asyncio.Event()
         stop = threading.Event()
         cancel: list[Callable[[], object]] = []
-        feed = KopfFeed(loop, self._into, partial(connection_for, self._configuration))
+        feed = KopfFeed(loop, self._observer, partial(connection_for, self._configuration))
 
         def run_kopf() -> None:
             try:
@@ -158,9 +159,9 @@ async def cancel_other_tasks() -> None:
     Kopf leaves tasks behind when it is cancelled while it ends by itself. `asyncio.run` would cancel them a second
     time, and the task that closes Kopf's HTTP session would then not close it.
     """
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
         if not task.cancelling():
             task.cancel()
-    if others:
-        await asyncio.wait(others, timeout=ENDING_SECONDS)
+    if tasks:
+        await asyncio.wait(tasks, timeout=ENDING_SECONDS)

@@ -16,18 +16,18 @@ LARGE_BYTES: Final = 256 << 10
 
 
 async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of a function on a document of `size` bytes. It runs in a thread if the document is large."""
+    """Call a function that works on a document of `size` bytes, in a thread if the document is large."""
     if size < LARGE_BYTES:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-async def unpacked(listing: KeptListing) -> RawListing:
-    """The listing, unpacked in a thread if it is large."""
+async def unpack_listing(listing: KeptListing) -> RawListing:
+    """Unpack a listing, in a thread if it is large."""
     return await off_loop(len(listing.packed), listing.unpack)
 
 
-async def packed(listing: RawListing) -> KeptListing:
-    """The packed listing, made in a thread if it is large."""
-    size = sum(memoryview(each).nbytes for each in listing.tools)
+async def pack_listing(listing: RawListing) -> KeptListing:
+    """Pack a listing, in a thread if it is large."""
+    size = sum(memoryview(tool).nbytes for tool in listing.tools)
     return await off_loop(size, KeptListing.of, listing)

@@ -10,38 +10,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Done:
-    """The object is as desired. `requeue_after` is the number of seconds until the next reconcile; None: at the next
-    event.
-    """
+    """The object is as desired."""
 
     requeue_after: float | None = None
+    """Seconds until the next reconcile; None: the next event of the object triggers it."""
 
     def no_later_than(self, seconds: float | None) -> Done:
-        """The outcome with a reconcile after at most `seconds`; unchanged for None."""
-        times = [time for time in (self.requeue_after, seconds) if time is not None]
-        return Done(min(times, default=None))
+        """The same outcome, with the next reconcile after at most `seconds`; unchanged for None."""
+        delays = [delay for delay in (self.requeue_after, seconds) if delay is not None]
+        return Done(min(delays, default=None))
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """The object is not as desired yet, through no fault of its own. `after` is the number of seconds until the next
-    try; None: by the queue's back-off.
-    """
+    """The object is not as desired yet, because of a temporary problem outside of it: the reconcile is retried."""
 
     cause: str
     """A cause of `fairlead_api.v1alpha1.causes`, or the reason of the API server's error."""
     after: float | None = None
+    """Seconds until the retry; None: the back-off of the queue decides."""
 
 
 @dataclass(frozen=True)
 class Stalled:
-    """A user has to change something first: the reconcile is repeated when the object changes, or after `after`
-    seconds.
-    """
+    """The object is not as desired until a user changes something."""
 
     cause: str
     """A cause of `fairlead_api.v1alpha1.causes`, or the reason of the API server's error."""
     after: float | None = None
+    """Seconds until the next reconcile; None: the next event of the object triggers it."""
 
 
 Outcome = Done | Waiting | Stalled

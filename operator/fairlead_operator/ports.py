@@ -45,7 +45,7 @@ class PlatformTrouble(Exception):
 PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
 """Raised by the adapters of `local/` and by those of `kube/`."""
 REFUSALS: Final = (Forbidden, Invalid, TooBig)
-"""PLATFORM_ERRORS that retries do not cure: a full quota, an admission policy, missing rights."""
+"""Those PLATFORM_ERRORS that retries do not cure: a full quota, an admission policy, missing rights."""
 
 
 class UnreadableServer(Exception):
@@ -92,16 +92,16 @@ class Workload:
     """Why a started workload cannot be reached, as the platform sees it; becomes the verdict Verified. None if the
     platform sees no obstacle.
     """
-    pods: PodCount | None = None
+    pod_count: PodCount | None = None
     """None for a server without pods."""
-    again: float | None = None
-    """Seconds until the workload has to be checked again; None if an event announces each change."""
+    recheck_after_s: float | None = None
+    """Seconds until the workload has to be checked again; None if events report all changes."""
     network: ConditionVerdict | None = None
     """Whether the NetworkPolicies of the pods are enforced; None without pods, or without the daily probe."""
     disputed: ConditionVerdict | None = None
     """Names the client that keeps undoing the operator's writes for this server; None without such a client."""
-    missing: ConditionVerdict | None = None
-    """Why some pods of the present spec cannot start while others serve; None if that is not so."""
+    missing_pods: ConditionVerdict | None = None
+    """Why some pods cannot start while others serve; None if no pods serve, or if none is known to fail."""
 
     @property
     def side_verdicts(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
@@ -127,23 +127,24 @@ class OperatorCredential:
 
 @dataclass(frozen=True)
 class ResolvedCredential:
-    """A credential that may be sent to the server's host, or with which tokens for it are obtained; `ref` and `value`
-    are None for a server without credentials.
-    """
+    """Credential of a server: sent to the server's host, or used to obtain tokens for the server."""
 
     verdict: ConditionVerdict
+    """Verdict ResolvedRefs about all Secrets that the server refers to."""
     ref: CredentialRef | None = None
+    """Where the gateway reads `value`; None for a server without credentials."""
     value: Credential | None = None
-    pods: ConditionVerdict | None = None
+    """Credential for calls; None for a server without credentials."""
+    pods_refusal: ConditionVerdict | None = None
     """Why no pods may be started or changed: a Secret that they read may not be used, or could not be checked. None:
     pods may be started.
     """
     absent: frozenset[str] = frozenset()
-    """Secrets of optional references that do not exist."""
+    """Names of the Secrets that do not exist and to which only optional references refer."""
     oauth: OAuthSettings | None = None
     """How tokens for calls are obtained with `value`; None if `value` is sent as it is."""
     operator: OperatorCredential | None = None
-    """Credential of the operator itself; None if it is the same as that of calls."""
+    """Credential of the operator's own sessions; None if it equals the credential for calls."""
 
     @property
     def of_operator(self) -> OperatorCredential:
@@ -170,7 +171,7 @@ class Announcement:
 
 
 class Platform(Protocol):
-    """Reads declared servers, runs them and reports their status. Every method except `announce`, `last_words` and
+    """Reads declared servers, runs them and reports their status. Every method except `announce`, `failure_line` and
     `retry` may raise PLATFORM_ERRORS.
     """
 
@@ -190,13 +191,13 @@ class Platform(Protocol):
         ...
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
-        """Make the server run as its spec says; idempotent."""
+        """Start, change or stop the server's workload as its spec says; idempotent."""
         ...
 
-    async def last_words(self, server: McpServer) -> str:
-        """Last line that a stdio server's process printed about its failure, with secrets masked.
+    async def failure_line(self, server: McpServer) -> str:
+        """The line in which a stdio server's process explains its failure, with secrets masked.
 
-        Empty if the process printed nothing, or if the failure's message already contains the line. Never raises.
+        Empty if the process printed no such line, or if the failure's message already contains the line. Never raises.
         """
         ...
 
@@ -224,8 +225,8 @@ class Platform(Protocol):
 class Documents(Protocol):
     """Store of published documents. Only the leader calls it. Every method may raise PLATFORM_ERRORS."""
 
-    async def listing(self) -> Mapping[str, Mapping[str, str]]:
-        """Live view of the stored document heads: name to labels."""
+    async def heads(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels of the head of each stored document, by the document's name; a live view."""
         ...
 
     async def read(self, name: str) -> bytes | None:
@@ -233,12 +234,12 @@ class Documents(Protocol):
         ...
 
     async def holds(self, blobs: list[Blob]) -> bool:
-        """Whether these blobs are stored unchanged, apart from labels and annotations that others added."""
+        """Whether these blobs are stored unchanged, apart from labels and annotations that other clients added."""
         ...
 
     async def publish(self, blobs: list[Blob]) -> None:
-        """Store the blobs of one document in the given order, its head last; then delete parts that the head does not
-        name.
+        """Store the blobs of one document in this order, with the head last; then delete the earlier parts of the
+        document that the new head does not name.
         """
         ...
 
@@ -270,18 +271,18 @@ class Declarations(Protocol):
         """Labels of every McpServer that exists now, for the selectors of policies."""
         ...
 
-    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+    async def write_policy_status(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         """Write the status of a policy. Raises PLATFORM_ERRORS."""
         ...
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
+    async def write_tier_conditions(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         """Write the conditions of tiers, by tier name, and which tier is the default, where they differ from the stored
         status. Raises PLATFORM_ERRORS.
         """
         ...
 
-    async def show_tools(self, counts: Mapping[str, int]) -> None:
-        """Write how many tools fit each tier, by tier name, where the number differs from the stored status. Raises
+    async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
+        """Write the number of tools in each tier, by tier name, where it differs from the stored status. Raises
         PLATFORM_ERRORS.
         """
         ...
@@ -299,8 +300,8 @@ class Gateways(Protocol):
         ...
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        """The replica's report since `cursor`, by a long poll: it returns at once if there is a late attempt or a
-        request of a user, else within `wait` seconds. Raises GatewayTrouble.
+        """The replica's report since `cursor`, by a long poll: the replica answers at once if there is a late attempt
+        or a request of a user, else within `wait` seconds. Raises GatewayTrouble.
         """
         ...
 
@@ -319,34 +320,36 @@ class Connector(Protocol):
     ) -> AbstractAsyncContextManager[McpSession]:
         """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
 
-        With a `TokenCredential`, a token is obtained first; if the server refuses the token, another one is, once.
+        With a `TokenCredential`, a token is obtained first; if the server refuses it, a second token is obtained.
 
         `on_notification(method)` is called for each notification that the session receives; it must not raise.
-        `capabilities` are the client capabilities (raw JSON) that the session declares; None declares none. Requests of
-        the server that these capabilities permit are declined.
+        `capabilities` are the client capabilities (raw JSON) that the session declares; None: no capabilities. The
+        session declines requests that the server sends because of these capabilities.
         """
         ...
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
-        """An idle connection to the server's host, whose end shows that the server is down; None for a server that is
-        watched by other means.
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
+    ) -> IdleConnection | None:
+        """Open an idle connection to the server's host, whose end shows that the server is down; None for a server
+        whose end is detected by other means.
 
-        `address` is the address of the previous connection, tried while DNS fails. Raises ConnectFailed.
+        `address` is the address of the previous connection, which is used while DNS fails. Raises ConnectFailed.
         """
         ...
 
-    def renew(self, key: ServerKey) -> None:
-        """End the process that sessions with a stdio server in a pod share: the server has been replaced, or does not
-        answer. Later sessions start another one. No-op for other servers.
+    def end_shared_process(self, key: ServerKey) -> None:
+        """End the process that the operator's sessions with a stdio server in a pod share, because the server has been
+        replaced or does not answer. The next session starts a new process. No-op for other servers.
         """
         ...
 
     async def aclose(self) -> None:
-        """End all such processes."""
+        """End all shared processes."""
         ...
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
-        """Whether a server has metadata of a protected resource (RFC 9728), with which people can sign in. Never
+        """Whether a server publishes protected resource metadata (RFC 9728), with which users can sign in. Never
         raises.
         """
         ...
@@ -360,5 +363,5 @@ class ApiLister(Protocol):
         ...
 
     def forget(self, key: ServerKey) -> None:
-        """Drop what is kept of a deleted server."""
+        """Drop the cached listing of a deleted server."""
         ...

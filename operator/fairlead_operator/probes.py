@@ -2,7 +2,8 @@
 
 The operator is healthy if the process answers. It is ready if it leads and has begun to work, or if it reaches the API
 server and waits for another replica of its release; otherwise a rollout of two replicas would never end. A replica that
-waits for another release is not ready, because nobody does its work; `helm --wait` and `kubectl get pods` show that.
+waits for another release is not ready, because no replica of its release leads; `helm --wait` and `kubectl get pods`
+show that.
 """
 
 from __future__ import annotations

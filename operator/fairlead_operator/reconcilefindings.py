@@ -12,10 +12,11 @@ from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Worklo
 
 @dataclass(frozen=True)
 class ReconcileFindings:
-    """Verdicts on a server's spec, its references and its workload, and the state of its discovery."""
+    """Verdicts about a server's spec, its references and its workload, and the state of its discovery."""
 
     server: McpServer
     accepted: ConditionVerdict
+    """Verdict about the spec."""
     prefix: str | None
     """Prefix of the server's tools; None if another server holds the prefix."""
     credential: ResolvedCredential
@@ -32,9 +33,11 @@ class ReconcileFindings:
         """
         return self._may_be_called and (self.discovery is None or not self.discovery.has_lost_server)
 
-    def keeps(self, stored: Catalog) -> bool:
-        """Whether the tools of a stored catalog are expected to answer calls: also those of an HTTP API whose document
-        another operator read, for the same spec, and this one cannot read.
+    def stored_tools_online(self, stored: Catalog) -> bool:
+        """Whether the tools of a stored catalog are expected to answer calls.
+
+        The tools of an HTTP API stay online even if this operator cannot read the OpenAPI document, provided that the
+        catalog was made from the present spec.
         """
         is_api = self.discovery is not None and self.discovery.target.api is not None
         same_spec = stored.generation == self.server.metadata.generation

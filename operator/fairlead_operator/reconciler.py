@@ -31,7 +31,7 @@ from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.calibration.plan import ProbePlan, plan
 from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.condition_assembly import as_shown
+from fairlead_operator.condition_assembly import verdict_of
 from fairlead_operator.discovery import first_grant
 from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
@@ -44,7 +44,7 @@ from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, 
 from fairlead_operator.discovery.unmatched_patterns import pattern_verdict
 from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
-from fairlead_operator.off_loop import unpacked
+from fairlead_operator.off_loop import unpack_listing
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
@@ -72,12 +72,12 @@ from fairlead_operator.server.tierfloors import TierFloors
 
 logger = logging.getLogger(__name__)
 
-STALLED_RETRY: Final = 60.0
+STALLED_RETRY_S: Final = 60.0
 """Seconds until a refused write is tried again: somebody may remove the cause without an event of the McpServer."""
-SETTLING: Final = 1.0
-"""Seconds for which the status does not mention that a first answer is awaited.
+FIRST_ANSWER_GRACE_S: Final = 1.0
+"""Seconds for which a server's first answer is awaited before a status says so.
 
-Most answers arrive sooner, and each status is a write to the API server.
+Most answers arrive sooner, and each status costs a write to the API server.
 """
 
 
@@ -88,7 +88,7 @@ class ReconcilerOptions:
     prefix_style: PrefixStyle = "name"
     prefix_retention: float = 0.0
     """Seconds for which the prefix of a deleted server is reserved for that server."""
-    pace: DiscoveryOptions = field(default_factory=DiscoveryOptions)
+    discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
     """Timing of discoveries."""
     pod_templates: PodTemplateChecker = RESTRICTED
     probe: ProbePolicy = "Declared"
@@ -109,25 +109,25 @@ class ReconcilerParts:
     """Stores the prefix reservation of a deleted server; awaited before the server's catalog is withdrawn."""
     prober: Prober | None = None
     """None: no tool is probed."""
-    figures: StatusLatencies | None = None
+    latencies: StatusLatencies | None = None
     """None: statuses show no latency."""
     definitions: PinnedDefinitions | None = None
-    """None: definitions are pinned all the same, but those held back are not counted."""
+    """None: definitions are pinned, but those that are held back are not counted in a metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcilerObserver:
     """Callbacks for the results of reconciles."""
 
-    changed: Callable[[ServerKey], None]
+    enqueue: Callable[[ServerKey], None]
     """Receives the key of a server that has to be reconciled again."""
-    published: Callable[[Catalog], None] = lambda catalog: None
+    on_catalog: Callable[[Catalog], None] = lambda catalog: None
     """Receives each catalog after its publication."""
-    tools_changed: Callable[[ToolChanges], None] = lambda changes: None
+    on_tool_changes: Callable[[ToolChanges], None] = lambda changes: None
     """Receives the tools that a published catalog added, removed or changed."""
-    shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None
+    on_ready: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None
     """Receives each condition Ready; None when the server was deleted."""
-    entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None
+    on_entry: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None
     """Receives the server's entry in the servers document; None for a server that is ready or was deleted."""
 
 
@@ -143,38 +143,38 @@ class Reconciler:
     ) -> None:
         options, clocks = options or ReconcilerOptions(), clocks or Clocks()
         self._platform = parts.platform
-        self._changed = observer.changed
-        self._published = observer.published
-        self._ready_changed = observer.shown
-        self._entry_changed = observer.entered
+        self._enqueue = observer.enqueue
+        self._on_catalog = observer.on_catalog
+        self._on_ready = observer.on_ready
+        self._on_entry = observer.on_entry
         self._prober = parts.prober
-        self._figures = parts.figures
+        self._latencies = parts.latencies
         self._plans: dict[ServerKey, tuple[tuple[str, int], ProbePlan]] = {}
-        """Probe plan of each server, with the catalog hash and the generation that it was made from."""
+        """Probe plan of each server, with the catalog hash and the generation from which it was made."""
         self._now = clocks.now
         self._monotonic = clocks.monotonic
         self._pod_templates = options.pod_templates
         self._default_probe_policy = options.probe
         self._prefixes = parts.prefixes
         self._store_prefixes = parts.store_prefixes
-        self.floors = TierFloors(observer.changed)
-        self.failed_grants = FailedGrants(observer.changed, clocks.monotonic)
+        self.floors = TierFloors(observer.enqueue)
+        self.failed_grants = FailedGrants(observer.enqueue, clocks.monotonic)
         self._discoverer = Discoverer(
-            parts.connector, observer.changed, apis=parts.apis, pace=options.pace, clocks=clocks
+            parts.connector, observer.enqueue, apis=parts.apis, pace=options.discovery, clocks=clocks
         )
-        self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
+        self.catalogs = Catalogs(parts.documents, clocks.now, observer.on_tool_changes)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
-        self._remarks: dict[ServerKey, ListingFindings] = {}
-        """Findings about each server's last listing."""
+        self._listing_findings: dict[ServerKey, ListingFindings] = {}
+        """Findings about the last listing of each server."""
         self._terminating: set[ServerKey] = set()
-        """Servers of which the log says that their namespace is being deleted."""
+        """Servers for which the deletion of their namespace was logged."""
 
     async def start(self) -> None:
         """Enter every server's claim to a prefix before the first reconcile, so that the order of reconciles does not
         decide which server gets a prefix that several servers claim.
 
-        Stored catalogs tell which server held which prefix until now. The prefix of a server that was deleted while no
-        operator led, or whose McpServer cannot be read, is reserved for that server. Raises PLATFORM_ERRORS.
+        Stored catalogs show which server held a prefix until now. If a server was deleted while no operator led, or its
+        McpServer cannot be read, its prefix is reserved for it. Raises PLATFORM_ERRORS.
         """
         servers = {server.key: server async for server in self._servers()}
         for catalog in await self.catalogs.orphans([(key, server.metadata.uid) for key, server in servers.items()]):
@@ -186,9 +186,9 @@ class Reconciler:
             for key in keys:
                 stored = await self.catalogs.read(key, servers[key].metadata.uid)
                 if stored is not None and stored.prefix == prefix:
-                    self._prefixes.confirm(prefix, key)
+                    self._prefixes.confirm_holder(prefix, key)
                     break
-        self._prefixes.settle()
+        self._prefixes.end_start_phase()
 
     async def new_server_entries(self) -> list[ServerEntry]:
         """Entries of the servers that have no catalog before the first reconcile. Raises PLATFORM_ERRORS."""
@@ -227,13 +227,15 @@ class Reconciler:
         self._discoverer.refresh(key)
 
     def take_listings(self, granted: Iterable[GrantedListing]) -> None:
-        """Publish each listing that a gateway read with a user's token, if it is newer than the server's last one."""
-        for each in granted:
-            taken = first_grant.read_granted(each)
-            if taken is None:
-                logger.warning("the listing of %s/%s by a gateway cannot be read", each.namespace, each.server)
+        """Publish each listing that a gateway read with a user's token and that is newer than the server's last one."""
+        for report in granted:
+            listing = first_grant.read_granted(report)
+            if listing is None:
+                logger.warning(
+                    "the listing of %s/%s that a gateway reported cannot be decoded", report.namespace, report.server
+                )
             else:
-                self._discoverer.take_listing(*taken)
+                self._discoverer.take_listing(*listing)
 
     def recheck(self, key: ServerKey) -> None:
         """Discover the server soon, because a gateway could not reach it, or its OpenAPI document was changed."""
@@ -251,7 +253,7 @@ class Reconciler:
             return Stalled(Cause.INVALID)
         except NamespaceTerminating as error:
             if key not in self._terminating:
-                logger.info("%s is left as it is: %s", key, error)
+                logger.info("%s is not reconciled while its namespace is being deleted: %s", key, error)
                 self._terminating.add(key)
             return Waiting(error.reason)
         except PLATFORM_ERRORS as error:
@@ -260,7 +262,7 @@ class Reconciler:
 
     async def _forget(self, key: ServerKey) -> Outcome:
         self._discoverer.forget(key)
-        self._remarks.pop(key, None)
+        self._listing_findings.pop(key, None)
         self._plans.pop(key, None)
         self._terminating.discard(key)
         await self._definitions.drop(key)
@@ -268,12 +270,12 @@ class Reconciler:
         self.floors.forget(key)
         served = catalog_name(key) in await self.catalogs.names()
         for other in self._prefixes.release(key, served=served):
-            self._changed(other)
+            self._enqueue(other)
         await self._store_reservation(key)
         await self.catalogs.withdraw(key)
         await self._platform.forget(key)
-        self._ready_changed(key, None)
-        self._entry_changed(key, None)
+        self._on_ready(key, None)
+        self._on_entry(key, None)
         return Done()
 
     async def _store_reservation(self, key: ServerKey) -> None:
@@ -282,17 +284,17 @@ class Reconciler:
             return
         try:
             await self._store_prefixes()
-        except REFUSALS as error:  # tools of a deleted server may not stay listed because of a full quota
-            logger.warning("%s: its prefix stays reserved only until this operator restarts: %s", key, error)
+        except REFUSALS as error:  # not raised: the catalog has to be withdrawn even if a quota is full
+            logger.warning("the prefix of %s is reserved only until this operator restarts: %s", key, error)
 
     def expire_prefixes(self) -> None:
         """End expired prefix reservations and reconcile the servers that claim those prefixes."""
         for key in self._prefixes.expire():
-            self._changed(key)
+            self._enqueue(key)
 
     async def _reconcile_existing(self, server: McpServer) -> Outcome:
         for other in self._prefixes.claim(server):
-            self._changed(other)
+            self._enqueue(other)
         accepted = check(server, self._platform.environment, self._pod_templates)
         if not accepted.ok:
             return await self._reject_spec(server, accepted)
@@ -303,12 +305,12 @@ class Reconciler:
         if discovery is not None and discovery.wants_sign_in:
             credential = first_grant.with_consent(server, credential)
         findings = ReconcileFindings(server, accepted, prefix, credential, workload, discovery)
-        await self._add_last_words(findings)
+        await self._add_failure_line(findings)
         catalog, refused = await self._publish_or_refusal(findings)
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            combine(workload.missing, self._partially_invalid(server, catalog)),
+            combine(workload.missing_pods, self._partially_invalid(server, catalog)),
             conflicted,
             *workload.side_verdicts,
         )
@@ -323,26 +325,26 @@ class Reconciler:
             *optional,
             authorized=authorized,
         )
-        remarks = self._remarks.get(server.key)
-        left_out = remarks.tools_left_out if remarks is not None else None
-        latency = self._figures.summary(server.key) if self._figures is not None else None
+        listing_findings = self._listing_findings.get(server.key)
+        left_out = listing_findings.tools_left_out if listing_findings is not None else None
+        latency = self._latencies.summary(server.key) if self._latencies is not None else None
         approvals = self._definitions.approvals(server.key)
-        facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pods, approvals)
+        facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pod_count, approvals)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
-        self._entry_changed(server.key, self._entry(findings, status, conflicted))
-        if (seconds := self._seconds_before_showing(findings, verdicts)) > 0:
+        self._on_entry(server.key, self._entry(findings, status, conflicted))
+        if (seconds := self._seconds_until_report(findings, verdicts)) > 0:
             return Done(seconds)
         await self._report_status(server, status)
-        outcome = self._next(findings) if refused is None else Stalled(refused.cause, STALLED_RETRY)
+        outcome = self._outcome(findings) if refused is None else Stalled(refused.cause, STALLED_RETRY_S)
         if authorized is not None and isinstance(outcome, Done):
             return outcome.no_later_than(self.failed_grants.seconds_until_due(server.key))
         return outcome
 
     def _partially_invalid(self, server: McpServer, catalog: Catalog | None) -> ConditionVerdict | None:
         """The verdict PartiallyInvalid; None if each part of the spec has an effect."""
-        remarks = self._remarks.get(server.key)
-        of_names = combine(pattern_verdict(server, remarks), override_verdict(server, remarks))
-        return combine(combine(of_names, scheme_verdict(server, catalog)), self.floors.verdict(server))
+        listing_findings = self._listing_findings.get(server.key)
+        names = combine(pattern_verdict(server, listing_findings), override_verdict(server, listing_findings))
+        return combine(combine(names, scheme_verdict(server, catalog)), self.floors.verdict(server))
 
     async def _reject_spec(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
         self._discoverer.stop(server.key, accepted.message)
@@ -352,7 +354,7 @@ class Reconciler:
         verdicts = Verdicts(accepted, conflicted=conflicted)
         status = build_status(server, verdicts, Facts(), self._now(), self._platform.environment)
         refreshed = self._discoverer.last_refresh(server.key)
-        self._entry_changed(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
+        self._on_entry(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
         await self._report_status(server, status)
         return Stalled(accepted.cause)
 
@@ -361,41 +363,43 @@ class Reconciler:
         endpoint = workload.endpoint
         verdicts = (workload.verdict, workload.down, credential.verdict)
         failing = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
-        # only a failure answers a requested refresh; while a verdict is unknown, the request goes on waiting
+        # Only a failure ends a requested refresh. While a verdict is unknown, the refresh remains pending.
         why = next((verdict.message for verdict in failing if verdict.ok is False), "")
         if endpoint is None:
             self._discoverer.stop(server.key, why)
             return None
         if failing:
             return self._discoverer.pause(server.key, why)
-        own = credential.of_operator
-        needs_http = credential.oauth is not None and not server.spec.starts_with_keys
-        refusal = first_grant.refusal_meaning(server, own.value, self._platform.environment)
+        operator_credential = credential.of_operator
         target = DiscoveryTarget(
             server.metadata.uid,
             endpoint,
-            own.hash,
+            operator_credential.hash,
             workload.revision,
-            token_per_call=needs_http,
-            refusal=refusal,
+            token_per_call=credential.oauth is not None and not server.spec.starts_with_keys,
+            refusal=first_grant.refusal_meaning(server, operator_credential.value, self._platform.environment),
             api=ApiSource.of(server),
         )
         interval = server.spec.discovery.interval.seconds
-        return self._discoverer.discover_if_due(server.key, target, own.value, interval, whole=server.spec.pin)
+        return self._discoverer.discover_if_due(
+            server.key, target, operator_credential.value, interval, whole=server.spec.pin
+        )
 
-    async def _add_last_words(self, findings: ReconcileFindings) -> None:
-        """Add the last log line of a stdio server's process to its discovery failure, once per failure."""
+    async def _add_failure_line(self, findings: ReconcileFindings) -> None:
+        """Add the log line in which a stdio server's process explains its failure to the discovery failure, once per
+        failure.
+        """
         state, server = findings.discovery, findings.server
         failure = state.failure if state is not None else None
         if state is None or failure is None or not failure.wants_words or server.spec.effective_transport != "stdio":
             return
-        words = await self._platform.last_words(server)
+        line = await self._platform.failure_line(server)
         if state.failure is failure:
-            state.failure = dataclasses.replace(failure, words=words)
+            state.failure = dataclasses.replace(failure, words=line)
 
     def _verification(self, findings: ReconcileFindings) -> ConditionVerdict | None:
-        """The verdict Verified from the last answer; None before an answer, so that an operator restart does not change
-        the condition.
+        """The verdict Verified from the server's last answer; None before an answer, so that a restart of the operator
+        does not change the condition.
         """
         if findings.workload.down is not None:
             return findings.workload.down
@@ -405,12 +409,12 @@ class Reconciler:
             return NOT_REACHED
         if findings.discovery.failure is not None and not findings.discovery.failure.is_silence:
             return explain_refusal(findings.server, findings.discovery.failure)
-        of_listing = self._remarks.get(findings.server.key, ListingFindings()).verdict()
+        listing_verdict = self._listing_findings.get(findings.server.key, ListingFindings()).verdict()
         if findings.discovery.wants_sign_in:
             interval = findings.server.spec.discovery.interval.seconds
-            return first_grant.verdict(findings.discovery, of_listing, interval, self._now())
+            return first_grant.verdict(findings.discovery, listing_verdict, interval, self._now())
         if findings.discovery.listing is not None:
-            return of_listing
+            return listing_verdict
         return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
 
     def _authorization(self, server: McpServer) -> ConditionVerdict | None:
@@ -418,16 +422,16 @@ class Reconciler:
         auth = server.spec.auth
         if auth is None or auth.grant is None:
             return None
-        return self.failed_grants.verdict(server.key, as_shown(server.status.condition(ConditionType.AUTHORIZED)))
+        return self.failed_grants.verdict(server.key, verdict_of(server.status.condition(ConditionType.AUTHORIZED)))
 
-    def _seconds_before_showing(self, findings: ReconcileFindings, verdicts: Verdicts) -> float:
-        """Seconds until a status is written that would only say that the first answer is awaited."""
+    def _seconds_until_report(self, findings: ReconcileFindings, verdicts: Verdicts) -> float:
+        """Seconds until the status is written: positive while it would only say that the first answer is awaited."""
         if verdicts.verified is not FIRST_DISCOVERY or findings.discovery is None or findings.discovery.task is None:
             return 0.0
-        return findings.discovery.asked_at + SETTLING - self._monotonic()
+        return findings.discovery.asked_at + FIRST_ANSWER_GRACE_S - self._monotonic()
 
     async def _publish_or_refusal(self, findings: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
-        """The published catalog, and the verdict if the API server refuses the new catalog (quota, rights)."""
+        """The published catalog; and the verdict Programmed if the API server refuses a new catalog (quota, rights)."""
         try:
             return await self._publish(findings), None
         except NamespaceTerminating:
@@ -441,24 +445,21 @@ class Reconciler:
         """Publish or withdraw the catalog as the findings require; return the published catalog."""
         server = findings.server
         stored = await self.catalogs.read(server.key, server.metadata.uid)
-        if stored is None:
-            stored = self.catalogs.retained_copy(
-                server.key, server.metadata.uid
-            )  # restores a deleted or damaged document
+        if stored is None:  # a document that was deleted or damaged is restored from the copy in memory
+            stored = self.catalogs.retained_copy(server.key, server.metadata.uid)
         catalog = await self._catalog(findings, stored)
-        lost = not findings.online and server.spec.discovery.on_disconnect == "Remove"
-        if catalog is None or lost:
+        if catalog is None or _removes_tools(findings):
             await self.catalogs.withdraw(server.key)
             return None
         published = await self.catalogs.publish(catalog, stored)
-        self._published(published)
+        self._on_catalog(published)
         if not published.sign_in and (stored is None or stored.hash != published.hash):
             await self._platform.announce(server, catalog_announcement(stored, published))
         return published
 
     async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
-        """The catalog from the last successful discovery, else the stored catalog, which can be marked offline but not
-        online.
+        """The catalog from the last successful discovery, else the stored catalog. A stored catalog can be marked
+        offline but not online.
         """
         server, state, endpoint = findings.server, findings.discovery, findings.workload.endpoint
         refreshed = (state and state.refreshed) or (stored and stored.refreshed)
@@ -471,9 +472,9 @@ class Reconciler:
             if state.listing is not None:
                 self.catalogs.release(server.key)
                 before = None if stored is None or stored.sign_in else stored
-                listing = first_grant.published_listing(server, state, await unpacked(state.listing))
+                listing = first_grant.published_listing(server, state, await unpack_listing(state.listing))
                 offer = await self._definitions.offer(server, listing, reached, before)
-                self._note(server.key, offer.remarks)
+                self._store_findings(server.key, offer.findings)
                 for announcement in offer.announcements:
                     await self._platform.announce(server, announcement)
                 return msgspec.structs.replace(
@@ -487,7 +488,7 @@ class Reconciler:
         if stored is None or (state is not None and first_grant.is_needless(state, stored)):
             return None
         self.catalogs.retain(stored)
-        return msgspec.structs.replace(stored, online=findings.keeps(stored), refreshed=refreshed)
+        return msgspec.structs.replace(stored, online=findings.stored_tools_online(stored), refreshed=refreshed)
 
     def _calibrate(self, findings: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
         """Start or stop probes of the server; return the verdict Calibrated."""
@@ -514,56 +515,64 @@ class Reconciler:
         return self._prober.verdict(key)
 
     def _plan(self, server: McpServer, catalog: Catalog) -> ProbePlan:
-        of = (catalog.hash, server.metadata.generation)
+        version = (catalog.hash, server.metadata.generation)
         cached = self._plans.get(server.key)
-        if cached is None or cached[0] != of:
-            cached = self._plans[server.key] = of, plan(server, catalog, self._default_probe_policy)
+        if cached is None or cached[0] != version:
+            cached = self._plans[server.key] = version, plan(server, catalog, self._default_probe_policy)
         return cached[1]
 
     def _stop_probes(self, key: ServerKey) -> None:
         if self._prober is not None:
             self._prober.drop(key)
 
-    def _note(self, key: ServerKey, remarks: ListingFindings) -> None:
-        before, self._remarks[key] = self._remarks.get(key, ListingFindings()), remarks
-        if before != remarks:
-            for line in remarks.lines:
+    def _store_findings(self, key: ServerKey, findings: ListingFindings) -> None:
+        """Store the findings about a listing, and log them if they changed."""
+        before = self._listing_findings.get(key, ListingFindings())
+        self._listing_findings[key] = findings
+        if before != findings:
+            for line in findings.lines:
                 logger.warning("%s: %s", key, line)
 
     def _entry(
         self, findings: ReconcileFindings, status: McpServerStatus, conflicted: ConditionVerdict | None
     ) -> ServerEntry | None:
         key = findings.server.key
-        removes = findings.server.spec.discovery.on_disconnect == "Remove" and not findings.online
-        mask = Mask(findings.credential.of_operator.value)
-        refreshed = self._discoverer.last_refresh(key)
-        return entry_for(key, findings.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)
+        return entry_for(
+            key,
+            findings.prefix,
+            status,
+            self._discoverer.last_refresh(key),
+            removes_tools=_removes_tools(findings),
+            mask=Mask(findings.credential.of_operator.value),
+            conflicted=conflicted,
+        )
 
     async def _report_status(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
-        self._ready_changed(server.key, ready)
+        self._on_ready(server.key, ready)
         for announcement in condition_announcements(server.status, status):
             logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
             await self._platform.announce(server, announcement)
 
-    def _next(self, findings: ReconcileFindings) -> Outcome:
-        """Outcome of a reconcile: when the server has to be reconciled again."""
-        stopped = findings.workload.verdict.ok is not True and findings.credential.pods is None
-        trouble = findings.workload.verdict if stopped else findings.credential.verdict
-        # A Secret without the label causes no event, so an absent one has to be polled for.
-        absent = STALLED_RETRY if findings.credential.absent else None
-        if trouble.cause in (Cause.APPLY_FAILED, Cause.REFS_UNREADABLE, Cause.SECRET_BEING_READ):
-            return Waiting(trouble.cause)
-        if trouble.ok is False:
-            return Stalled(trouble.cause, STALLED_RETRY)
-        if findings.discovery is None or findings.workload.down is not None or trouble.ok is None:
-            times = [seconds for seconds in (absent, findings.workload.again) if seconds is not None]
-            return Done(min(times, default=None))  # without times, an event triggers the next reconcile
-        due = self._seconds_until_discovery(findings.discovery)
-        if due is None:
-            return Done(absent)  # the end of the discovery triggers the next reconcile
-        return Done(min(due, absent) if absent is not None else due)
+    def _outcome(self, findings: ReconcileFindings) -> Outcome:
+        """Outcome of the reconcile, from the workload's verdict if it is not True, else from the credential's verdict.
+
+        The credential's verdict also decides if the workload only waits for Secrets.
+        """
+        workload, credential = findings.workload, findings.credential
+        workload_decides = workload.verdict.ok is not True and credential.pods_refusal is None
+        verdict = workload.verdict if workload_decides else credential.verdict
+        if verdict.cause in (Cause.APPLY_FAILED, Cause.REFS_UNREADABLE, Cause.SECRET_BEING_READ):
+            return Waiting(verdict.cause)
+        if verdict.ok is False:
+            return Stalled(verdict.cause, STALLED_RETRY_S)
+        if findings.discovery is None or workload.down is not None or verdict.ok is None:
+            outcome = Done(workload.recheck_after_s)
+        else:
+            outcome = Done(self._seconds_until_discovery(findings.discovery))
+        # Absent Secrets are polled for, because a Secret that is created without the label causes no event.
+        return outcome.no_later_than(STALLED_RETRY_S if credential.absent else None)
 
     def _seconds_until_discovery(self, state: DiscoveryState) -> float | None:
         """Seconds until the server's discovery needs a reconcile; None if the end of the running discovery triggers the
@@ -571,6 +580,12 @@ class Reconciler:
         """
         if state.task is None:
             return self._discoverer.until_due(state)
-        if state.listing is None and state.failure is None and (left := until_silent(state, self._monotonic())) > 0:
-            return left
+        if state.listing is None and state.failure is None:
+            seconds_until_silent = until_silent(state, self._monotonic())
+            return seconds_until_silent if seconds_until_silent > 0 else None
         return None
+
+
+def _removes_tools(findings: ReconcileFindings) -> bool:
+    """Whether the server's tools are withdrawn, because it is offline and its spec says `onDisconnect: Remove`."""
+    return not findings.online and findings.server.spec.discovery.on_disconnect == "Remove"

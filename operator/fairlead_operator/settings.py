@@ -229,8 +229,8 @@ class MeasurementSettings(EnvironmentSettings, frozen=True, kw_only=True):
     @property
     def gateway_urls(self) -> tuple[str, ...]:
         """`gateways`, or its default."""
-        usual = "http://fairlead-gateway-ops:9464" if _NAMESPACE_FILE.exists() else "http://127.0.0.1:9464"
-        return self.gateways or (usual,)
+        default = "http://fairlead-gateway-ops:9464" if _NAMESPACE_FILE.exists() else "http://127.0.0.1:9464"
+        return self.gateways or (default,)
 
 
 class MetricsPortSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("metrics_")):

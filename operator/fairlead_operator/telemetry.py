@@ -30,8 +30,8 @@ from fairlead_operator.latency.samples import AttemptOutcome
 from fairlead_operator.server.catalog_changes import ToolChanges
 
 LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
-NO_FIGURE: Final = "none"
-"""Label of a probe that says nothing about its tool."""
+NOT_MEASURED: Final = "none"
+"""Value of the label `outcome` for a probe that did not measure its tool."""
 ANSWERING: Final = "answering"
 SILENT: Final = "silent"
 
@@ -47,21 +47,23 @@ class Telemetry:
         self.reconciles = Counter(
             "fairlead_operator_reconciles", "Reconciles of one McpServer, by outcome.", ["outcome"], registry=registry
         )
-        self.seconds = Histogram(
+        self.reconcile_seconds = Histogram(
             "fairlead_operator_reconcile_duration_seconds",
             "Duration of one reconcile of one McpServer.",
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
             registry=registry,
         )
-        self.troubles = Counter(
+        self.errors = Counter(
             "fairlead_operator_errors",
             "Reconciles with another outcome than Done, by cause.",
             ["cause"],
             registry=registry,
         )
-        self.depth = Gauge("fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=registry)
+        self.queue_depth = Gauge(
+            "fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=registry
+        )
         self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=registry)
-        self.held = Gauge(
+        self.held_definitions = Gauge(
             "fairlead_held_definitions",
             "Definitions of a server with pin: true that are held back until approved.",
             ["namespace", "server"],
@@ -74,7 +76,7 @@ class Telemetry:
             ["verb", "resource"],
             registry=registry,
         )
-        self.undone = Counter(
+        self.undone_writes = Counter(
             "fairlead_operator_undone_writes",
             "Writes that were repeated because another client had changed or deleted the written object.",
             ["resource"],
@@ -88,13 +90,13 @@ class Telemetry:
         )
         self._probes = Counter(
             "fairlead_operator_probes",
-            "Calls of the operator to measure a tool: ok, bad, unreadable, or none if the call says nothing.",
+            "Calls of the operator to measure a tool: ok, bad, unreadable, or none if the call measured nothing.",
             ["outcome"],
             registry=registry,
         )
         for outcome in (AttemptOutcome.OK, AttemptOutcome.BAD, AttemptOutcome.UNREADABLE):
             self._probes.labels(outcome.value)
-        self._probes.labels(NO_FIGURE)
+        self._probes.labels(NOT_MEASURED)
         self._samples = Counter(
             "fairlead_operator_samples",
             "Attempts of calls that gateways reported, by outcome.",
@@ -127,7 +129,7 @@ class Telemetry:
         )
         for change in ToolChanges._fields:
             self._tool_changes.labels(change)
-        self.enforced = Gauge(
+        self.policies_enforced = Gauge(
             "fairlead_operator_network_policies_enforced",
             "1 if a probe found that the cluster enforces NetworkPolicies in a direction, 0 if not; absent if unknown.",
             ["direction"],
@@ -139,29 +141,29 @@ class Telemetry:
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
 
-    def hold_back(self, key: ServerKey, held: int | None) -> None:
-        """Set the number of a server's definitions that are held back; None for one that is not pinned, or was
+    def show_held_back(self, key: ServerKey, held: int | None) -> None:
+        """Set the number of a server's definitions that are held back; None for a server that is not pinned, or was
         deleted.
         """
         if held is not None:
-            self.held.labels(*key).set(held)
+            self.held_definitions.labels(*key).set(held)
         else:
             with contextlib.suppress(KeyError):
-                self.held.remove(*key)
+                self.held_definitions.remove(*key)
 
     def count_tool_changes(self, changes: ToolChanges) -> None:
         """Count the changes of tools in a published catalog."""
         for change, number in changes._asdict().items():
             self._tool_changes.labels(change).inc(number)
 
-    def enforce(self, answer: Enforcement) -> None:
+    def show_enforcement(self, answer: Enforcement) -> None:
         """Set the gauges to the answer of the last network probe."""
         for direction in DIRECTIONS:
             if (enforced := answer.of(direction)) is not None:
-                self.enforced.labels(direction).set(enforced)
+                self.policies_enforced.labels(direction).set(enforced)
             else:
                 with contextlib.suppress(KeyError):
-                    self.enforced.remove(direction)
+                    self.policies_enforced.remove(direction)
 
     def count_move(self, move: Move) -> None:
         """Count the tiers that a tool has left or entered."""
@@ -172,9 +174,9 @@ class Telemetry:
 
     def count_probe(self, outcome: AttemptOutcome | None) -> None:
         """Count a probe. `outcome` is None for a probe that did not measure its tool."""
-        self._probes.labels(NO_FIGURE if outcome is None else outcome.value).inc()
+        self._probes.labels(NOT_MEASURED if outcome is None else outcome.value).inc()
 
-    def take_report(self, report: Report) -> None:
+    def count_attempts(self, report: Report) -> None:
         """Count the attempts in a gateway's report. Lags of its first report are ignored, because they may be old."""
         now = self._clock()
         has_reported = report.replica in self.scraped.reporting

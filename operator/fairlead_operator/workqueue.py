@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
-LEAST_DELAY: Final = 0.001
+MIN_DELAY_S: Final = 0.001
 """Minimum delay in seconds. An event loop may run timers early by the resolution of its clock; without the minimum, a
 key that is almost due would be reconciled repeatedly until it is.
 """
@@ -27,8 +27,8 @@ key that is almost due would be reconciled repeatedly until it is.
 
 @dataclass(frozen=True)
 class ItemBackoff:
-    """Delay in seconds after the n-th failure in a row: `first * 2**(n-1)`, at most `limit`, varied by the share
-    `jitter`.
+    """Delay in seconds after the n-th failure in a row: `first * 2**(n-1)`, at most `limit`, varied at random by up to
+    the fraction `jitter`.
     """
 
     first: float = 0.5
@@ -37,8 +37,8 @@ class ItemBackoff:
 
     def delay(self, failures: int, rng: random.Random) -> float:
         """Seconds to wait after `failures` (>= 1) failures in a row."""
-        plain = min(self.limit, self.first * 2.0 ** min(failures - 1, 32))
-        return plain * (1 + self.jitter * (2 * rng.random() - 1))
+        mean = min(self.limit, self.first * 2.0 ** min(failures - 1, 32))
+        return mean * (1 + self.jitter * (2 * rng.random() - 1))
 
 
 class WorkQueue(Generic[K]):
@@ -60,7 +60,7 @@ class WorkQueue(Generic[K]):
         self._rng = rng or random.Random()
         self._due: dict[K, None] = {}
         self._active: set[K] = set()
-        self._again: set[K] = set()
+        self._added_while_active: set[K] = set()
         """Keys that were added while they were processed."""
         self._delayed: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
@@ -85,7 +85,7 @@ class WorkQueue(Generic[K]):
         """Process `key` as soon as a worker is free."""
         self._cancel_delay(key)
         if key in self._active:
-            self._again.add(key)
+            self._added_while_active.add(key)
         else:
             self._due[key] = None
             self._idle.clear()
@@ -96,21 +96,21 @@ class WorkQueue(Generic[K]):
         if delay <= 0:
             self.add(key)
             return
-        if key in self._due or key in self._again:
+        if key in self._due or key in self._added_while_active:
             return
         loop = asyncio.get_running_loop()
-        due = self._delayed.get(key)
-        if due is not None and due.when() <= loop.time() + delay:
+        timer = self._delayed.get(key)
+        if timer is not None and timer.when() <= loop.time() + delay:
             return
         self._cancel_delay(key)
-        self._delayed[key] = loop.call_later(max(delay, LEAST_DELAY), self.add, key)
+        self._delayed[key] = loop.call_later(max(delay, MIN_DELAY_S), self.add, key)
 
     def forget(self, key: K) -> None:
         """Drop the delay and the failures of a key that no longer exists."""
         self._cancel_delay(key)
         self._failures.pop(key, None)
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no key is due or being processed; delayed keys do not count."""
         await self._idle.wait()
 
@@ -125,9 +125,9 @@ class WorkQueue(Generic[K]):
                 self._cancel_delay(key)
 
     def _cancel_delay(self, key: K) -> None:
-        handle = self._delayed.pop(key, None)
-        if handle is not None:
-            handle.cancel()
+        timer = self._delayed.pop(key, None)
+        if timer is not None:
+            timer.cancel()
 
     async def _worker(self, work: Callable[[K], Awaitable[Outcome]]) -> None:
         while True:
@@ -144,9 +144,9 @@ class WorkQueue(Generic[K]):
                 logger.exception("the reconcile of %s failed unexpectedly and will be retried", key)
             finally:
                 self._active.discard(key)
-            self._settle(key, outcome)
+            self._schedule_next(key, outcome)
 
-    def _settle(self, key: K, outcome: Outcome | None) -> None:
+    def _schedule_next(self, key: K, outcome: Outcome | None) -> None:
         """Schedule the next run of a key by the outcome of its last run."""
         match outcome:
             case Done(after) | Stalled(_, after):
@@ -156,8 +156,8 @@ class WorkQueue(Generic[K]):
             case _:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 after = self._backoff.delay(failures, self._rng)
-        if key in self._again:
-            self._again.discard(key)
+        if key in self._added_while_active:
+            self._added_while_active.discard(key)
             self.add(key)
         elif after is not None:
             self.add_after(key, after)

@@ -83,11 +83,11 @@ async def gated(
     busybox = require_program("busybox", "apt-get install busybox-static")
     port = free_port()
     words = [sys.executable, *command] if command[0].endswith(".py") else list(command)
-    argv = stdio_gate.listen(
+    argv = stdio_gate.listener_command(
         port,
         stdio_gate.digest(token),
         words,
-        most=most,
+        max_processes=most,
         key_variable=key_variable,
         program_digest=program,
         busybox=busybox,

@@ -86,7 +86,7 @@ TENANCY = (
     Guard(
         "the public names of a server that is younger, by a changed prefix",
         "fairlead_operator.server.prefixes",
-        (("if self._settled and holder not in (None, key):", "if False:"),),
+        (("if self._start_phase_ended and holder not in (None, key):", "if False:"),),
         "tests/unit/operator/test_prefix_owners.py::test_a_server_that_is_older_takes_no_prefix_by_changing_its_own",
         "namespace: 'team-b' != 'strict'",
     ),
@@ -169,7 +169,7 @@ TENANCY = (
         "fairlead_operator.kube.platform",
         (
             (
-                "self._resolver.resolve(server, dialled_url(server))",
+                "self._resolver.resolve(server, request_url(server))",
                 "self._resolver.resolve(server, f'http://{server.spec.host_header or server.spec.url[7:]}')",
             ),
         ),

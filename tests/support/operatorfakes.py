@@ -77,7 +77,7 @@ class MemoryPlatform:
     retried: list[ServerKey] = field(default_factory=list)
     swept: list[set[ServerKey]] = field(default_factory=list)
     words: str = ""
-    """Text that `last_words` returns for every server: the last lines of its log."""
+    """Text that `failure_line` returns for every server: the last lines of its log."""
 
     def declare(self, *servers: McpServer) -> None:
         for server in servers:
@@ -107,7 +107,7 @@ class MemoryPlatform:
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         self.announced.append(announcement)
 
-    async def last_words(self, server: McpServer) -> str:
+    async def failure_line(self, server: McpServer) -> str:
         return self.words
 
     def retry(self, key: ServerKey) -> None:
@@ -129,7 +129,7 @@ class MemoryDocuments:
     trouble: PlatformTrouble | ApiError | None = None
     """Error that publishing raises until it is reset."""
 
-    async def listing(self) -> Mapping[str, Mapping[str, str]]:
+    async def heads(self) -> Mapping[str, Mapping[str, str]]:
         return {blob.name: blob.labels for blob in self.blobs.values() if not blob.is_part}
 
     async def read(self, name: str) -> bytes | None:
@@ -179,15 +179,15 @@ class MemoryDeclarations:
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return self.label_map
 
-    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+    async def write_policy_status(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         self.policy_list = [
             each.model_copy(update={"status": status}) if each.key == policy.key else each for each in self.policy_list
         ]
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
+    async def write_tier_conditions(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         self.tier_conditions = dict(conditions)
 
-    async def show_tools(self, counts: Mapping[str, int]) -> None:
+    async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
         self.shown = dict(counts)
 
 
@@ -320,12 +320,12 @@ class ScriptedConnector:
         async with McpSession(ScriptedChannel(self.scripts[key], capabilities, on_notification)) as session:
             yield session
 
-    async def line(
+    async def open_idle_connection(
         self, key: ServerKey, endpoint: Endpoint, negotiated: tuple[str, int] | None
     ) -> IdleConnection | None:
         return None
 
-    def renew(self, key: ServerKey) -> None:
+    def end_shared_process(self, key: ServerKey) -> None:
         pass
 
     async def aclose(self) -> None:

@@ -18,7 +18,7 @@ from fairlead_api.reports import AskedApproval
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.state import DiscoveryOptions
-from fairlead_operator.pinning.approvals import AskedApprovals
+from fairlead_operator.pinning.approvals import PendingApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.reconciler import Reconciler, ReconcilerObserver, ReconcilerOptions, ReconcilerParts
 from fairlead_operator.server.prefixes import Prefixes
@@ -36,7 +36,9 @@ from operatorfakes import (
 
 KEY = ServerKey("team", "demo")
 AT_ONCE = ReconcilerOptions(
-    pace=DiscoveryOptions(floor=0.0, prompt=0.0, retry=ItemBackoff(first=0.0, limit=0.0), hold=ItemBackoff(0.0, 0.0))
+    discovery=DiscoveryOptions(
+        floor=0.0, prompt=0.0, retry=ItemBackoff(first=0.0, limit=0.0), hold=ItemBackoff(0.0, 0.0)
+    )
 )
 
 
@@ -52,7 +54,7 @@ class World:
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
     held: dict[ServerKey, int | None] = field(default_factory=dict)
-    approvals: AskedApprovals = field(default_factory=AskedApprovals)
+    approvals: PendingApprovals = field(default_factory=PendingApprovals)
     reconciler: Reconciler | None = None
 
     @asynccontextmanager
@@ -65,7 +67,7 @@ class World:
                 prefixes=Prefixes("name"),
                 definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.approvals),
             ),
-            ReconcilerObserver(changed=lambda key: None),
+            ReconcilerObserver(enqueue=lambda key: None),
             AT_ONCE,
             Clocks(now=lambda: NOW),
         )
@@ -127,7 +129,7 @@ class World:
 
     def ask(self, approval: str, by: str = "ann") -> None:
         """Approve a definition, as an administrator does at a gateway. `by`: name of the administrator."""
-        self.approvals.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
+        self.approvals.add([AskedApproval(KEY.namespace, KEY.name, approval, by)])
 
     def held_hash(self) -> str:
         pins = self.pins()

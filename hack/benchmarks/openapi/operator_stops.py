@@ -17,7 +17,7 @@ from pathlib import Path
 from fairlead_api.logs import set_up
 from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import build
-from fairlead_operator.interpreter import favour_loop
+from fairlead_operator.interpreter import keep_loop_responsive
 from fairlead_operator.probes import serve
 from fairlead_operator.settings import Settings
 
@@ -51,7 +51,7 @@ async def main() -> LoopStops:
     set_up(settings.log.format, settings.log.level)
     operator = build(settings, await load_configuration(settings.release.kubeconfig))
     async with serve(operator, "127.0.0.1", settings.metrics.port):
-        favour_loop()
+        keep_loop_responsive()
         stops = LoopStops()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, stops.begin)

@@ -85,7 +85,7 @@ class NetworkConnector:
             except McpError as error:
                 raise Mask(credential).error(error)  # noqa: B904 - the same error, masked
 
-    def renew(self, key: ServerKey) -> None:
+    def end_shared_process(self, key: ServerKey) -> None:
         """Implements Connector."""
         self._processes.renew(key)
 
@@ -104,7 +104,9 @@ class NetworkConnector:
         access = NetworkAccess(credential, self._egress.guard(self._resolve, key.namespace), self._installation)
         return network_link(str(key), endpoint, access, on_method=on_notification, offering=offering)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, address: Address | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, address: Address | None
+    ) -> IdleConnection | None:
         """An idle connection to an HTTP server; None for a stdio server, where each connection would start a process.
 
         `address` is where the server was last reached; it is tried if the host name cannot be resolved.

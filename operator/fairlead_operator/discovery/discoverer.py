@@ -43,7 +43,7 @@ from fairlead_operator.discovery.state import (
     DiscoveryTarget,
     RefusalMeaning,
 )
-from fairlead_operator.off_loop import packed
+from fairlead_operator.off_loop import pack_listing
 from fairlead_operator.ports import ApiLister, Connector
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Discoverer:
         state = self._states.get(key)
         if state is None or state.target != target:
             self._cancel(state)
-            self._connector.renew(key)
+            self._connector.end_shared_process(key)
             state = self._states[key] = self._carry_over(state, target)
             state.refresh_requested = state.refresh_requested or key in self._requested
             self._requested.discard(key)
@@ -347,7 +347,7 @@ class Discoverer:
                 outcome = structs.replace(outcome, announced=announced)
                 state.listed = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
-            listing = await packed(outcome) if isinstance(outcome, RawListing) else None
+            listing = await pack_listing(outcome) if isinstance(outcome, RawListing) else None
             self._settle(key, state, outcome, interval, listing)
         except Exception as error:
             logger.exception("the discovery of %s failed unexpectedly", key)
@@ -432,7 +432,7 @@ class Discoverer:
             state.due = now + interval * jitter
             self._finish_refresh(state, "" if state.listing is not None else not_signed_in(state))
         else:
-            self._connector.renew(key)
+            self._connector.end_shared_process(key)
             self._fail(state, outcome)
             state.due = min(state.due, now + interval)
         if state.stale:

@@ -24,7 +24,7 @@ from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.state import DiscoveryState, RefusalMeaning
 from fairlead_operator.ports import ConditionVerdict, Environment, ResolvedCredential
-from fairlead_operator.server.presented_credentials import present_client, settings_of_calls
+from fairlead_operator.server.presented_credentials import call_oauth_settings, present_client
 
 _FRESH_INTERVALS: Final = 2
 _FRESH_SLACK_S: Final = 60.0
@@ -118,7 +118,7 @@ def with_consent(server: McpServer, credential: ResolvedCredential) -> ResolvedC
     if server.spec.auth is not None:
         return credential
     spec = server.spec.model_copy(update={"auth": Auth(user_consent=UserConsentAuth())})
-    oauth = settings_of_calls(present_client(UserConsentAuth(), None), spec, first_grant=True)
+    oauth = call_oauth_settings(present_client(UserConsentAuth(), None), spec, first_grant=True)
     return replace(credential, oauth=oauth)
 
 

@@ -102,7 +102,7 @@ class LossDetector:
         failures, observer = 0, False
         while True:
             try:
-                line = await self._connector.line(key, endpoint, address)
+                connection = await self._connector.open_idle_connection(key, endpoint, address)
             except ConnectFailed as error:
                 failures += 1
                 is_confirmed = failures > 1 or error.reason == "ConnectTimeout"
@@ -113,7 +113,7 @@ class LossDetector:
             else:
                 if failures:
                     self._observer.back(key)
-                return line
+                return connection
 
 
 def indicates_loss(error: ConnectFailed) -> bool:

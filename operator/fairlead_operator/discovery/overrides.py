@@ -8,7 +8,7 @@ from typing import Final
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.condition_assembly import as_shown
+from fairlead_operator.condition_assembly import verdict_of
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.ports import ConditionVerdict
 
@@ -28,7 +28,7 @@ def override_verdict(server: McpServer, findings: ListingFindings | None) -> Con
     if not server.spec.tools:
         return None
     if findings is None:
-        shown = as_shown(server.status.condition(ConditionType.PARTIALLY_INVALID))
+        shown = verdict_of(server.status.condition(ConditionType.PARTIALLY_INVALID))
         return shown if shown is not None and shown.cause is Cause.UNKNOWN_TOOL else None
     unlisted = findings.unlisted_overrides(server.spec.tools)
     if not unlisted:

@@ -1,9 +1,9 @@
 """Builds the objects of a network probe as dicts, and evaluates NetworkPolicies for the probe's ports. Pure.
 
-A probe has two Jobs: the pod of the first listens on three ports, the pod of the second connects to them. A
-NetworkPolicy for both pods allows the first port, forbids ingress to the second and egress to the third. Kubernetes
-ends the Jobs at their deadline. The first Job owns all other objects, and Kubernetes deletes it after its deadline, so
-that no object is left over even if the operator ends.
+A probe has two Jobs: the pod of the first Job (the target) listens on three ports, the pod of the second Job (the
+client) connects to them. A NetworkPolicy for both pods allows the first port, forbids ingress to the second port and
+egress to the third. Kubernetes ends the Jobs at their deadline. The first Job owns all other objects, and Kubernetes
+deletes it after its deadline, so that no object is left even if the operator ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PORT_OF: Final[Mapping[Direction, int]] = {"incoming": NO_INGRESS, "outgoing": N
 """Port that the NetworkPolicy closes in each direction."""
 DEADLINE_S: Final = 180
 """Seconds after which Kubernetes ends the pods of a Job."""
-KEPT_S: Final = 60
+DELETE_AFTER_S: Final = 60
 """Seconds after which Kubernetes deletes a Job that has ended."""
 TRY_S: Final = 30
 """Seconds for which the client retries, because a network plugin may apply a policy to new pods with a delay."""
@@ -47,8 +47,8 @@ CONNECT: Final = """\
 B=$0 TARGET=$1 ALLOWED=$2 NO_INGRESS=$3 NO_EGRESS=$4
 END=`$B date +%s`
 END=`$B expr $END + $5`
-SAID="allowed=held"
-TWICE=
+ANSWER="allowed=held"
+BLOCKED_BEFORE=
 reaches() { [ "`$B timeout 5 $B nc -w 2 $TARGET $1 </dev/null 2>/dev/null`" = fairlead ]; }
 while [ `$B date +%s` -lt $END ]; do
   INCOMING=held OUTGOING=held
@@ -56,21 +56,22 @@ while [ `$B date +%s` -lt $END ]; do
     reaches $NO_INGRESS && INCOMING=open
     reaches $NO_EGRESS && OUTGOING=open
     if reaches $ALLOWED; then
-      SAID="incoming=$INCOMING outgoing=$OUTGOING"
-      if [ "$SAID" = "incoming=held outgoing=held" ]; then
-        [ -n "$TWICE" ] && break
-        TWICE=yes
+      ANSWER="incoming=$INCOMING outgoing=$OUTGOING"
+      if [ "$ANSWER" = "incoming=held outgoing=held" ]; then
+        [ -n "$BLOCKED_BEFORE" ] && break
+        BLOCKED_BEFORE=yes
       else
-        TWICE=
+        BLOCKED_BEFORE=
       fi
     fi
   fi
   $B sleep 1
 done
-echo "$SAID" >/dev/termination-log
+echo "$ANSWER" >/dev/termination-log
 """
-"""Script of the client. A port counts as blocked (`held`) only between two successful connections to the allowed port,
-and twice in a row, so that a network that is not ready is not mistaken for one that enforces the policy.
+"""Script of the client. A port counts as blocked (`held`) only if connections to the allowed port succeed just before
+and just after the attempt, and only if that is so twice in a row: a network that is not ready must not look like a
+network that enforces the policy.
 """
 
 
@@ -100,8 +101,8 @@ def target_job(pods: ProbePods, owners: Sequence[Json]) -> Json:
 
 def client_job(pods: ProbePods, target: Json, address: str) -> Json:
     """The Job whose pod connects to the pod of `target` at `address`."""
-    words = [address, *(str(number) for number in (ALLOWED, NO_INGRESS, NO_EGRESS, TRY_S))]
-    container = _container(pods, [_BUSYBOX, "sh", "-c", CONNECT, _BUSYBOX, *words])
+    arguments = [address, *(str(number) for number in (ALLOWED, NO_INGRESS, NO_EGRESS, TRY_S))]
+    container = _container(pods, [_BUSYBOX, "sh", "-c", CONNECT, _BUSYBOX, *arguments])
     return _job(CLIENT, "client", container, pods, [owner(target)])
 
 
@@ -128,8 +129,8 @@ def owner(job: Json) -> Json:
 
 
 def opening_policies(policies: Iterable[Json], direction: Direction) -> list[str]:
-    """Names of NetworkPolicies that apply to the probe's pods and may allow the port that the probe's policy forbids.
-    The peers in their rules are ignored.
+    """Names of those NetworkPolicies that apply to the probe's pods and may allow the port that the probe's policy
+    forbids. The peers in their rules are not evaluated.
     """
     role = "target" if direction == "incoming" else "client"
     return sorted(
@@ -156,12 +157,12 @@ def permits(policy: Json, direction: Direction, port: int) -> bool:
     return any(not rule.get("ports") or any(_matches_port(each, port) for each in rule["ports"]) for rule in rules)
 
 
-def _matches_port(given: Json, port: int) -> bool:
-    """Whether a port entry of a NetworkPolicy's rule covers a TCP port."""
-    if given.get("protocol", "TCP") != "TCP":
+def _matches_port(entry: Json, port: int) -> bool:
+    """Whether an entry of `ports` in a NetworkPolicy's rule covers a TCP port."""
+    if entry.get("protocol", "TCP") != "TCP":
         return False
-    first = given.get("port")
-    return first is None or (isinstance(first, int) and first <= port <= given.get("endPort", first))
+    first = entry.get("port")
+    return first is None or (isinstance(first, int) and first <= port <= entry.get("endPort", first))
 
 
 def _probe_selector() -> Json:
@@ -189,7 +190,7 @@ def _container(pods: ProbePods, command: Sequence[str]) -> Json:
 
 
 def _job(name: str, role: str, container: Json, pods: ProbePods, owners: Sequence[Json]) -> Json:
-    """A Job with one pod, which is not restarted and is deleted after its deadline. `role` is its value of `LABEL`."""
+    """A Job with one pod, which is not restarted and is deleted after its deadline. `role` is the value of `LABEL`."""
     spec: Json = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -214,7 +215,7 @@ def _job(name: str, role: str, container: Json, pods: ProbePods, owners: Sequenc
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": DEADLINE_S,
-            "ttlSecondsAfterFinished": KEPT_S,
+            "ttlSecondsAfterFinished": DELETE_AFTER_S,
             "template": template,
         },
     }

@@ -26,10 +26,10 @@ from fairlead_operator.server.symptoms import symptom
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LONGEST_S: Final = 150.0
-"""Timeout in seconds of a probe, shorter than the deadline of its pods, so that they still exist when it ends."""
-TIDY_S: Final = 2.0
-"""Timeout in seconds for deleting the probe's objects."""
+TIMEOUT_S: Final = 150.0
+"""Timeout of a probe in seconds; shorter than the deadline of its pods, so that the pods still exist after it."""
+DELETION_TIMEOUT_S: Final = 2.0
+"""Timeout of the deletion of the probe's objects, in seconds."""
 
 
 class EnforcementProbe(Protocol):
@@ -51,65 +51,67 @@ class ClusterProbe:
         owners: Sequence[Json] = (),
         *,
         poll: float = 1.0,
-        longest: float = LONGEST_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._kube = kube
         self._namespace = namespace
         self._pods = pods
         self._owners = list(owners)
         self._poll = poll
-        self._longest = longest
-        self._waited_for = TARGET
+        self._timeout_s = timeout_s
+        self._awaited_job = TARGET
         self._seen: Json | None = None
         """Last seen pod of the awaited Job."""
 
     async def run(self) -> Enforcement:
         try:
-            async with asyncio.timeout(self._longest):
+            async with asyncio.timeout(self._timeout_s):
                 return await self._run()
         except TimeoutError:
-            return Enforcement(unanswered=f"the probe did not end within {self._longest:g} s: {self._delay_reason()}")
+            return Enforcement(
+                unknown_reason=f"the probe did not end within {self._timeout_s:g} s: {self._delay_reason()}"
+            )
         except NotLeading:
             raise
         except Forbidden as error:
             grant = "grant the rights in operator/network-probe.yaml (networkPolicy.probe.enabled of the chart)"
-            return Enforcement(unanswered=f"the probe was refused: {error}; if rights are missing, {grant}")
+            return Enforcement(unknown_reason=f"the probe was refused: {error}; if rights are missing, {grant}")
         except ApiError as error:
-            return Enforcement(unanswered=f"the probe failed: {error}")
+            return Enforcement(unknown_reason=f"the probe failed: {error}")
         finally:
-            await self._tidy()
+            await self._delete_objects()
 
     async def _run(self) -> Enforcement:
         target = await self._create(JOBS, target_job(self._pods, self._owners))
         await self._create(NETWORK_POLICIES, network_policy(target))
-        address = await self._until(target, _ready_address)
+        address = await self._wait_for_pod(target, _ready_address)
         client = await self._create(JOBS, client_job(self._pods, target, address))
-        last_words = await self._until(client, _last_words)
-        answer = parse_answer(last_words)
+        message = await self._wait_for_pod(client, _termination_message)
+        answer = parse_answer(message)
         if answer is None:
-            detail = last_words.strip() or "the probe printed nothing"
+            detail = message.strip() or "the probe printed nothing"
             return Enforcement(
-                unanswered=f"pods of namespace {self._namespace} cannot connect to each other even if a "
+                unknown_reason=f"pods of namespace {self._namespace} cannot connect to each other even if a "
                 f"NetworkPolicy allows it ({detail})"
             )
-        if await self._pod(target, _ready_address) != address:
-            return Enforcement(unanswered="the probe's target pod was replaced or ended during the probe")
+        if await self._read_pod(target, _ready_address) != address:
+            return Enforcement(unknown_reason="the probe's target pod was replaced or ended during the probe")
         return await self._judge(answer)
 
     async def _judge(self, answer: Enforcement) -> Enforcement:
         """The answer; unknown if another NetworkPolicy may have allowed the connection."""
         policies, _ = await self._kube.list(Scope(NETWORK_POLICIES, Json, self._namespace))
         for direction in DIRECTIONS:
-            others = opening_policies(policies, direction)
-            if answer.of(direction) is False and others:
+            names = opening_policies(policies, direction)
+            if answer.of(direction) is False and names:
                 return Enforcement(
-                    unanswered=f"other NetworkPolicies of namespace {self._namespace} may allow what the probe tried "
-                    f"({', '.join(others[:5])}): exclude pods with the label {LABEL} from them"
+                    unknown_reason=f"other NetworkPolicies of namespace {self._namespace} may allow what the probe "
+                    f"tried ({', '.join(names[:5])}): exclude pods with the label {LABEL} from them"
                 )
         return answer
 
     async def _create(self, kind: Kind, body: Json) -> Json:
-        """Create an object, after deleting one of an earlier probe and waiting for its end."""
+        """Create an object. An object of the same name, from an earlier probe, is deleted first."""
         while True:
             try:
                 return await self._kube.create(kind, self._namespace, body)
@@ -118,28 +120,29 @@ class ClusterProbe:
                     await self._delete(body["metadata"]["name"])
                 await asyncio.sleep(self._poll)
 
-    async def _until(self, job: Json, wanted: Callable[[Json], T | None]) -> T:
-        self._waited_for = job["metadata"]["name"]
+    async def _wait_for_pod(self, job: Json, read: Callable[[Json], T | None]) -> T:
+        """Wait until `read` returns a result for the pod of a Job."""
+        self._awaited_job = job["metadata"]["name"]
         self._seen = None
-        while (outcome := await self._pod(job, wanted)) is None:  # noqa: ASYNC110  # of another process
+        while (outcome := await self._read_pod(job, read)) is None:  # noqa: ASYNC110  # of another process
             await asyncio.sleep(self._poll)
         return outcome
 
-    async def _pod(self, job: Json, wanted: Callable[[Json], T | None]) -> T | None:
-        """Result of `wanted` for the pod of a Job; None without a pod or a result."""
+    async def _read_pod(self, job: Json, read: Callable[[Json], T | None]) -> T | None:
+        """Call `read` with the pod of a Job; None without a pod or a result."""
         try:
             pods, _ = await self._kube.list(Scope(PODS, Json, self._namespace, LABEL))
         except Unavailable:
             return None
         job_pods = [pod for pod in pods if _owner(pod) == job["metadata"]["uid"]]
         self._seen = job_pods[0] if job_pods else self._seen
-        return wanted(job_pods[0]) if job_pods else None
+        return read(job_pods[0]) if job_pods else None
 
     def _delay_reason(self) -> str:
         if self._seen is not None:
             return delay_reason(self._seen)
         return (
-            f"the Job {self._waited_for} has no pod; a ResourceQuota or an admission policy may refuse the pod "
+            f"the Job {self._awaited_job} has no pod; a ResourceQuota or an admission policy may refuse the pod "
             f"(kubectl get events -n {self._namespace})"
         )
 
@@ -147,10 +150,10 @@ class ClusterProbe:
         with contextlib.suppress(NotFound):
             await self._kube.delete(JOBS, self._namespace, name)
 
-    async def _tidy(self) -> None:
+    async def _delete_objects(self) -> None:
         """Delete the Job that owns the other objects. If that fails, Kubernetes deletes the Job after its deadline."""
         try:
-            async with asyncio.timeout(TIDY_S):
+            async with asyncio.timeout(DELETION_TIMEOUT_S):
                 await self._delete(TARGET)
         except (ApiError, TimeoutError) as error:
             logger.warning("the network probe's objects could not be deleted and stay until their deadline: %s", error)
@@ -178,12 +181,12 @@ def _ready_address(pod: Json) -> str | None:
     return status.get("podIP") or None if ready else None
 
 
-def _last_words(pod: Json) -> str | None:
+def _termination_message(pod: Json) -> str | None:
     """Termination message of a pod's container, or the reason of its end if it left none; None while the pod runs."""
     status = pod.get("status") or {}
     if status.get("phase") not in ("Succeeded", "Failed"):
         return None
-    ended = [
+    terminations = [
         (container.get("state") or {}).get("terminated") or {} for container in status.get("containerStatuses") or ()
     ]
-    return str(ended[0].get("message") or ended[0].get("reason") or "") if ended else ""
+    return str(terminations[0].get("message") or terminations[0].get("reason") or "") if terminations else ""

@@ -13,7 +13,8 @@ from fairlead_operator.ports import ConditionVerdict
 Direction = Literal["incoming", "outgoing"]
 DIRECTIONS: Final[tuple[Direction, ...]] = ("incoming", "outgoing")
 WORDS: Final = {True: "Enforced", False: "NotEnforced", None: "Unknown"}
-UNANSWERED_LIMIT: Final = 600
+UNKNOWN_REASON_LIMIT: Final = 600
+"""Maximum characters of the reason in a condition's message."""
 NAME: Final = "fairlead-network-policies"
 """Name of the ConfigMap that stores the answer."""
 WHEN_REPEATED: Final = (
@@ -23,11 +24,13 @@ WHEN_REPEATED: Final = (
 
 @dataclass(frozen=True)
 class Enforcement:
-    """Whether NetworkPolicies are enforced for connections to a pod and from a pod; None if unknown."""
+    """Whether NetworkPolicies are enforced."""
 
     incoming: bool | None = None
+    """For connections to a pod; None if unknown."""
     outgoing: bool | None = None
-    unanswered: str = ""
+    """For connections from a pod; None if unknown."""
+    unknown_reason: str = ""
     """Why the answer is unknown, and what to do about it."""
 
     def of(self, direction: Direction) -> bool | None:
@@ -41,8 +44,8 @@ class Enforcement:
         if self.incoming and self.outgoing:
             sentence = "a NetworkPolicy blocked a probe in both directions"
             return ConditionVerdict(True, Cause.NETWORK_POLICY_ENFORCED, sentence)
-        why = self.unanswered or "no probe has finished yet"
-        return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNANSWERED_LIMIT]}; {WHEN_REPEATED}")
+        why = self.unknown_reason or "no probe has finished yet"
+        return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNKNOWN_REASON_LIMIT]}; {WHEN_REPEATED}")
 
     def _open_directions(self) -> str:
         if not (self.incoming or self.outgoing):
@@ -59,18 +62,18 @@ class Enforcement:
 class ProbeRecord:
     """An answer with the time of its probe, as stored in the ConfigMap."""
 
-    checked: datetime
+    began: datetime
     """Time at which the probe began."""
     answer: Enforcement
-    unended: int = 0
-    """Number of consecutive interrupted probes, the last of which began at `checked`; `answer` is older than they
-    are.
+    interrupted: int = 0
+    """Number of consecutive interrupted probes, the last of which began at `began`. `answer` is then the answer of an
+    earlier probe.
     """
 
     def data(self) -> dict[str, str]:
         """The `data` of the ConfigMap."""
-        data = {"checkedAt": self.checked.isoformat(timespec="seconds"), "message": self.answer.unanswered}
-        data |= {"unended": str(self.unended)} if self.unended else {}
+        data = {"checkedAt": self.began.isoformat(timespec="seconds"), "message": self.answer.unknown_reason}
+        data |= {"unended": str(self.interrupted)} if self.interrupted else {}
         return data | {str(direction): WORDS[self.answer.of(direction)] for direction in DIRECTIONS}
 
     @classmethod
@@ -78,14 +81,14 @@ class ProbeRecord:
         """Read the `data` of a ConfigMap; None if it is invalid."""
         values = {word: value for value, word in WORDS.items()}
         try:
-            checked = datetime.fromisoformat(data["checkedAt"])
+            began = datetime.fromisoformat(data["checkedAt"])
             incoming, outgoing = (values[data[direction]] for direction in DIRECTIONS)
-            unended = int(data.get("unended", "0"))
+            interrupted = int(data.get("unended", "0"))
         except (KeyError, ValueError):
             return None
-        if checked.tzinfo is None:
+        if began.tzinfo is None:
             return None
-        return cls(checked, Enforcement(incoming, outgoing, data.get("message", "")), unended)
+        return cls(began, Enforcement(incoming, outgoing, data.get("message", "")), interrupted)
 
 
 def parse_answer(line: str) -> Enforcement | None:

@@ -1,6 +1,6 @@
 """Simulates the controllers, nodes and network of a cluster for the network probe, on an API server without nodes.
 
-Tests thereby get both answers of the probe, also on a machine whose network does not enforce NetworkPolicies.
+Tests can thus get every answer of the probe, even on a machine whose network does not enforce NetworkPolicies.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _ROLE_OF: Final[Mapping[Direction, str]] = {"incoming": "target", "outgoing": "c
 class SimulatedNetwork:
     """Creates and runs the pods of the probe's Jobs, and deletes the objects of a deleted Job.
 
-    The existing NetworkPolicies decide which ports the client reaches, if the network `enforces` them.
+    The existing NetworkPolicies decide which ports the client reaches.
     """
 
     kube: Kube
     namespace: str
     enforces: frozenset[Direction] = field(default=frozenset(DIRECTIONS))
+    """Directions in which the network enforces NetworkPolicies."""
     fault: Fault = ""
     """Simulated fault: a quota that refuses pods, or pods that cannot connect at all."""
     poll: float = 0.05
@@ -46,7 +47,7 @@ class SimulatedNetwork:
 
     async def _step(self) -> None:
         # Jobs are read last, so that objects of a Job that was created meanwhile do not count as orphans.
-        pods, policies, jobs = [await self._all(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
+        pods, policies, jobs = [await self._list(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
         alive = {job["metadata"]["uid"] for job in jobs}
         for kind, items in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
             for item in items:
@@ -57,7 +58,7 @@ class SimulatedNetwork:
             if _role(job) and job["metadata"]["uid"] not in served and self.fault != "no pods":
                 await self._start(job)
 
-    async def _all(self, kind: Kind) -> list[Json]:
+    async def _list(self, kind: Kind) -> list[Json]:
         return [*(await self.kube.list(Scope(kind, Json, self.namespace)))[0]]
 
     async def _start(self, job: Json) -> None:
@@ -65,38 +66,39 @@ class SimulatedNetwork:
         metadata = {**template["metadata"], "name": job["metadata"]["name"], "ownerReferences": [owner(job)]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
         await self.kube.create(PODS, self.namespace, pod)
-        status = self._status(job, await self._all(NETWORK_POLICIES))
+        status = self._status(job, await self._list(NETWORK_POLICIES))
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": metadata["name"]}, "status": status}
         await self.kube.apply(PODS, self.namespace, body, subresource="status", manager="simulated-kubelet")
 
     def _status(self, job: Json, policies: list[Json]) -> Json:
         if _role(job) == "target":
             ready = [{"type": "Ready", "status": "True"}]
-            running = _with({"running": {}}, phase="Running", conditions=ready)
+            running = _pod_status({"running": {}}, phase="Running", conditions=ready)
             return {**running, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
-        last_words = "allowed=held" if self.fault == "no network" else self._probe_line(policies)
-        return _with({"terminated": {"exitCode": 0, "message": f"{last_words}\n"}}, phase="Succeeded")
+        line = "allowed=held" if self.fault == "no network" else self._answer_line(policies)
+        return _pod_status({"terminated": {"exitCode": 0, "message": f"{line}\n"}}, phase="Succeeded")
 
-    def _probe_line(self, policies: list[Json]) -> str:
+    def _answer_line(self, policies: list[Json]) -> str:
         blocked = {
             "incoming": self._is_blocked(policies, NO_INGRESS),
             "outgoing": self._is_blocked(policies, NO_EGRESS),
         }
-        return " ".join(f"{name}={'held' if each else 'open'}" for name, each in blocked.items())
+        return " ".join(f"{name}={'held' if is_blocked else 'open'}" for name, is_blocked in blocked.items())
 
     def _is_blocked(self, policies: list[Json], port: int) -> bool:
         """Whether policies block a connection from the client to a port of the target, at either end."""
         for direction in self.enforces:
-            mine = [policy for policy in policies if applies(policy, {LABEL: _ROLE_OF[direction]}, direction)]
-            if mine and not any(permits(policy, direction, port) for policy in mine):
+            labels = {LABEL: _ROLE_OF[direction]}
+            applicable = [policy for policy in policies if applies(policy, labels, direction)]
+            if applicable and not any(permits(policy, direction, port) for policy in applicable):
                 return True
         return False
 
 
-def _with(state: Json, **more: object) -> Json:
-    """Status of a pod with one container in this state, and with the members `more`."""
+def _pod_status(container_state: Json, **members: object) -> Json:
+    """Status of a pod with one container in this state, and with further members."""
     container = {"name": "probe", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
-    return {"containerStatuses": [{**container, "state": state}], **more}
+    return {"containerStatuses": [{**container, "state": container_state}], **members}
 
 
 def _role(item: Json) -> str:
@@ -105,7 +107,7 @@ def _role(item: Json) -> str:
 
 
 def _is_orphaned(item: Json, alive: set[str]) -> bool:
-    """Whether an object belongs to a Job that does not exist any more. `alive` are the UIDs of all Jobs."""
+    """Whether an object belongs to a Job that no longer exists. `alive` are the UIDs of all existing Jobs."""
     owners = item["metadata"].get("ownerReferences") or ()
     jobs = [owner["uid"] for owner in owners if owner["kind"] == "Job"]
     return bool(jobs) and not any(uid in alive for uid in jobs)

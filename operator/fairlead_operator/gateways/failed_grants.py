@@ -1,7 +1,7 @@
-"""Verdict of the condition `Authorized`: servers whose grants fail at gateways, from the gateways' reports. No I/O.
+"""Makes the verdicts Authorized about servers from the grant failures in the gateways' reports. No I/O.
 
 A gateway reports when a failure begins and when it ends. If a gateway has not reported for REPLICA_SECONDS, because it
-is gone or unreachable, its failures are ignored until it reports again. They are dropped after KEPT_SECONDS.
+ended or cannot be reached, its failures are ignored until it reports again. They are dropped after KEPT_SECONDS.
 """
 
 from __future__ import annotations
@@ -27,76 +27,77 @@ GRANTED: Final = ConditionVerdict(True, Cause.AUTHORIZED, "no gateway reports fa
 
 @dataclass
 class _Replica:
-    """Last report of one gateway."""
+    """What one gateway last reported."""
 
-    at: float
-    """Time of its last report, in monotonic seconds."""
-    failed: Mapping[ServerKey, FailedGrant]
+    reported_at: float
+    """Time of the gateway's last report, in monotonic seconds."""
+    failures: Mapping[ServerKey, FailedGrant]
     silent: bool = False
-    """Whether its failures are ignored."""
+    """Whether the failures are ignored, because the gateway has not reported for REPLICA_SECONDS."""
 
 
 class FailedGrants:
-    """Failures of grants by gateway. `changed` receives each server whose verdict may have changed."""
+    """Grant failures of each gateway. `changed` receives each server whose verdict may have changed."""
 
     def __init__(self, changed: Callable[[ServerKey], None], monotonic: Callable[[], float]) -> None:
         self._changed = changed
         self._monotonic = monotonic
         self._replicas: dict[str, _Replica] = {}
-        self._began: float | None = None
+        self._first_verdict_at: float | None = None
         """Time of the first verdict."""
 
-    def take(self, report: Report) -> None:
-        """Take a gateway's report."""
+    def add_report(self, report: Report) -> None:
+        """Store the failures in a gateway's report."""
         now = self._monotonic()
-        self._leave_out_silent(now)
+        self._mark_silent_replicas(now)
         replica = self._replicas.setdefault(report.replica, _Replica(now, {}))
-        replica.at = now
+        replica.reported_at = now
         if replica.silent:
             replica.silent = False
-            for key in replica.failed:
+            for key in replica.failures:
                 self._changed(key)
         if report.failed_grants is None:
             return
-        before = replica.failed
-        failed = report.failed_grants[:MOST_FAILED_GRANTS]
-        replica.failed = now_failed = {ServerKey(each.namespace, each.server): each for each in failed}
-        for key in before.keys() | now_failed.keys():
-            if before.get(key) != now_failed.get(key):
+        before = replica.failures
+        reported = report.failed_grants[:MOST_FAILED_GRANTS]
+        replica.failures = after = {ServerKey(failure.namespace, failure.server): failure for failure in reported}
+        for key in before.keys() | after.keys():
+            if before.get(key) != after.get(key):
                 self._changed(key)
 
-    def verdict(self, key: ServerKey, shown: ConditionVerdict | None) -> ConditionVerdict:
-        """The verdict Authorized. `shown` is that of the present condition, which is kept while gateways may not have
-        reported yet since the start of the operator.
+    def verdict(self, key: ServerKey, previous: ConditionVerdict | None) -> ConditionVerdict:
+        """The verdict Authorized. `previous` is the verdict of the present condition; it is kept after the operator's
+        start until all gateways can have reported.
         """
         now = self._monotonic()
-        self._leave_out_silent(now)
-        self._began = now if self._began is None else self._began
-        failed = [replica.failed[key] for replica in self._heard(key)]
-        if failed:
-            # the oldest, so that the message does not change with each gateway that reports the same
-            first = min(failed, key=lambda each: each.since)
-            cause = Cause.CALLS_ISSUER_UNREACHABLE if first.cause == UNREACHABLE else Cause.CALLS_NOT_GRANTED
-            return ConditionVerdict(False, cause, first.sentence[:SENTENCE_CHARS])
-        return GRANTED if shown is None or now - self._began >= START_SECONDS else shown
+        self._mark_silent_replicas(now)
+        self._first_verdict_at = now if self._first_verdict_at is None else self._first_verdict_at
+        failures = [replica.failures[key] for replica in self._replicas_with_failure(key)]
+        if failures:
+            # the oldest failure, so that the message does not change with each gateway that reports the same failure
+            oldest = min(failures, key=lambda failure: failure.since)
+            cause = Cause.CALLS_ISSUER_UNREACHABLE if oldest.cause == UNREACHABLE else Cause.CALLS_NOT_GRANTED
+            return ConditionVerdict(False, cause, oldest.sentence[:SENTENCE_CHARS])
+        return GRANTED if previous is None or now - self._first_verdict_at >= START_SECONDS else previous
 
     def seconds_until_due(self, key: ServerKey) -> float | None:
         """Seconds after which the verdict may change without a report; None if it cannot."""
         now = self._monotonic()
-        if self._began is not None and now - self._began < START_SECONDS:
-            return self._began + START_SECONDS - now
-        heard = [replica.at for replica in self._heard(key)]
-        return max(heard) + REPLICA_SECONDS - now if heard else None
+        if self._first_verdict_at is not None and now - self._first_verdict_at < START_SECONDS:
+            return self._first_verdict_at + START_SECONDS - now
+        report_times = [replica.reported_at for replica in self._replicas_with_failure(key)]
+        return max(report_times) + REPLICA_SECONDS - now if report_times else None
 
-    def _heard(self, key: ServerKey) -> list[_Replica]:
-        """Gateways whose failures for a server count."""
-        return [replica for replica in self._replicas.values() if key in replica.failed and not replica.silent]
+    def _replicas_with_failure(self, key: ServerKey) -> list[_Replica]:
+        """Gateways that reported a failure for a server and are not silent."""
+        return [replica for replica in self._replicas.values() if key in replica.failures and not replica.silent]
 
-    def _leave_out_silent(self, now: float) -> None:
+    def _mark_silent_replicas(self, now: float) -> None:
+        """Mark gateways that have not reported for REPLICA_SECONDS; drop them after KEPT_SECONDS."""
         for name, replica in list(self._replicas.items()):
-            if not replica.silent and now - replica.at >= REPLICA_SECONDS:
+            if not replica.silent and now - replica.reported_at >= REPLICA_SECONDS:
                 replica.silent = True
-                for key in replica.failed:
+                for key in replica.failures:
                     self._changed(key)
-            if now - replica.at >= KEPT_SECONDS:
+            if now - replica.reported_at >= KEPT_SECONDS:
                 del self._replicas[name]

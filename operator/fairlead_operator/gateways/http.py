@@ -21,7 +21,7 @@ from fairlead_operator.ports import GatewayTrouble
 DEFAULT_PORT: Final = 9464
 CONNECT_SECONDS: Final = 2.0
 MARGIN_SECONDS: Final = 5.0
-"""Seconds that a report may take beyond the time for which the gateway was asked to hold the request."""
+"""Seconds that a report may take in addition to the time for which the gateway may hold the request."""
 MOST_BYTES: Final = 32 << 20
 """Maximum number of bytes of a report."""
 _decode = msgspec.json.Decoder(Report).decode
@@ -55,7 +55,7 @@ class HttpGateways:
         """Request a replica's report. Raises GatewayTrouble."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        # not `total`, because aiohttp loses a cancellation that coincides with that timeout
+        # `asyncio.timeout` limits the total time, because aiohttp loses a cancellation that coincides with its `total`.
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
         try:
             async with (
@@ -86,8 +86,8 @@ class HttpGateways:
 async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
     """Read the body of an answer. Raises GatewayTrouble if it has more than `MOST_BYTES`."""
     body = bytearray()
-    async for piece in answer.content.iter_any():
-        body += piece
+    async for chunk in answer.content.iter_any():
+        body += chunk
         if len(body) > MOST_BYTES:
             raise GatewayTrouble(f"the report has more than {MOST_BYTES} bytes")
     return bytes(body)

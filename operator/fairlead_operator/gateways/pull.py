@@ -17,15 +17,15 @@ from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 5.0
+LOOKUP_SECONDS: Final = 5.0
 """Seconds between two lookups of the replicas."""
 WAIT_SECONDS: Final = 1.0
 """Seconds for which a gateway may hold a long poll. Requests of users, suspected losses of a server and late attempts
-end the poll at once; other samples arrive with up to this delay.
+end the poll at once; other measurements arrive with up to this delay.
 """
 APART_SECONDS: Final = 0.1
-"""Minimum seconds between two requests to one replica. Each late attempt ends a poll at once; with this pause, many
-late attempts arrive in batches.
+"""Minimum seconds between two requests to one replica. Each late attempt ends a poll at once, so many late attempts
+would otherwise cause as many requests.
 """
 
 
@@ -64,7 +64,7 @@ class Puller:
         try:
             while True:
                 await self._update_replicas()
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(LOOKUP_SECONDS)
         finally:
             tasks = list(self._polls.values())
             for task in tasks:
@@ -77,9 +77,9 @@ class Puller:
         except GatewayTrouble as error:
             logger.warning("the gateway replicas cannot be looked up: %s", error)
             return
-        for gone in self._polls.keys() - replicas:
-            self._polls.pop(gone).cancel()
-            self.reached.pop(gone, None)
+        for removed in self._polls.keys() - replicas:
+            self._polls.pop(removed).cancel()
+            self.reached.pop(removed, None)
         for replica in replicas - self._polls.keys():
             self._polls[replica] = asyncio.create_task(self._keep_polling(replica), name=f"reports of {replica}")
 

@@ -1,7 +1,7 @@
-"""Notices changes of the ConfigMaps that hold OpenAPI documents, by the version in their metadata.
+"""Detects changes of the ConfigMaps that contain OpenAPI documents, by polling their metadata.
 
-A watch would need the right to list all ConfigMaps of tenants, which the operator does not have: it may only get the
-ConfigMaps that it knows by name.
+A watch would need the right to list all ConfigMaps of tenants. The operator only has the right to get single
+ConfigMaps.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fairlead_kube.resources import CONFIG_MAPS
 from fairlead_operator.kube.declared_resources import DeclaredServers
 
 ROUND_SECONDS: Final = 5.0
-"""Least seconds between two requests about the same ConfigMap."""
+"""Minimum seconds between two requests about the same ConfigMap."""
 REQUEST_SECONDS: Final = 0.1
-"""Least seconds between two requests about any ConfigMaps."""
+"""Minimum seconds between any two requests."""
 
 
 class _Reference(msgspec.Struct):
@@ -53,16 +53,18 @@ class ChangedDocuments:
         """Version of each ConfigMap in the last round; empty for one that does not exist."""
 
     async def run(self) -> None:
-        """Look at all ConfigMaps again and again, until cancelled."""
+        """Check all ConfigMaps repeatedly until cancelled."""
         while True:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._look_at_all())
+                group.create_task(self._check_all())
                 group.create_task(asyncio.sleep(ROUND_SECONDS))
 
-    async def _look_at_all(self) -> None:
-        readers = self._readers()
-        self._versions = {reference: version for reference, version in self._versions.items() if reference in readers}
-        for reference, keys in readers.items():
+    async def _check_all(self) -> None:
+        servers_by_config_map = self._servers_by_config_map()
+        self._versions = {
+            reference: version for reference, version in self._versions.items() if reference in servers_by_config_map
+        }
+        for reference, keys in servers_by_config_map.items():
             try:
                 metadata = await self._kube.metadata(CONFIG_MAPS, reference.namespace, reference.name)
                 version = f"{metadata.get('uid', '')}:{metadata.get('resourceVersion', '')}"
@@ -76,9 +78,9 @@ class ChangedDocuments:
                     self._changed(key)
             await asyncio.sleep(REQUEST_SECONDS)
 
-    def _readers(self) -> dict[ServerKey, list[ServerKey]]:
-        """The servers of each ConfigMap, by its namespace and name."""
-        readers: dict[ServerKey, list[ServerKey]] = {}
+    def _servers_by_config_map(self) -> dict[ServerKey, list[ServerKey]]:
+        """The servers whose spec refers to a ConfigMap, by the ConfigMap's namespace and name."""
+        servers_by_config_map: dict[ServerKey, list[ServerKey]] = {}
         for key in self._servers:
             text = self._servers.get(key)
             if text is None or b'"configMapRef"' not in text:
@@ -88,5 +90,5 @@ class ChangedDocuments:
             except msgspec.DecodeError:
                 continue
             if api is not None and api.config_map_ref is not None:
-                readers.setdefault(ServerKey(key.namespace, api.config_map_ref.name), []).append(key)
-        return readers
+                servers_by_config_map.setdefault(ServerKey(key.namespace, api.config_map_ref.name), []).append(key)
+        return servers_by_config_map

@@ -32,16 +32,16 @@ from fairlead_kube.store import ObjectStore
 from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.ports import ConditionVerdict, OperatorCredential, ResolvedCredential
-from fairlead_operator.server.kube_manifests import references
+from fairlead_operator.server.kube_manifests import pod_secret_references
 from fairlead_operator.server.presented_credentials import (
     PresentedCredential,
     ReferencedSecret,
     UnusableSecret,
+    call_oauth_settings,
     present_client,
     present_header,
     present_key,
     resource_secret_of,
-    settings_of_calls,
 )
 from fairlead_operator.server.scheme_credentials import scheme_credentials, sent_credential
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
@@ -49,9 +49,9 @@ from fairlead_operator.server.secret_arguments import argument_value, secret_arg
 logger = logging.getLogger(__name__)
 
 SHARDS: Final = 16
-"""Number of Secrets with copies."""
+"""Number of Secrets that contain the copies."""
 NAME: Final = "fairlead-credentials"
-"""Default name of the Secrets with the copies, without the number at its end."""
+"""Default name of the Secrets that contain the copies, without the number at the end."""
 SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"
 STORE_LABEL: Final = "fairlead.dev/credentials-store"
 STORE_SELECTOR: Final = f"{STORE_LABEL}=true"
@@ -59,7 +59,7 @@ _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff]([\t\x20-\x7e\x80-\xff]*
 _SECRET_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 _NOT_ABSENT: Final = frozenset({Cause.SECRET_NOT_LABELLED, Cause.SECRET_BEING_READ})
-"""Causes for which the pods wait even if the reference to the Secret is optional."""
+"""Causes for which pods are not started even if the reference to the Secret is optional."""
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 
@@ -76,7 +76,9 @@ def store_key(key: ServerKey) -> str:
     return bounded_name(key.namespace, key.name)
 
 
-_SOUGHT: Final = f'; a new Secret labelled {LABEL_CREDENTIAL}: "true" is noticed at once, any other within a minute'
+_WHEN_NOTICED: Final = (
+    f'; a new Secret labelled {LABEL_CREDENTIAL}: "true" is noticed at once, any other within a minute'
+)
 
 
 def store_names(name: str = NAME) -> tuple[str, ...]:
@@ -121,15 +123,15 @@ class LabelledSecret:
 
 
 class CredentialStore:
-    """Copies of the servers' credentials, in Secrets of the release's namespace. `lost(store_key)` is called for each
-    copy that another client deleted or changed.
+    """Copies of the servers' credentials, in Secrets of the release's namespace. `on_foreign_change(store_key)` is
+    called for each copy that another client deleted or changed.
     """
 
     def __init__(
         self,
         kube: Kube,
         namespace: str,
-        lost: Callable[[str], None],
+        on_foreign_change: Callable[[str], None],
         owners: Sequence[Json] = (),
         name: str = NAME,
         drift: DriftRepairs | None = None,
@@ -138,7 +140,7 @@ class CredentialStore:
         self._drift = drift or DriftRepairs()
         self._kube = kube
         self._namespace = namespace
-        self._lost = lost
+        self._on_foreign_change = on_foreign_change
         self._owners = list(owners)
         self.store: ObjectStore[dict[str, str]] = ObjectStore(lambda item: item.get("data") or {}, self._on_change)
         """Data of each Secret, base64-encoded."""
@@ -161,7 +163,7 @@ class CredentialStore:
             self._target(shard, entry),
             value.encode(),
             None,
-            partial(self._lost, entry),
+            partial(self._on_foreign_change, entry),
             partial(self._put, shard, {entry: value}),
         )
 
@@ -216,9 +218,9 @@ class CredentialStore:
 
     def _on_change(self, key: ServerKey, before: dict[str, str] | None, after: dict[str, str] | None) -> None:
         for entry, value in (before or {}).items():
-            lost = partial(self._lost, entry)
-            if value != (after or {}).get(entry) and not self._drift.held_back(self._target(key.name, entry), lost):
-                lost()
+            restore = partial(self._on_foreign_change, entry)
+            if value != (after or {}).get(entry) and not self._drift.postpone(self._target(key.name, entry), restore):
+                restore()
 
 
 class LabelledSecrets:
@@ -242,7 +244,7 @@ class LabelledSecrets:
         store = self._store(key.namespace)
         return None if store is None else store.get(key)
 
-    def readable(self, namespace: str) -> bool:
+    def is_readable(self, namespace: str) -> bool:
         """Whether Secrets of the namespace are read."""
         return self._store(namespace) is not None
 
@@ -251,7 +253,7 @@ class LabelledSecrets:
 
 
 class _RefusedReference(Exception):
-    """A reference to a Secret that is not used, with the verdict ResolvedRefs."""
+    """A reference to a Secret that may not be used; has the verdict ResolvedRefs."""
 
     def __init__(self, verdict: ConditionVerdict) -> None:
         super().__init__(verdict.message)
@@ -267,25 +269,28 @@ class Resolver:
         self._name = name
 
     async def resolve(self, server: McpServer, url: str) -> ResolvedCredential:
-        """The credential for `url`, or why it cannot be used; also checks the Secrets that the pods read."""
+        """The credential for `url`, or why it cannot be used. Also checks the Secrets that the server's pods read."""
         refused, absent = await self._check_pods(server)
         if refused is not None:
-            return ResolvedCredential(refused, pods=refused)
+            return ResolvedCredential(refused, pods_refusal=refused)
         resolved = await self._resolve_auth(server, url)
         if resolved.verdict.ok:
-            resolved = await self._add_named(server, url, resolved)
+            resolved = await self._add_arguments_and_schemes(server, url, resolved)
         return dataclasses.replace(resolved, absent=absent)
 
-    async def _add_named(self, server: McpServer, url: str, resolved: ResolvedCredential) -> ResolvedCredential:
+    async def _add_arguments_and_schemes(
+        self, server: McpServer, url: str, resolved: ResolvedCredential
+    ) -> ResolvedCredential:
         """Add the values of arguments and the credentials of security schemes."""
-        values: dict[str, dict[str, str]] = {}
+        arguments: dict[str, dict[str, str]] = {}
         schemes: dict[str, SentCredential] = {}
         versions = [] if resolved.ref is None else [resolved.ref.hash]
         try:
-            for each in secret_arguments(server.spec):
-                secret = await self._read(server, each.source)
-                values.setdefault(each.tool, {})[each.argument] = argument_value(secret, server.spec, url)
-                versions.append(f"{each.tool} {each.argument} {secret.version}")
+            for argument in secret_arguments(server.spec):
+                secret = await self._read(server, argument.source)
+                value = argument_value(secret, server.spec, url)
+                arguments.setdefault(argument.tool, {})[argument.argument] = value
+                versions.append(f"{argument.tool} {argument.argument} {secret.version}")
             for name, scheme in scheme_credentials(server.spec).items():
                 source = scheme.secret_ref
                 scheme_secret = None if source is None else await self._read(server, source)
@@ -296,16 +301,16 @@ class Resolver:
             return ResolvedCredential(refused.verdict)
         except UnusableSecret as error:
             return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)))
-        if not values and not schemes:
+        if not arguments and not schemes:
             return resolved
-        value = msgspec.structs.replace(resolved.value or Credential(), arguments=values, schemes=schemes)
+        credential = msgspec.structs.replace(resolved.value or Credential(), arguments=arguments, schemes=schemes)
         reference = credential_ref(server.key, "\0".join(versions), self._name)
-        return dataclasses.replace(resolved, ref=reference, value=value)
+        return dataclasses.replace(resolved, ref=reference, value=credential)
 
     async def _check_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
         """Why the pods must not be started, and the absent Secrets of optional references."""
         absent: set[str] = set()
-        for reference in references(server):
+        for reference in pod_secret_references(server):
             if reference.optional and reference.name in absent:
                 continue
             verdict = await self._check_secret(server, reference.name, None if reference.optional else reference.key)
@@ -321,21 +326,21 @@ class Resolver:
         auth = server.spec.auth
         if auth is None:
             return ResolvedCredential(RESOLVED)
-        listing = server.spec.discovery.auth
+        discovery_auth = server.spec.discovery.auth
         try:
             calls = await self._present(server, auth, url)
-            if server.spec.starts_with_keys:  # the process for lists has the environment of the pod alone
+            if server.spec.starts_with_keys:  # the operator's process only has the environment of the pod
                 operator = None
             elif auth.of_caller is None:
                 operator = None if auth.grant is None else calls.of_operator
-            elif listing is None:
+            elif discovery_auth is None:
                 operator = OperatorCredential()
             else:
-                operator = (await self._present(server, listing, url)).of_operator
+                operator = (await self._present(server, discovery_auth, url)).of_operator
         except _RefusedReference as refused:
             return ResolvedCredential(refused.verdict)
         reference = None if calls.value is None else credential_ref(server.key, calls.version, self._name)
-        oauth = settings_of_calls(calls, server.spec, first_grant=False)
+        oauth = call_oauth_settings(calls, server.spec, first_grant=False)
         return ResolvedCredential(RESOLVED, reference, calls.value, oauth=oauth, operator=operator)
 
     async def _present(self, server: McpServer, auth: Auth | DiscoveryAuth, url: str) -> PresentedCredential:
@@ -343,12 +348,10 @@ class Resolver:
         grant = auth.grant
         try:
             if grant is not None:
-                source = grant.secret_ref
-                other = resource_secret_of(grant)
-                secret_of_client = None if source is None else await self._read(server, source)
-                return present_client(
-                    grant, secret_of_client, None if other is None else await self._read(server, other)
-                )
+                source, resource_source = grant.secret_ref, resource_secret_of(grant)
+                client_secret = None if source is None else await self._read(server, source)
+                resource_secret = None if resource_source is None else await self._read(server, resource_source)
+                return present_client(grant, client_secret, resource_secret)
             if isinstance(auth, Auth) and auth.user_key is not None:
                 return present_key(auth.user_key)
             if auth.static is None:  # possible only in a model that was not validated
@@ -379,15 +382,15 @@ class Resolver:
     def revision(self, server: McpServer) -> str:
         """Hash of the versions of all Secrets in the pods' environment; empty without such Secrets."""
         namespace = server.metadata.namespace
-        names = [reference.name for reference in references(server) if reference.environment]
+        names = [reference.name for reference in pod_secret_references(server) if reference.environment]
         secrets = [self._secrets.get(ServerKey(namespace, name)) for name in names]
         versions = [f"{secret.name}={secret.version}" for secret in secrets if secret is not None]
         return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
 
-    def environment(self, server: McpServer) -> frozenset[str]:
-        """The lines of all Secret values in the environment of a server's pods, for masking logs."""
+    def environment_values(self, server: McpServer) -> frozenset[str]:
+        """All lines of the Secrets' values in the environment of a server's pods, for masking logs."""
         values: set[str] = set()
-        for reference in references(server):
+        for reference in pod_secret_references(server):
             secret = self._secrets.get(ServerKey(server.metadata.namespace, reference.name))
             if secret is None or not reference.environment:
                 continue
@@ -406,7 +409,7 @@ class Resolver:
         return None
 
     async def _check_unlisted(self, namespace: str, name: str) -> ConditionVerdict:
-        if not self._secrets.readable(namespace):
+        if not self._secrets.is_readable(namespace):
             message = f"Secret {name} cannot be read: the operator may not read Secrets of namespace {namespace}"
             return ConditionVerdict(False, Cause.SECRETS_NOT_READABLE, message)
         if not _SECRET_NAME.fullmatch(name):  # no schema checks the names in a pod template
@@ -425,11 +428,11 @@ class Resolver:
 
 
 def credential_ref(key: ServerKey, version: str, name: str = NAME) -> CredentialRef:
-    """Reference to the copy of a server's credential; `version` has to change when the credential's value changes."""
+    """Reference to the copy of a server's credential; `version` must change whenever the credential's value changes."""
     return CredentialRef(secret=shard_name(key, name), key=store_key(key), hash=sha256(version.encode())[:16])
 
 
 def _not_found(namespace: str, name: str) -> ConditionVerdict:
     return ConditionVerdict(
-        False, Cause.SECRET_NOT_FOUND, f"Secret {name} does not exist in namespace {namespace}{_SOUGHT}"
+        False, Cause.SECRET_NOT_FOUND, f"Secret {name} does not exist in namespace {namespace}{_WHEN_NOTICED}"
     )

@@ -38,7 +38,7 @@ _MANAGER: Final = frozenset({"manager", "time", "subresource"})
 
 @dataclass(frozen=True)
 class Broken:
-    """A resource that its kind's model rejects: it is older than a validation rule, or was written without
+    """A resource that violates the model of its kind: it is older than a validation rule, or was written without
     validation.
     """
 
@@ -49,7 +49,7 @@ class Broken:
 
 
 class Declared(ObjectStore[R | Broken], Generic[R]):
-    """Store of all resources of a kind, or those of one namespace; each is parsed once per change."""
+    """Store of all resources of a kind, in all namespaces or in one; each resource is parsed once per change."""
 
     def __init__(
         self, kind: Kind, model: type[R], changed: Callable[[ServerKey, R | Broken | None, R | Broken | None], None]
@@ -74,9 +74,9 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
 
 
 class DeclaredServers(ObjectStore[bytes]):
-    """Store of all McpServers, or those of one namespace, as JSON that is parsed on access.
+    """Store of all McpServers, in all namespaces or in one, as JSON that is parsed on access.
 
-    A parsed server with its status takes ten times the memory of its JSON, and a reconcile reads only one.
+    A parsed server with its status takes ten times the memory of its JSON, and a reconcile reads only one server.
     """
 
     def __init__(self, changed: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
@@ -109,7 +109,7 @@ class _Labelled(msgspec.Struct):
 
 
 def _slim(item: Json) -> Json:
-    """A copy whose `managedFields` only tell who wrote the status, and when, to save memory."""
+    """A copy of an API object whose `managedFields` only show who wrote the status and when, to save memory."""
     metadata = dict(item["metadata"])
     if managed := metadata.get("managedFields"):
         metadata["managedFields"] = [
@@ -131,8 +131,8 @@ def _parse_resource(model: type[R], item: Json) -> R | Broken:
 
 
 def deny_all_policy(item: Json) -> ToolPolicy:
-    """Replacement of a policy that cannot be parsed: it denies all tools of the servers that it selects, to
-    everybody.
+    """Replacement of a policy that cannot be parsed: it denies everybody all tools of the servers that the policy
+    selects.
 
     Without the replacement, other policies could allow what the broken policy was meant to deny.
     """
@@ -140,7 +140,7 @@ def deny_all_policy(item: Json) -> ToolPolicy:
         selector = ServerSelector.model_validate(item.get("spec", {}).get("servers") or {})
     except (ValidationError, AttributeError):
         selector = ServerSelector()
-    try:  # the stored status, so that an equal one is not written again each time
+    try:  # the stored status, so that an equal status is not written again each time
         status = ToolPolicyStatus.model_validate(item.get("status") or {})
     except ValidationError:
         status = ToolPolicyStatus()
@@ -149,7 +149,7 @@ def deny_all_policy(item: Json) -> ToolPolicy:
 
 
 class KubeDeclarations:
-    """Implements `ports.Declarations` with stores of the three kinds.
+    """Implements `ports.Declarations` with one store for each of the three kinds.
 
     `default_tiers` apply if `reads_tiers` is False. `tiers_gone` is called when the last LatencyTier was deleted.
     """
@@ -200,24 +200,24 @@ class KubeDeclarations:
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return dict(self._labels)
 
-    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+    async def write_policy_status(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         body = {"metadata": {"name": policy.metadata.name}, "status": status.to_wire()}
         try:
             applied = await self._write_status(TOOL_POLICIES, policy, body)
         except NotFound:
             return
-        except Invalid as error:  # the API server validates the spec as well, which may be older than a rule
+        except Invalid as error:  # the API server validates the spec too, which may be older than a validation rule
             logger.warning("the status of ToolPolicy %s cannot be written: %s", policy.key, error)
             return
         if applied is not None:
             self._policies.update(applied)
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
+    async def write_tier_conditions(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         await self._write_tier_status(
             {name: {"conditions": shown, "default": name == default} for name, shown in conditions.items()}
         )
 
-    async def show_tools(self, counts: Mapping[str, int]) -> None:
+    async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
         await self._write_tier_status({name: {"tools": count} for name, count in counts.items()})
 
     async def _write_tier_status(self, updates: Mapping[str, Mapping[str, object]]) -> None:
@@ -265,8 +265,8 @@ class KubeDeclarations:
             self._tiers_gone()
 
     def _update_labels(self, key: ServerKey) -> bool:
-        """Whether a server was added, deleted or relabelled. The rules document depends on no other change of a server,
-        and most changes of a server only concern its status.
+        """Update the labels of a server; returns whether the server was added, deleted or relabelled. Other changes of
+        a server, most of which concern its status, do not affect the rules document.
         """
         labels = self.servers.labels(key)
         if labels == self._labels.get(key):

@@ -104,7 +104,7 @@ def config_map_for(blob: Blob, namespace: str) -> Json:
 
 
 def holds(stored: Blob, wanted: Blob) -> bool:
-    """Whether a stored blob equals the wanted one, apart from labels and annotations that others added."""
+    """Whether a stored blob equals the wanted blob, apart from labels and annotations that other clients added."""
     return (
         stored.data == wanted.data
         and stored.binary == wanted.binary
@@ -114,22 +114,22 @@ def holds(stored: Blob, wanted: Blob) -> bool:
 
 
 class KubeDocuments:
-    """The documents of one release. `disturbed(name, labels)` is called for each document that another client changed
-    or deleted.
+    """The documents of one release. `on_foreign_change(name, labels)` is called for each document that another client
+    changed or deleted.
     """
 
     def __init__(
         self,
         kube: Kube,
         namespace: str,
-        disturbed: Callable[[str, Mapping[str, str]], None],
+        on_foreign_change: Callable[[str, Mapping[str, str]], None],
         owners: Sequence[Json] = (),
         drift: DriftRepairs | None = None,
     ) -> None:
         self._kube = kube
         self._drift = drift or DriftRepairs()
         self._namespace = namespace
-        self._disturbed = disturbed
+        self._on_foreign_change = on_foreign_change
         self._owners = list(owners)
         self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._on_change)
         self._heads: dict[str, Mapping[str, str]] = {}
@@ -142,7 +142,7 @@ class KubeDocuments:
     def __repr__(self) -> str:
         return f"<KubeDocuments namespace={self._namespace} blobs={len(self.store)}>"
 
-    async def listing(self) -> Mapping[str, Mapping[str, str]]:
+    async def heads(self) -> Mapping[str, Mapping[str, str]]:
         return self._heads
 
     async def read(self, name: str) -> bytes | None:
@@ -152,7 +152,7 @@ class KubeDocuments:
         parts = (self._blob(part) for part in part_names(head))
         blobs = [head, *(part for part in parts if part is not None)]
         size = sum(len(value) for blob in blobs for value in blob.binary.values())
-        return await off_loop(size, _assembled, name, blobs)
+        return await off_loop(size, _assemble, name, blobs)
 
     async def holds(self, blobs: list[Blob]) -> bool:
         return all((stored := self._blob(blob.name)) is not None and holds(stored, blob) for blob in blobs)
@@ -184,12 +184,12 @@ class KubeDocuments:
             if name not in self._orphans():
                 continue  # its document was published while another part was deleted
             logger.info("deleting the ConfigMap %s: its document was never completed, or was deleted", name)
-            over = self._being_tidied[name] = asyncio.Event()
+            deleted = self._being_tidied[name] = asyncio.Event()
             try:
                 await self._delete(name)
             finally:
                 del self._being_tidied[name]
-                over.set()
+                deleted.set()
 
     def _orphans(self) -> list[str]:
         """Parts that no head names and that are not being written."""
@@ -199,8 +199,8 @@ class KubeDocuments:
         return [part for part in parts if part not in named and self._being_written[part] == 0]
 
     async def _store(self, blob: Blob) -> None:
-        if (tidied := self._being_tidied.get(blob.name)) is not None:
-            await tidied.wait()  # until then, the store still has the part that is being deleted
+        if (deleted := self._being_tidied.get(blob.name)) is not None:
+            await deleted.wait()  # until then, the store still contains the part that is being deleted
         stored = self._blob(blob.name)
         if stored is not None and holds(stored, blob):
             return
@@ -209,7 +209,7 @@ class KubeDocuments:
             WriteTarget(CONFIG_MAPS, self._namespace, blob.name),
             msgspec.json.encode(blob, order="deterministic"),
             packed.writers if packed is not None else None,
-            partial(self._disturbed, blob.name, blob.labels),
+            partial(self._on_foreign_change, blob.name, blob.labels),
             partial(self._put, blob, stored),
         )
 
@@ -224,13 +224,13 @@ class KubeDocuments:
         answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)
         self.store.put(answer)
         self._update_head(blob.name)
-        if not holds(blob_from(answer), blob):  # a ConfigMap that the store lacked had keys of another client
-            self._disturbed(blob.name, blob.labels)
+        if not holds(blob_from(answer), blob):  # the ConfigMap was not in the store, and has keys of another client
+            self._on_foreign_change(blob.name, blob.labels)
         return answer
 
     async def _delete_foreign_keys(self, stored: Blob, wanted: Blob) -> None:
-        """Delete keys that another client added: a server-side apply keeps these keys, and a gateway could take one of
-        them for the document.
+        """Delete keys that another client added: a server-side apply would keep them, and a gateway could mistake their
+        values for the document.
         """
         patch: Json = {
             field: {key: None for key in present_keys if key not in wanted_keys}
@@ -270,13 +270,13 @@ class KubeDocuments:
         else:
             self._heads[name] = blob.labels
 
-    def _on_change(self, key: ServerKey, parts_before: PackedBlob | None, after: PackedBlob | None) -> None:
+    def _on_change(self, key: ServerKey, before: PackedBlob | None, after: PackedBlob | None) -> None:
         self._update_head(key.name)
-        if after is None or parts_before is None or not holds(after.unpack(), parts_before.unpack()):
-            blob = after or parts_before
-            disturbed = partial(self._disturbed, key.name, blob.labels if blob is not None else {})
-            if not self._drift.held_back(WriteTarget(CONFIG_MAPS, self._namespace, key.name), disturbed):
-                disturbed()
+        if after is None or before is None or not holds(after.unpack(), before.unpack()):
+            blob = after or before
+            restore = partial(self._on_foreign_change, key.name, blob.labels if blob is not None else {})
+            if not self._drift.postpone(WriteTarget(CONFIG_MAPS, self._namespace, key.name), restore):
+                restore()
 
 
 def _decode_base64(value: str) -> bytes:
@@ -286,8 +286,8 @@ def _decode_base64(value: str) -> bytes:
         return b""
 
 
-def _assembled(name: str, blobs: Sequence[Blob]) -> bytes | None:
-    """The document that the blobs hold; None if parts are missing or damaged."""
-    reader = DocumentAssembler()
-    reader.replace(blobs)
-    return reader.documents.get(name)
+def _assemble(name: str, blobs: Sequence[Blob]) -> bytes | None:
+    """Assemble a document from its blobs; None if parts are missing or damaged."""
+    assembler = DocumentAssembler()
+    assembler.replace(blobs)
+    return assembler.documents.get(name)

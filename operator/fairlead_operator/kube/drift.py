@@ -52,10 +52,11 @@ class Writers(NamedTuple):
     """The last field managers of an object, from `metadata.managedFields`; times in RFC 3339, UTC."""
 
     own_at: str = ""
-    """Last change by the field manager of Fairlead."""
+    """Time of the last change by Fairlead's field manager."""
     other: str = ""
-    """Another field manager, the one with the last change."""
+    """Another field manager: the one that made the last change."""
     other_at: str = ""
+    """Time of the last change by `other`."""
 
     @classmethod
     def of(cls, item: Json, subresource: str = "") -> Writers:
@@ -72,10 +73,10 @@ class Writers(NamedTuple):
         return cls(own_at, other, other_at)
 
     def since(self, own_at: str) -> str:
-        """The field manager that changed the object after this operator's write at `own_at`; empty if unknown, as after
-        a deletion or a mere removal of fields.
+        """The field manager that changed the object after this operator's write at `own_at`; empty if unknown, because
+        the object was deleted, or fields were only removed.
 
-        If it is Fairlead's own field manager, another Fairlead operator changed the object.
+        Fairlead's own field manager means that another Fairlead operator changed the object.
         """
         if self.other and self.other_at >= own_at:
             return self.other
@@ -89,7 +90,7 @@ class _Repairs:
     owner: ServerKey | None
     """The server that the object belongs to; None if it belongs to the installation."""
     by: str
-    """Field manager that last changed the object; empty if unknown."""
+    """Field manager that made the last change that had to be repaired; empty if unknown."""
     count: int = 0
     next_at: float = 0.0
     """Earliest time of the next repair, on the event loop's clock."""
@@ -100,14 +101,15 @@ class _Repairs:
 
     @property
     def disputed(self) -> bool:
+        """Whether another client keeps undoing the operator's writes."""
         return self.count > IMMEDIATE_REPAIRS
 
 
 class DriftRepairs:
-    """Counts and delays the repairs of all objects of one operator. `undone(kind)` is called for each repair."""
+    """Counts and delays the repairs of all objects of one operator. `on_repair(kind)` is called for each repair."""
 
-    def __init__(self, undone: Callable[[Kind], None] = lambda kind: None) -> None:
-        self._undone = undone
+    def __init__(self, on_repair: Callable[[Kind], None] = lambda kind: None) -> None:
+        self._on_repair = on_repair
         self._repairs: dict[WriteTarget, _Repairs] = {}
         """Repairs of objects that were repaired within the last `CALM_S` seconds."""
         self._written: dict[WriteTarget, tuple[int, str]] = {}
@@ -125,29 +127,32 @@ class DriftRepairs:
         send: Callable[[], Awaitable[Json]],
         owner: ServerKey | None = None,
     ) -> Json | None:
-        """Send a write, and return the API server's answer. A write with the `content` of the last write is a repair;
-        if it comes too early, return None without sending it, and call `wake` when it may be sent.
+        """Send a write, and return the API server's answer. A write with the same `content` as the last write is a
+        repair. If a repair comes too early, it is not sent: the method returns None, and calls `wake` when the repair
+        may be sent.
 
         `before` are the writers of the replaced object. Raises what `send` raises.
         """
         last, own_at = self._written.get(target, (None, ""))
-        repeats = last == hash(content)
-        if repeats and self.held_back(target, wake):
+        is_repair = last == hash(content)
+        if is_repair and self.postpone(target, wake):
             return None
         answer = await send()
-        if repeats:
+        if is_repair:
             self.count_repair(target, before.since(own_at) if before is not None else "", wake, owner)
         self._written[target] = hash(content), Writers.of(answer, target.subresource).own_at
         return answer
 
-    def pause(self, target: WriteTarget) -> float:
+    def seconds_until_repair(self, target: WriteTarget) -> float:
         """Seconds until the object may be repaired again."""
         repairs = self._repairs.get(target)
         return max(0.0, repairs.next_at - asyncio.get_running_loop().time()) if repairs is not None else 0.0
 
-    def held_back(self, target: WriteTarget, wake: Callable[[], None]) -> bool:
-        """Whether it is too early to repair the object; if so, `wake` is called when it may be repaired."""
-        pause, repairs = self.pause(target), self._repairs.get(target)
+    def postpone(self, target: WriteTarget, wake: Callable[[], None]) -> bool:
+        """Postpone the repair of an object if it is too early, and return whether it was postponed. `wake` is called
+        when a postponed repair may be sent.
+        """
+        pause, repairs = self.seconds_until_repair(target), self._repairs.get(target)
         if not pause or repairs is None:
             return False
         if repairs.due is None:
@@ -166,7 +171,7 @@ class DriftRepairs:
 
         `wake` is called when a disputed object has not been repaired for `CALM_S` seconds.
         """
-        self._undone(target.kind)
+        self._on_repair(target.kind)
         loop = asyncio.get_running_loop()
         repairs = self._repairs.setdefault(target, _Repairs(owner, by))
         repairs.count += 1
@@ -189,11 +194,12 @@ class DriftRepairs:
 
     def verdict(self, owner: ServerKey) -> ConditionVerdict | None:
         """Verdict about the clients that keep undoing the operator's writes for a server; None without such clients."""
-        disputes = [(t, r) for t, r in self._repairs.items() if r.owner == owner and r.disputed]
-        if not disputes:
-            return None
-        message = ". ".join(sorted(_sentence(target, repairs.by) for target, repairs in disputes))
-        return ConditionVerdict(True, Cause.WRITES_UNDONE, message)
+        sentences = [
+            _sentence(target, repairs.by)
+            for target, repairs in self._repairs.items()
+            if repairs.owner == owner and repairs.disputed
+        ]
+        return ConditionVerdict(True, Cause.WRITES_UNDONE, ". ".join(sorted(sentences))) if sentences else None
 
     def forget(self, targets: Collection[WriteTarget]) -> None:
         """Forget the writes and repairs of objects that are no longer wanted."""
@@ -202,7 +208,7 @@ class DriftRepairs:
             self._drop(target)
 
     def close(self) -> None:
-        """Cancel all timers, so that no `wake` is called any more."""
+        """Cancel all timers, so that no `wake` is called later."""
         for target in list(self._repairs):
             self._drop(target)
 
@@ -215,7 +221,7 @@ class DriftRepairs:
 
 
 def content_of(status: Json) -> bytes:
-    """A status without its transition times, to compare two statuses."""
+    """A status without its transition times, encoded to be compared with another status."""
     conditions = [{**each, "lastTransitionTime": None} for each in status.get("conditions") or ()]
     return _encode({**status, "conditions": conditions})
 
@@ -227,5 +233,5 @@ def _sentence(target: WriteTarget, by: str) -> str:
         who = f"another operator of Fairlead (field manager {MANAGER})"
     elif not by:
         who = "a client that its managedFields do not name, because it only deletes or removes fields"
-    pace = f"Fairlead repairs it at most every {LONGEST_PAUSE_S:g} s"
-    return f"{target} is changed or deleted again and again by {who}, and {pace}"
+    limit = f"Fairlead repairs it at most every {LONGEST_PAUSE_S:g} s"
+    return f"{target} is changed or deleted again and again by {who}, and {limit}"

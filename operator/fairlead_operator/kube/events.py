@@ -1,8 +1,8 @@
 """Posts Events of events.k8s.io/v1, which users see in `kubectl describe`.
 
 Two equal Events about a resource are not posted in a row, and an Event is posted only a few times within a period: if a
-server is lost and returns again and again, only the first losses and returns are posted. Nothing depends on an Event,
-so a failure to post one is logged and not raised.
+server is lost and returns repeatedly, only the first losses and returns are posted. Nothing depends on Events, so a
+failure to post an Event is logged and not raised.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ NOTE_LIMIT: Final = 1000
 REMEMBERED: Final = 10_000
 """Maximum number of different Events whose times are kept."""
 REPEATS: Final = 3
+"""Number of times that an Event is posted within a period."""
 
 
 class Events:
@@ -50,6 +51,7 @@ class Events:
         self._quiet = quiet
         self._monotonic = monotonic
         self._posted: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
+        """Monotonic times at which each Event was posted, by the UID of its resource and its announcement."""
         self._last: dict[str, Announcement] = {}
         """Last announcement about each resource in `_posted`, by UID."""
 
@@ -85,14 +87,14 @@ class Events:
             logger.warning("an Event about %s could not be posted: %s", metadata.name, error)
 
     def _should_post(self, uid: str, announcement: Announcement) -> bool:
-        now, subject = self._monotonic(), (uid, announcement)
-        times = [then for then in self._posted.get(subject, ()) if now - then < self._quiet]
+        now, event = self._monotonic(), (uid, announcement)
+        times = [posted_at for posted_at in self._posted.get(event, ()) if now - posted_at < self._quiet]
         if len(times) >= REPEATS or (times and self._last.get(uid) == announcement):
             return False
-        self._posted[subject] = [*times, now]
-        self._posted.move_to_end(subject)
+        self._posted[event] = [*times, now]
+        self._posted.move_to_end(event)
         self._last[uid] = announcement
         while len(self._posted) > REMEMBERED:
-            (gone, _), _ = self._posted.popitem(last=False)
-            self._last.pop(gone, None)
+            (oldest_uid, _), _ = self._posted.popitem(last=False)
+            self._last.pop(oldest_uid, None)
         return True

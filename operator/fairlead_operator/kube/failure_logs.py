@@ -23,8 +23,9 @@ from fairlead_operator.server.kube_manifests import CONTAINER
 logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 16_384
+"""Maximum number of bytes that are read from the end of a log."""
 RECENT_S: Final = 60
-"""Age in seconds of the log lines that are read; older ones are from another process."""
+"""Maximum age in seconds of the log lines that are read; older lines are from another process."""
 
 
 class FailureLogs:
@@ -51,12 +52,12 @@ class FailureLogs:
         except ApiError as error:
             logger.info("the log of %s cannot be read: %s", server.key, error)
             return ""
-        written = {variable.name: variable.value for variable in server.spec.env if variable.value}
+        spec_variables = {variable.name: variable.value for variable in server.spec.env if variable.value}
         masks = (
             Mask.of_values(self._secrets(server)),
-            Mask.of_process(_arguments(server), written),
+            Mask.of_process(_arguments(server), spec_variables),
         )
-        # masked before a line is chosen and cut, so that no part of a secret remains at its end
+        # Lines are masked before one is chosen and cut, so that no part of a secret remains at its end.
         return diagnosis(_mask(printable(line), masks) for line in log.splitlines())
 
 

@@ -1,7 +1,7 @@
 """The installation's Secret with the keys that operator and gateways share.
 
-The operator creates it at its start with random values, so that the chart itself contains none, and restores it while
-leading. Existing values are never changed: a new session key would end every legacy session.
+The operator creates the Secret at its start with random values, so that the chart contains no secret values, and
+restores it while leading. Existing values are never changed: a new session key would end every legacy session.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 PULL_TOKEN: Final = "pullToken"  # noqa: S105 - the name of a key
 KEYS: Final = (PULL_TOKEN, "sessionKey", "auditKey")
 RANDOM_BYTES: Final = 36
+"""Number of random bytes of each value."""
 RETRY_SECONDS: Final = 1.0
 
 
@@ -93,7 +94,8 @@ class InstallationSecret:
         await self._restore()
 
     async def _restore(self) -> None:
-        await asyncio.sleep(self._drift.pause(self._target))  # delays no other event, as this informer has one object
+        # This sleep delays no other event, because this informer has one object.
+        await asyncio.sleep(self._drift.seconds_until_repair(self._target))
         while True:
             try:
                 await self.ensure()

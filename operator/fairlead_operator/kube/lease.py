@@ -2,16 +2,18 @@
 
 The rules that make two leaders impossible, whatever the wall clocks of the machines show:
 
-- Another holder's lease has expired when it stayed unchanged for its duration on *this process's* monotonic clock. The
+- Another holder's lease has expired when it stayed unchanged for its duration by *this process's* monotonic clock. The
   times written in the lease are never compared.
-- A term counts from the moment *before* the last successful renewal was sent. The leader stops writing (`leading()` is
-  False) `deadline` seconds later; other replicas wait `duration` seconds. Each write ends before another replica may
-  lead (`allowance()`), and a write that was not sent by the deadline is never sent: see `fence`.
+- `deadline` and `duration` count from the moment *before* the last successful renewal was sent. The leader stops
+  writing (`leading()` is False) after `deadline` seconds; other replicas wait `duration` seconds. Each write ends
+  before another replica may lead (`allowance()`), and a write that was not sent by the deadline is never sent: see
+  `fence`.
 - When `deadline` passes, the leader's tasks are cancelled and the replica contends again. If the tasks do not end,
-  because something blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
-- A lease may yield to a superior lease (`superior`). The holder of the yielding lease reads the superior lease before
-  each renewal, and once more after the acquisition. If both leases are acquired at the same time, the holder of the
-  yielding lease therefore sees the other holder, and releases its own lease.
+  because something blocks the event loop or suppresses the cancellation, a watchdog thread ends the process.
+- A lease may be subordinate to a superior lease (`superior_holder`): it must not be held while another process holds
+  the superior lease. The holder of the subordinate lease therefore reads the superior lease before each renewal, and
+  once more after the acquisition, and releases its own lease if the superior lease has a holder. This holds even if
+  both leases are acquired at the same time.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ IDENTITY_LIMIT: Final = 600
 
 @dataclass(frozen=True)
 class Timings:
-    """Timings in seconds. `duration` minus `deadline` is the time that a write sent at the last moment may take."""
+    """Timings in seconds. A write that is sent just before `deadline` may take `duration` minus `deadline`."""
 
     duration: float = 15.0
     """Time without a renewal after which other replicas may take the lease."""
@@ -65,28 +67,28 @@ class Expiry:
         if not spec.get("holderIdentity"):
             self._seen.pop(key, None)
             return True
-        record = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
-        seen, since = self._seen.get(key, ((), now))
-        if seen != record:
-            self._seen[key] = record, now
+        current = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
+        previous, since = self._seen.get(key, ((), now))
+        if previous != current:
+            self._seen[key] = current, now
             return False
         return now - since >= float(spec.get("leaseDurationSeconds") or self._duration)
 
 
-Superior = Callable[[float], Awaitable[str]]
-"""Returns the holder of the superior lease, to which this process's lease yields; empty without a holder. The argument
-is the monotonic time. Raises ApiError.
+SuperiorHolder = Callable[[float], Awaitable[str]]
+"""Returns the holder of the superior lease; empty without a holder. The argument is the monotonic time. Raises
+ApiError.
 """
 
 
-async def no_superior(now: float) -> str:
-    """Default of `superior`: this lease does not yield to another one."""
+async def no_superior_holder(now: float) -> str:
+    """Default of `superior_holder`: there is no superior lease."""
     return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseOptions:
-    """Timings of a lease, and which other leases it yields to."""
+    """Timings of a lease, its owners, and its relation to other leases."""
 
     timings: Timings = field(default_factory=Timings)
     monotonic: Callable[[], float] = boottime
@@ -95,11 +97,11 @@ class LeaseOptions:
     """Ends the process when the leader's tasks do not end in time; None: the process is not ended."""
     owners: Sequence[Json] = ()
     """Owner references of the Lease object."""
-    family: str = ""
-    """Prefix of identities that compete for another lease, which this process already holds. A lease whose holder has
-    this prefix is therefore taken over at once.
+    release_prefix: str = ""
+    """Prefix of the identities of this release's replicas. They compete for another lease, which this process holds
+    already; therefore it takes over a lease from a holder with this prefix at once. Empty: no such prefix.
     """
-    superior: Superior = no_superior
+    superior_holder: SuperiorHolder = no_superior_holder
     explain: Callable[[str], str] = "the lease is held by {}".format
     """Formats a sentence about the holder that this process waits for."""
 
@@ -118,8 +120,8 @@ class Lease:
         options = options or LeaseOptions()
         timings = options.timings
         self._kube = kube
-        self._family = options.family
-        self._superior = options.superior
+        self._release_prefix = options.release_prefix
+        self._superior_holder = options.superior_holder
         self._explain = options.explain
         self._owners = list(options.owners)
         self._namespace = namespace
@@ -129,7 +131,9 @@ class Lease:
         self._monotonic = options.monotonic
         self._rng = options.rng
         self._leading_until = 0.0
+        """Monotonic time until which this process may write."""
         self._lease: Json | None = None
+        """The Lease object as this process last read or wrote it; None if another process may hold it."""
         self._expiry = Expiry(timings.duration)
         self._watchdog = Watchdog(timings.grace, options.end_process)
         self._last_error = ""
@@ -156,9 +160,9 @@ class Lease:
         return self._monotonic() < self._leading_until
 
     def allowance(self) -> float:
-        """Seconds that a write which begins now may take; 0 when this process may not write.
+        """Seconds that a write may take if it begins now; 0 when this process may not write.
 
-        Such a write ends before another replica may lead, with a tenth of `duration` minus `deadline` to spare.
+        Such a write ends before another replica may lead, with a margin of a tenth of `duration` minus `deadline`.
         """
         now, timings = self._monotonic(), self._timings
         if now >= self._leading_until:
@@ -197,9 +201,9 @@ class Lease:
         cannot be read.
         """
         try:
-            if not (other := await self._superior(self._monotonic())):
+            if not (holder := await self._superior_holder(self._monotonic())):
                 return True
-            self._wait_for(other)
+            self._set_holder(holder)
         except ApiError as error:
             self._log_error(error)
         await self._release()
@@ -213,8 +217,8 @@ class Lease:
             if task.done():
                 return
             try:
-                left = max(0.0, self._leading_until - self._monotonic())
-                async with asyncio.timeout(left):
+                remaining = max(0.0, self._leading_until - self._monotonic())
+                async with asyncio.timeout(remaining):
                     if not await self._acquire_or_renew():
                         if self._lease is None or self.waiting:
                             return
@@ -234,7 +238,7 @@ class Lease:
             self._watchdog.disarm()
         if not task.cancelled():
             task.exception()  # marks it as retrieved; `run` raises it
-        if self.leading() or self.waiting:  # waiting: this lease yields, and the superior's holder awaits the release
+        if self.leading() or self.waiting:  # waiting: the holder of the superior lease waits for this release
             await self._release()
         self._leading_until = 0.0
         self._lease = None
@@ -243,17 +247,17 @@ class Lease:
         return self._timings.renew * (0.9 + 0.2 * self._rng.random())
 
     async def _acquire_or_renew(self) -> bool:
-        """Try once to acquire or renew; False on failure. `_lease` is None if another process certainly holds it."""
+        """Try once to acquire or renew; False on failure. If another process holds the lease, `_lease` becomes None."""
         before = self._monotonic()
         try:
             lease = self._lease or await self._read()
-            if other := self._other_holder(lease, before):
+            if holder := self._other_holder(lease, before):
                 self._lease = None
             else:
-                other = await self._superior(before)
-            if other:
+                holder = await self._superior_holder(before)
+            if holder:
                 self._leading_until = 0.0
-                self._wait_for(other)
+                self._set_holder(holder)
                 return False
             self._lease = await self._write(lease)
         except Conflict:
@@ -296,7 +300,7 @@ class Lease:
         if self._is_ours(lease):
             return ""
         holder = str(lease["spec"].get("holderIdentity") or "")
-        if self._family and holder.startswith(self._family):
+        if self._release_prefix and holder.startswith(self._release_prefix):
             return ""
         return "" if self._expiry.has_expired(lease, now) else holder
 
@@ -317,7 +321,9 @@ class Lease:
         return await self._kube.replace(LEASES, self._namespace, self._name, body)
 
     async def _release(self) -> None:
-        """Let another replica take over at once. If the release fails, the others wait for the lease's duration."""
+        """Release the lease, so that another replica can take over at once. If the release fails, other replicas wait
+        until the lease expires.
+        """
         self._leading_until = 0.0
         lease = self._lease
         if lease is None:
@@ -333,8 +339,8 @@ class Lease:
                 str(error) or "the API server did not answer in time",
             )
 
-    def _wait_for(self, holder: str) -> None:
-        """Note the holder that this process waits for; log a new holder."""
+    def _set_holder(self, holder: str) -> None:
+        """Set the holder that this process waits for, and log a new holder."""
         holder = holder[:IDENTITY_LIMIT]
         if holder != self.holder:
             self.holder = holder

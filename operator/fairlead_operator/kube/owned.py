@@ -68,7 +68,7 @@ class ForeignObject(Exception):
 
 
 def fingerprint(item: Json) -> str:
-    """Hash of an object without its status and bookkeeping: changes only when somebody changes the object."""
+    """Hash of an object without its status and bookkeeping metadata: changes only when a client changes the object."""
     metadata = {k: v for k, v in item.get("metadata", {}).items() if k not in _UNSTABLE_METADATA}
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {k: v for k, v in annotations.items() if k not in _UNSTABLE_ANNOTATIONS}
@@ -77,7 +77,7 @@ def fingerprint(item: Json) -> str:
 
 
 def has_surplus(wanted: Any, actual: Any) -> bool:
-    """Whether a list in `actual`, at any depth, has more items than the list at the same place in `wanted`."""
+    """Whether any list in `actual`, at any depth, has more items than the corresponding list in `wanted`."""
     if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
         return any(has_surplus(value, actual.get(member)) for member, value in wanted.items())
     if isinstance(wanted, list) and isinstance(actual, list):
@@ -112,7 +112,7 @@ def _observe(item: Json) -> ObservedObject:
 class Owned:
     """Objects of all servers in one store per kind; each object has its server's name.
 
-    `enqueue` is called with each server whose objects changed. `drift` limits how often changes by others are
+    `enqueue` is called with each server whose objects changed. `drift` limits how often changes by other clients are
     repaired.
     """
 
@@ -147,11 +147,11 @@ class Owned:
         store, key = self.stores[kind], ServerKey(namespace, name)
         wanted = hashlib.sha256(_encode(manifest)).hexdigest()
         seen, applied = store.get(key), self._applied.get((kind, key))
-        repeats = applied is not None and applied.wanted == wanted
-        if repeats and applied is not None and seen is not None and applied.fingerprint == seen.fingerprint:
+        is_repetition = applied is not None and applied.wanted == wanted
+        if is_repetition and applied is not None and seen is not None and applied.fingerprint == seen.fingerprint:
             return
         target, wake = WriteTarget(kind, namespace, name), partial(self._enqueue, key)
-        if repeats and self._drift.held_back(target, wake):
+        if is_repetition and self._drift.postpone(target, wake):
             return
         if seen is None or seen.owner_uid != owner_uid:
             await self._check_unclaimed(kind, namespace, name, owner_uid)
@@ -160,9 +160,9 @@ class Owned:
         after = _observe(answer)
         self._applied[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
         if seen is not None and seen.fingerprint == after.fingerprint:
-            return  # others only added members, which stay: this was not a repair
+            return  # other clients only added members, which the apply kept: this was not a repair
         logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
-        if repeats and applied is not None:
+        if is_repetition and applied is not None:
             by = seen.writers.since(applied.own_at) if seen is not None else ""
             self._drift.count_repair(target, by, wake, owner=key)
 
@@ -186,17 +186,17 @@ class Owned:
         self._drift.forget([WriteTarget(kind, key.namespace, key.name)])
 
     async def _apply_exactly(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
-        """Apply the manifest; if another client added items to a list, replace the list, which a server-side apply
-        does not do, and apply again.
+        """Apply the manifest. If another client added items to a list, replace the list with a merge patch, because a
+        server-side apply would keep these items, and apply again.
 
-        Members that others added (an annotation, an autoscaler's `replicas`) stay.
+        Members that other clients added to objects (an annotation, an autoscaler's `replicas`) are kept.
         """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         try:
             answer = await self._kube.apply(kind, namespace, manifest)
         except Invalid:
-            # A server-side apply takes a port with a changed number for a new item beside the old one, whose name it
-            # then duplicates.
+            # Server-side apply identifies a port by its number: a port with a changed number is a second item, and has
+            # the same name as the old port, which is invalid.
             if not exists:
                 raise
         else:
@@ -206,8 +206,8 @@ class Owned:
         return await self._kube.apply(kind, namespace, manifest)
 
     async def _check_unclaimed(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
-        """Raise ForeignObject if an object of that name exists and does not belong to the server. The API server is
-        asked, because the store lacks objects without Fairlead's label.
+        """Raise ForeignObject if an object of that name exists and does not belong to the server. Queries the API
+        server, because the store does not contain objects without Fairlead's label.
         """
         try:
             item = await self._kube.get(kind, namespace, name)
@@ -220,9 +220,9 @@ class Owned:
     def _on_change(
         self, kind: Kind, key: ServerKey, before: ObservedObject | None, after: ObservedObject | None
     ) -> None:
-        reported = before is not None and after is not None and before.status_json != after.status_json
+        status_changed = before is not None and after is not None and before.status_json != after.status_json
         target = WriteTarget(kind, key.namespace, key.name)
-        if not reported and self._drift.held_back(target, partial(self._enqueue, key)):
+        if not status_changed and self._drift.postpone(target, partial(self._enqueue, key)):
             return
         for owner in {seen.owner for seen in (before, after) if seen is not None and seen.owner is not None}:
             self._enqueue(owner)

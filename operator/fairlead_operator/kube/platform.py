@@ -1,8 +1,8 @@
 """Runs servers on a cluster: implements `ports.Platform`.
 
-Applies the plans of `server.object_plan` in the namespaces of the servers, and stores their credentials where gateways
-may read them. The only decision made here is whether an error of the API server is temporary or has to be cured by a
-user.
+Applies the plans of `server.object_plan` in the namespaces of the servers, and copies their credentials into Secrets
+that gateways may read. The only decision of this module is whether an error of the API server is temporary or has to be
+cured by a user.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class KubePlatformParts:
     servers: DeclaredServers
     owned: Owned
     resolver: Resolver
-    store: CredentialStore
+    credential_store: CredentialStore
     events: Events
     pods: Pods
     installation: ManifestContext
@@ -65,7 +65,7 @@ class KubePlatformParts:
     """Decides in which namespaces servers may have an unrestricted pod template."""
     enforcement: Callable[[], ConditionVerdict | None] | None = None
     """Returns the verdict of the network probe; None if the probe is switched off."""
-    last_words: FailureLogs | None = None
+    failure_logs: FailureLogs | None = None
     """Reads the log lines that explain failures; None if logs are not read."""
     enqueue: Callable[[ServerKey], None] = lambda key: None
     """Schedules a reconcile of a server."""
@@ -82,9 +82,9 @@ class KubePlatform:
         self._servers = parts.servers
         self._owned = parts.owned
         self._resolver = parts.resolver
-        self._store = parts.store
+        self._credential_store = parts.credential_store
         self._events = parts.events
-        self._last_words = parts.last_words
+        self._failure_logs = parts.failure_logs
         self._pods = parts.pods
         self._installation = parts.installation
         self._pod_templates = parts.pod_templates
@@ -105,24 +105,24 @@ class KubePlatform:
         return server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
-        resolved = await self._resolver.resolve(server, dialled_url(server))
+        resolved = await self._resolver.resolve(server, request_url(server))
         if server.spec.effective_transport == "stdio":
-            resolved = self._with_token(server, resolved)
+            resolved = self._add_token(server, resolved)
         if resolved.value is not None:
-            await self._store.put(server.key, resolved.value)
+            await self._credential_store.put(server.key, resolved.value)
         elif resolved.verdict.ok is not None:
-            await self._store.remove(server.key)
+            await self._credential_store.remove(server.key)
         return resolved
 
-    def _with_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
-        """Add the token of the stdio server's gate, even if the server's Secret references fail, because running pods
-        expect the token.
+    def _add_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
+        """Add the token for the gate of a stdio server; also if the server's Secrets cannot be used, because running
+        pods require the token.
         """
-        token = self._store.token(server.key) or secrets.token_urlsafe(32)
+        token = self._credential_store.token(server.key) or secrets.token_urlsafe(32)
         version = "" if resolved.ref is None else f" {resolved.ref.hash}"
         return dataclasses.replace(
             resolved,
-            ref=credential_ref(server.key, f"{stdio_gate.digest(token)}{version}", self._store.name),
+            ref=credential_ref(server.key, f"{stdio_gate.digest(token)}{version}", self._credential_store.name),
             value=Credential(token=token, arguments={} if resolved.value is None else resolved.value.arguments),
         )
 
@@ -146,11 +146,11 @@ class KubePlatform:
         )
         if not context.domain_policies and domain_policy(server, context) is not None:
             return Workload(deployment_status.NO_DOMAIN_POLICIES, endpoint)
-        wanted = plan(server, context)
-        if credential.pods is not None:
+        workload_plan = plan(server, context)
+        if credential.pods_refusal is not None:
             return Workload(deployment_status.NOT_STARTED, endpoint)
         try:
-            await self._apply_plan(server, wanted)
+            await self._apply_plan(server, workload_plan)
         except ForeignObject as error:
             return Workload(ConditionVerdict(False, Cause.NAME_TAKEN, str(error)), endpoint)
         except (NotLeading, NamespaceTerminating):
@@ -159,25 +159,27 @@ class KubePlatform:
             return Workload(ConditionVerdict(False, Cause.APPLY_REFUSED, str(error)), endpoint)
         except ApiError as error:
             return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
-        if not wanted.apply:
+        if not workload_plan.apply:
             return Workload(deployment_status.NOTHING_TO_RUN, endpoint)
         seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = deployment_status.judge(server, generation, status)
-        missing, again_s = None, None
+        missing, recheck_after_s = None, None
         if down is not None or not verdict.ok or not deployment_status.is_complete(server, status):
             symptom = self._pods.symptom(server.key)
             missing = deployment_status.missing_pods(server, generation, status, symptom)
-            verdict, down = deployment_status.explain(verdict, down, symptom)
-            again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is not False else None
+            verdict, down = deployment_status.add_symptom(verdict, down, symptom)
+            recheck_after_s = (
+                self._pods.seconds_until_fault(server.key) if down is not None or verdict.ok is not False else None
+            )
         return Workload(
             verdict,
             endpoint,
-            deployment_status.rollout(generation, status),
+            deployment_status.rollout_revision(generation, status),
             down,
             deployment_status.pod_count(server, status),
-            again_s,
-            missing=missing,
+            recheck_after_s,
+            missing_pods=missing,
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
@@ -196,15 +198,15 @@ class KubePlatform:
                 owner=key,
             )
         except (Conflict, NotFound):
-            return  # changed or deleted meanwhile: its event triggers the next reconcile
+            return  # the server was changed or deleted meanwhile: that event triggers the next reconcile
         if answer is not None:
             self._servers.update(answer)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)
 
-    async def last_words(self, server: McpServer) -> str:
-        return "" if self._last_words is None else await self._last_words.read(server)
+    async def failure_line(self, server: McpServer) -> str:
+        return "" if self._failure_logs is None else await self._failure_logs.read(server)
 
     def retry(self, key: ServerKey) -> None:
         """No-op: the kubelet restarts containers, with its own back-off."""
@@ -212,22 +214,25 @@ class KubePlatform:
     async def forget(self, key: ServerKey) -> None:
         self._owned.forget(key)
         self._drift.forget([_status_of(key)])
-        await self._store.remove(key)
+        await self._credential_store.remove(key)
 
     async def sweep(self, alive: Collection[ServerKey]) -> None:
-        await self._store.sweep(alive)
+        await self._credential_store.sweep(alive)
 
-    async def _apply_plan(self, server: McpServer, wanted: WorkloadPlan) -> None:
+    async def _apply_plan(self, server: McpServer, workload_plan: WorkloadPlan) -> None:
         uid, (namespace, name) = server.metadata.uid, server.key
-        for kind, manifest in wanted.apply:
+        for kind, manifest in workload_plan.apply:
             await self._owned.apply(kind, manifest, uid)
-        for kind in wanted.remove:
+        for kind in workload_plan.remove:
             await self._owned.remove(kind, namespace, name, uid)
 
     async def _report_broken(self, key: ServerKey, broken: Broken) -> None:
         """Write the conditions of an unreadable resource, unless its status already has them."""
-        shown = broken.item.get("status", {}).get("conditions") or ()
-        if any(c.get("reason") == Cause.INVALID and c.get("message") == broken.problem for c in shown):
+        previous = broken.item.get("status", {}).get("conditions") or ()
+        if any(
+            condition.get("reason") == Cause.INVALID and condition.get("message") == broken.problem
+            for condition in previous
+        ):
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         generation = broken.item["metadata"].get("generation", 0)
@@ -274,15 +279,15 @@ def endpoint_of(server: McpServer) -> Endpoint:
             program=source.name if source is not None and spec.starts_with_keys else "",
             program_digest=program_digest(server),
         )
-    url = dialled_url(server)
+    url = request_url(server)
     if spec.effective_transport == "sse":
         return EventsEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     return HttpEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
 
 
-def dialled_url(server: McpServer) -> str:
-    """The URL that requests and credentials are sent to, regardless of `hostHeader`; empty for an HTTP API whose
-    document says it.
+def request_url(server: McpServer) -> str:
+    """The URL to which requests and credentials are sent, regardless of `hostHeader`; empty for an HTTP API whose URL
+    is in its OpenAPI document.
     """
     if server.spec.openapi is not None:
         return server.spec.openapi.base_url or ""

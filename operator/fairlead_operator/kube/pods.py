@@ -1,4 +1,4 @@
-"""Stores the symptoms of the servers' pods; nothing else of a pod is kept."""
+"""Stores the symptoms of the servers' pods, and no other data of pods."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fairlead_operator.server.symptoms import (
 )
 
 MOST_WARNINGS: Final = 5000
-"""Maximum number of pods whose last warning is kept; beyond it, the oldest warning is dropped. Pods that are not
-Fairlead's count too, because an event does not contain its pod's labels.
+"""Maximum number of pods whose last warning is kept; beyond it, the oldest warning is dropped. All pods of the watched
+namespaces count, not only Fairlead's, because an event does not contain the labels of its pod.
 """
 
 
@@ -41,7 +41,7 @@ class _Pod:
     symptom: Symptom | None
     """The fault in the pod's status."""
     closed: ClosedPort | None
-    """The server's port on which its running container does not listen."""
+    """The server's port if its running container does not listen on it."""
     started_at: datetime | None
     """Start of the server's container; None if the container does not run."""
 
@@ -62,8 +62,8 @@ class Pods:
         return f"<Pods {len(self.store)}>"
 
     def symptom(self, key: ServerKey) -> Symptom | None:
-        """Symptom of the newest faulty pod, else of a port that has been closed for too long, else of a warning event;
-        None if there is no fault.
+        """Symptom of the newest faulty pod, else of a port that has been closed for too long, else of a warning; None
+        without a fault.
         """
         pods = self._pods(key)
         faults = [(pod.created, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
@@ -82,8 +82,8 @@ class Pods:
         pods = self._pods(key)
         return max(pods, key=lambda name: (pods[name].created, name)).name if pods else ""
 
-    def until_late(self, key: ServerKey) -> float | None:
-        """Seconds until a closed port or a warning counts as a fault; None without either."""
+    def seconds_until_fault(self, key: ServerKey) -> float | None:
+        """Seconds until the next closed port or warning counts as a fault; None if all of them already do."""
         pods = self._pods(key)
         since = [pod.closed.since for pod in pods.values() if pod.closed is not None]
         since += [warning.first for warning in self._warnings(pods)]
@@ -94,7 +94,7 @@ class Pods:
         return {name: pod for name, pod in pods.items() if pod is not None and pod.server == key}
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
-        """Warnings about pods that are not ready, except those from before their containers started."""
+        """Warnings about pods that are not ready, except warnings that are older than the running container."""
         warnings = ((pod, self.warnings.last(name, pod.uid)) for name, pod in pods.items() if pod.is_unready)
         return [
             warning
@@ -103,13 +103,13 @@ class Pods:
         ]
 
     def _add_probe_warning(self, name: ServerKey, pod: _Pod, fault: Symptom) -> Symptom | None:
-        """The symptom with the kubelet's warning added, if the kubelet ended the container because of a failed
-        probe.
+        """The symptom of a crash with the kubelet's warning added, if the kubelet ended the container because of a
+        failed probe; else None.
 
         In the pod's status, such a container looks like a container that ended by itself.
         """
         warning = self.warnings.last(name, pod.uid)
-        if fault.cause != Cause.CRASH_LOOPING or warning is None or not warning.kills:
+        if fault.cause != Cause.CRASH_LOOPING or warning is None or not warning.ends_container:
             return None
         return dataclasses.replace(fault, message=f"{fault.message}; Kubernetes ended it: {warning.note}")
 
@@ -155,14 +155,14 @@ class PodWarnings:
         earlier = self._last.get(warning.pod)
         if earlier is not None and earlier.uid == warning.uid and warning.last < earlier.last:
             return
-        same = earlier is not None and warning.repeats(earlier)
-        if earlier is not None and same:  # keep its text, so that a repetition causes no write of a status
+        is_repetition = earlier is not None and warning.repeats(earlier)
+        if earlier is not None and is_repetition:  # keep its text, so that a repetition causes no write of a status
             warning = dataclasses.replace(earlier, last=warning.last)
         self._last[warning.pod] = warning
         self._last.move_to_end(warning.pod)
         if len(self._last) > MOST_WARNINGS:
             self._last.popitem(last=False)
-        if not same:
+        if not is_repetition:
             self._changed(warning.pod)
 
     def delete(self, item: Json) -> None:

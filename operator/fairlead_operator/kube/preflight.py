@@ -23,7 +23,7 @@ from fairlead_kube.resources import (
     SECRETS,
     Kind,
 )
-from fairlead_operator.kube.watched_lease import ONE_NAMESPACE, lease_place
+from fairlead_operator.kube.watched_lease import ONE_NAMESPACE, lease_location
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ async def check_cluster(
         raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 
 
-async def knows_domain_policies(kube: Kube) -> bool:
+async def serves_domain_policies(kube: Kube) -> bool:
     """Whether the cluster serves CiliumNetworkPolicies; retries until the API server answers."""
     group = f"/apis/{DOMAIN_POLICIES.api_version}"
     while True:
@@ -84,7 +84,7 @@ async def _check_crds(kube: Kube) -> None:
 
 async def _check_rights(kube: Kube, release_namespace: str, watched: str, secret_namespaces: Sequence[str]) -> None:
     """Check the required rights, one for each rule of operator/rbac.yaml. Raises CannotStart."""
-    followed_in, followed = lease_place(watched)
+    lease_namespace, lease_name = lease_location(watched)
     needed: list[tuple[str, Kind, str, str, str]] = [
         ("watch", MCP_SERVERS, watched, "", ""),
         ("patch", MCP_SERVERS, watched, "status", ""),
@@ -93,14 +93,14 @@ async def _check_rights(kube: Kube, release_namespace: str, watched: str, secret
         ("list", SECRETS, release_namespace, "", ""),
         ("watch", PODS, watched, "", ""),
         ("update", LEASES, release_namespace, "", ""),
-        ("create", LEASES, followed_in, "", ""),
-        ("update", LEASES, followed_in, "", followed),
+        ("create", LEASES, lease_namespace, "", ""),
+        ("update", LEASES, lease_namespace, "", lease_name),
     ]
-    if not watched:  # an installation of one namespace works without these
+    if not watched:  # an installation of one namespace works without these rights
         needed.append(("list", LEASES, "", "", ONE_NAMESPACE))
         needed.append(("create", LATENCY_TIERS, "", "", ""))
     for verb, kind, namespace, subresource, name in needed:
         if not await kube.allows(verb, kind, namespace, subresource, name=name):
-            what = f"{kind.plural}/{subresource}" if subresource else f"{kind.plural} {name}".rstrip()
-            where = f" in namespace {namespace}" if namespace else ""
-            raise CannotStart(f"the operator's credentials may not {verb} {what}{where}: grant {RIGHTS}")
+            resource = f"{kind.plural}/{subresource}" if subresource else f"{kind.plural} {name}".rstrip()
+            scope = f" in namespace {namespace}" if namespace else ""
+            raise CannotStart(f"the operator's credentials may not {verb} {resource}{scope}: grant {RIGHTS}")

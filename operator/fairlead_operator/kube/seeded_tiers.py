@@ -50,15 +50,15 @@ def is_old_default(item: Json) -> bool:
 class TierSeeder:
     """Creates `tiers` on a cluster without LatencyTiers, and withdraws the default that older operators set.
 
-    The set is completed even if operators end in between: the first tier is marked until the last one exists. With
-    `optional`, LatencyTiers that may not be read cause no error.
+    The set is completed even if operators end in between: the first tier is marked until the last tier exists. With
+    `optional`, the operator may lack the right to read LatencyTiers.
     """
 
     def __init__(self, kube: Kube, tiers: Collection[LatencyTier], *, optional: bool) -> None:
         self._kube = kube
         self._tiers = tiers
         self._optional = optional
-        self._forbidden = False
+        self._has_warned = False
         """Whether the warning about LatencyTiers that may not be read was logged."""
 
     async def run(self) -> bool:
@@ -77,13 +77,13 @@ class TierSeeder:
         except Forbidden:
             if not self._optional:
                 raise
-            if not self._forbidden:
+            if not self._has_warned:
                 logger.warning(
                     "the operator may not read LatencyTiers, which are cluster-scoped, so the tiers are those of "
-                    "FAIRLEAD_TIERS, else the default ones. To use LatencyTiers, set rbac.latencyTiers of the chart; "
+                    "FAIRLEAD_TIERS, else the default tiers. To use LatencyTiers, set rbac.latencyTiers of the chart; "
                     "without the chart, grant the rights in operator/rbac.yaml and restart the operator"
                 )
-            self._forbidden = True
+            self._has_warned = True
             return False
         marked = [item["metadata"]["name"] for item in existing if is_incomplete(item)]
         if marked or not existing:
@@ -94,15 +94,15 @@ class TierSeeder:
 
     async def _withdraw_default(self, item: Json) -> None:
         """Remove `default: true` from a tier that an older operator created as the default, unless somebody has edited
-        the tier, or the installation names it as default. With a default tier, latency hides tools from clients that
-        name no tier.
+        the tier, or the installation names it as default. A default tier would hide slow tools from clients that name
+        no tier.
         """
         metadata = item["metadata"]
         name = metadata["name"]
         named = {tier.metadata.name for tier in self._tiers if tier.spec.default}
         if name in named or not is_old_default(item):
             return
-        # because of the resourceVersion, the API server refuses the patch if somebody edits the tier at the same time
+        # With the resourceVersion, the API server refuses the patch if somebody edits the tier at the same time.
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"default": False}}
         try:
             await self._kube.merge(LATENCY_TIERS, None, name, patch)
@@ -119,7 +119,7 @@ class TierSeeder:
         logger.info("LatencyTier %s is no longer the default: clients that name no tier see every tool", name)
 
     async def _create(self, marked: Collection[str]) -> None:
-        """Create the missing tiers; `marked` are tiers that an interrupted operator has marked."""
+        """Create the missing tiers; `marked` are the names of tiers that an interrupted operator has marked."""
         marks = list(marked)
         for tier in self._tiers:
             name = tier.metadata.name

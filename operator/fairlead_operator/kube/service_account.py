@@ -38,26 +38,28 @@ class _Claims(msgspec.Struct):
     kubernetes: _Kubernetes = msgspec.field(name=_CLAIM)
 
 
-def owners(token: str, namespace: str) -> list[Json]:
-    """`ownerReferences` for objects in `namespace`: the ServiceAccount whose token is in the file `token`.
+def owner_references(token_path: str, namespace: str) -> list[Json]:
+    """`ownerReferences` for objects in `namespace`: the ServiceAccount whose token is in the file `token_path`.
 
     Each token that Kubernetes mounts into a pod contains the account's name and UID. The list is empty without a path.
     The list is also empty, with a warning, if the file has no such token, or if the account is in another namespace:
-    the garbage collector deletes objects with an owner in another namespace at once.
+    the garbage collector would at once delete objects with an owner in another namespace.
     """
-    if not token:
+    if not token_path:
         return []
     try:
-        payload = Path(token).read_text().split(".")[1]
+        payload = Path(token_path).read_text().split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)
     except (OSError, IndexError, ValueError, msgspec.DecodeError) as error:
-        logger.warning("the file %s has no ServiceAccount token (%s): documents will outlive the release", token, error)
+        logger.warning(
+            "the file %s has no ServiceAccount token (%s): documents will outlive the release", token_path, error
+        )
         return []
     claim = claims.kubernetes
     if claim.namespace != namespace:
         logger.warning(
             "the ServiceAccount of %s is in namespace %s, but documents are in %s: they will outlive the release",
-            token,
+            token_path,
             claim.namespace,
             namespace,
         )

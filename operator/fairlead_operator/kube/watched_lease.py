@@ -1,14 +1,15 @@
 """Lease over the namespaces that an operator watches: of two releases that watch one namespace, only one writes.
 
-The Lease of a release (`lease_name`) elects one of its replicas. This Lease elects one of several releases, and is
-therefore where all of them look, wherever they are installed: in the watched namespace, or in `default` for all
-namespaces.
+The Lease of a release (`lease_name`) elects one of its replicas. This Lease elects one of several releases. Its
+namespace does not depend on where a release is installed: it is the watched namespace, or `default` if a release
+watches all namespaces.
 
 A release that watches all namespaces takes precedence over one that watches a single namespace. Otherwise anybody who
 may write Leases in some namespace (the cluster's role `edit` may) could keep the operator of the whole cluster from
 leading. An operator of one namespace therefore reads the Lease over all namespaces before each renewal of its own
-Lease, and yields to its holder; the release that watches all namespaces lets every ServiceAccount read that Lease. The
-holder begins to write only after the operators of single namespaces have stopped (`wait_until_vacant`).
+Lease, and releases its own Lease if the other one has a holder. The release that watches all namespaces grants every
+ServiceAccount the right to read its Lease, and begins to write only after the operators of single namespaces have
+stopped (`wait_until_vacant`).
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ forbid charts to use `kube-system`.
 """
 ONE_NAMESPACE: Final = "fairlead-namespace"
 """Name of the Lease over a single namespace; it is in that namespace."""
-PATIENCE: Final = 4.0
-"""Duration of this Lease as a multiple of the duration of a release's own Lease: long enough for a crashed pod to
+DURATION_FACTOR: Final = 4.0
+"""Duration of this Lease, as a multiple of the duration of a release's own Lease: long enough for a crashed pod to
 restart before another release takes over.
 """
-LOOK_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.5
 
 
-def lease_place(watched: str) -> tuple[str, str]:
-    """Namespace and name of the Lease over the namespace `watched`; over all namespaces if it is empty."""
+def lease_location(watched: str) -> tuple[str, str]:
+    """Namespace and name of the Lease over the namespace `watched`, or over all namespaces if `watched` is empty."""
     return (watched, ONE_NAMESPACE) if watched else ALL_NAMESPACES
 
 
-def family_of(namespace: str, lease_name: str) -> str:
+def release_identity_prefix(namespace: str, lease_name: str) -> str:
     """Prefix of the identities of a release's replicas, among which the release's own Lease elects one."""
     return f"{namespace}/{lease_name}/"
 
@@ -51,16 +52,16 @@ def family_of(namespace: str, lease_name: str) -> str:
 class OtherReleases:
     """Leases of other releases that cover some of the namespaces which this release watches."""
 
-    def __init__(self, kube: Kube, watched: str, family: str, duration: float) -> None:
+    def __init__(self, kube: Kube, watched: str, release_prefix: str, duration: float) -> None:
         self._kube = kube
         self._watched = watched
-        self._family = family
+        self._release_prefix = release_prefix
         self._duration = duration
-        self._expiry_of_all = Expiry(duration * PATIENCE)
+        self._expiry_of_all = Expiry(duration * DURATION_FACTOR)
 
-    async def superior(self, now: float) -> str:
-        """Identity of the holder of the Lease over all namespaces; empty if this release watches all namespaces itself,
-        or without a holder. Raises ApiError.
+    async def superior_holder(self, now: float) -> str:
+        """Identity of the holder of the Lease over all namespaces; empty without a holder, or if this release itself
+        watches all namespaces. Raises ApiError.
         """
         if not self._watched:
             return ""
@@ -72,7 +73,7 @@ class OtherReleases:
         return "" if self._expiry_of_all.has_expired(lease, now) else holder
 
     async def wait_until_vacant(self) -> None:
-        """Wait until no operator of a single namespace renews its Lease or may still write.
+        """Wait until no operator of a single namespace may write any more.
 
         Operators of a single namespace read the Lease over all namespaces before each renewal of their own Lease, and
         stop when the Lease over all namespaces has a holder. Operators that cannot read or renew a Lease stop writing
@@ -94,12 +95,12 @@ class OtherReleases:
                 if (holder := self._holder(live[0])) != logged:
                     logged = holder
                     logger.warning("waiting until the operator %s stops watching its namespace", holder)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def _holder(self, lease: Json) -> str:
         """Identity of a Lease's holder; empty for a replica of this release."""
         holder = str((lease.get("spec") or {}).get("holderIdentity") or "")[:IDENTITY_LIMIT]
-        return "" if holder.startswith(self._family) else holder
+        return "" if holder.startswith(self._release_prefix) else holder
 
 
 def explain(holder: str, watched: str) -> str:

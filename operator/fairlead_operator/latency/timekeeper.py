@@ -87,7 +87,7 @@ class Timekeeper:
         if isinstance(rules, Rules):
             self.use_tiers(rules.tiers)  # the tiers by which the states were decided
         states, catalogs = [], []
-        for name, labels in (await self._documents.listing()).items():
+        for name, labels in (await self._documents.heads()).items():
             if labels.get(LABEL_DOCUMENT) not in (STATE, CATALOG):
                 continue
             document = await self._read(name)

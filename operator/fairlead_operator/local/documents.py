@@ -151,7 +151,7 @@ class DirectoryDocuments:
             self._reserve.claim()
         self._reserve.grow()
 
-    async def listing(self) -> Mapping[str, Mapping[str, str]]:
+    async def heads(self) -> Mapping[str, Mapping[str, str]]:
         """Names of the documents, with the labels that they would have as ConfigMaps."""
         return self._labels
 

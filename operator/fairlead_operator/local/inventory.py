@@ -123,13 +123,13 @@ class Inventory:
         """Labels of every declared server."""
         return _labels(self._contents.servers.values())
 
-    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+    async def write_policy_status(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         """No-op: declarations in files have no status. Warnings are announced instead."""
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
+    async def write_tier_conditions(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         """No-op: declarations in files have no status."""
 
-    async def show_tools(self, counts: Mapping[str, int]) -> None:
+    async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
         """No-op: declarations in files have no status. `fairlead tiers` shows the numbers."""
 
     def _identify(self, declared: DeclaredServer) -> DeclaredServer:

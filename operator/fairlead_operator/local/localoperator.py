@@ -18,7 +18,7 @@ from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import ControllerOptions, World
+from fairlead_operator.controller import ControllerOptions, PlatformAdapters
 from fairlead_operator.local import approvals
 from fairlead_operator.local.api_documents import LocalDocuments
 from fairlead_operator.local.documents import (
@@ -146,15 +146,15 @@ class LocalOperator:
         self._api_documents = LocalDocuments(self.inventory)
         connector = LocalConnector(children, options.egress, options.installation)
         apis = ApiListings(self._api_documents.read, options.egress)
-        world = World(self._platform, self.documents, connector, self.inventory, options.gateways, apis)
+        adapters = PlatformAdapters(self._platform, self.documents, connector, self.inventory, options.gateways, apis)
         installation_options = InstallationOptions(
             options.reconciler,
-            ControllerOptions(documents=DOCUMENTS_SECONDS, backoff=ItemBackoff(limit=RETRY_SECONDS)),
+            ControllerOptions(documents_s=DOCUMENTS_SECONDS, backoff=ItemBackoff(limit=RETRY_SECONDS)),
             default_tier=options.default_tier,
             gateway_approvals=True,
         )
-        self._prefix_style = installation_options.options.prefix_style
-        self.controller = compose(world, installation_options, telemetry=options.telemetry)
+        self._prefix_style = installation_options.reconciler.prefix_style
+        self.controller = compose(adapters, installation_options, telemetry=options.telemetry)
         self._stop_listening = children.listen(
             ChildObserver(self.controller.queue.add, self.controller.reconciler.request_discovery)
         )

@@ -175,7 +175,7 @@ class LocalPlatform:
         """Pass the announcement to the observer."""
         self._observer.on_announcement(resource, announcement)
 
-    async def last_words(self, server: McpServer) -> str:
+    async def failure_line(self, server: McpServer) -> str:
         """Always empty: the failure of a child process already contains its last line."""
         return ""
 
@@ -314,17 +314,19 @@ class LocalConnector:
             connecting.cancel()
             await asyncio.gather(loss, connecting, return_exceptions=True)
 
-    def renew(self, key: ServerKey) -> None:
+    def end_shared_process(self, key: ServerKey) -> None:
         """Implements Connector."""
-        self._network.renew(key)
+        self._network.end_shared_process(key)
 
     async def aclose(self) -> None:
         """Implements Connector."""
         await self._network.aclose()
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
+    ) -> IdleConnection | None:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
-        return await self._network.line(key, endpoint, address)
+        return await self._network.open_idle_connection(key, endpoint, address)
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether a remote server has metadata of a protected resource."""

@@ -27,11 +27,11 @@ from fairlead_operator.server.presented_credentials import (
     PresentedCredential,
     ReferencedSecret,
     UnusableSecret,
+    call_oauth_settings,
     present_client,
     present_header,
     present_key,
     resource_secret_of,
-    settings_of_calls,
 )
 from fairlead_operator.server.scheme_credentials import scheme_credentials, sent_credential
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
@@ -66,7 +66,7 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
     value = structs.replace(value, arguments=arguments, schemes=schemes)
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
-    oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
+    oauth = call_oauth_settings(calls, declared.server.spec, first_grant=True)
     if declared.server.spec.starts_with_keys:  # the process for lists has `env` alone
         return ResolvedCredential(RESOLVED, value=value, oauth=oauth)
     own = listed if auth is not None and auth.of_caller is not None else calls

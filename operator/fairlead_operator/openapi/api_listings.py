@@ -21,7 +21,7 @@ from fairlead_mcp.server_listing import KeptListing, RawListing
 from fairlead_openapi.compiling.compile import CompileOptions
 from fairlead_openapi.compiling.reading import DocumentRefused
 from fairlead_openapi.compiling.worker import compile_in_worker
-from fairlead_operator.off_loop import packed, unpacked
+from fairlead_operator.off_loop import pack_listing, unpack_listing
 from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
 from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable
@@ -51,7 +51,7 @@ class _Compiled:
         """The listing. Raises DocumentUnusable."""
         if self.listing is None:
             raise DocumentUnusable(self.problem)
-        return await unpacked(self.listing)
+        return await unpack_listing(self.listing)
 
 
 class ApiListings:
@@ -116,7 +116,7 @@ class ApiListings:
             until = self._monotonic() + REFUSED_SECONDS
             self._compiled[key] = _Compiled(source, digest, read.etag, None, problem, until)
             raise DocumentUnusable(problem) from error
-        self._compiled[key] = _Compiled(source, digest, read.etag, await packed(listing))
+        self._compiled[key] = _Compiled(source, digest, read.etag, await pack_listing(listing))
         return listing
 
     async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:

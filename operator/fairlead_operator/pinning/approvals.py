@@ -1,4 +1,4 @@
-"""Approvals that administrators requested at gateways, kept until the next decision about their server. No I/O."""
+"""Stores the approvals of administrators of gateways until the next decision about their server. No I/O."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval
 
 MAX_SERVERS: Final = 1_000
+"""Maximum number of servers with pending approvals; beyond it, those of the server without a new approval for the
+longest time are dropped.
+"""
 MAX_PER_SERVER: Final = 100
 """Maximum number of pending approvals of one server. If there are more, the oldest is dropped and has no effect."""
 MAX_CHARACTERS: Final = 256
 """Maximum number of characters of a hash and of an administrator's name."""
 
 
-class AskedApprovals:
-    """Approved hashes by server, each with the name of the administrator."""
+class PendingApprovals:
+    """Pending approvals: the approved hashes of each server, each with the name of the administrator."""
 
     def __init__(self) -> None:
         self._by_server: dict[ServerKey, dict[str, str]] = {}
 
-    def take(self, approvals: Iterable[AskedApproval]) -> set[ServerKey]:
+    def add(self, approvals: Iterable[AskedApproval]) -> set[ServerKey]:
         """Store approvals; return their servers."""
         servers = set()
         for approval in approvals:
@@ -36,12 +39,12 @@ class AskedApprovals:
             self._by_server.pop(next(iter(self._by_server)))
         return servers
 
-    def of(self, key: ServerKey) -> Mapping[str, str]:
+    def of_server(self, key: ServerKey) -> Mapping[str, str]:
         """Approved hashes of one server, each with the name of the administrator."""
         return self._by_server.get(key, {})
 
     def forget(self, key: ServerKey) -> None:
-        """Drop a server's approvals after a decision, so that an approval without effect does not apply to later
-        changes.
+        """Drop a server's approvals after a decision, so that an approval without an effect cannot apply to a later
+        change.
         """
         self._by_server.pop(key, None)

@@ -1,4 +1,4 @@
-"""The condition `DefinitionsClean`: whether definitions contain hidden text or instructions to the model. Pure."""
+"""Makes the verdict DefinitionsClean: whether definitions contain hidden text or instructions to the model. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CLEAN: Final = ConditionVerdict(
 
 
 def verdict(findings: tuple[Finding, ...]) -> ConditionVerdict:
-    """Verdict for the condition `DefinitionsClean`."""
+    """The verdict DefinitionsClean, with the first findings in its message."""
     if not findings:
         return CLEAN
     causes = {finding.cause for finding in findings}
     cause = causes.pop() if len(causes) == 1 else Cause.SUSPICIOUS_DEFINITIONS
     excess = len(findings) - MAX_FINDINGS
-    shown = "; ".join(str(finding) for finding in findings[:MAX_FINDINGS])
-    return ConditionVerdict(False, cause, shown + (f"; and {excess} more" if excess > 0 else ""))
+    message = "; ".join(str(finding) for finding in findings[:MAX_FINDINGS])
+    return ConditionVerdict(False, cause, message + (f"; and {excess} more" if excess > 0 else ""))

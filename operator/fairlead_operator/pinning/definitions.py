@@ -27,7 +27,7 @@ from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.gated_tools import complete_from_catalog
 from fairlead_operator.pinning import cleanness, pin_decision
-from fairlead_operator.pinning.approvals import AskedApprovals
+from fairlead_operator.pinning.approvals import PendingApprovals
 from fairlead_operator.pinning.pin_decision import PinDecision
 from fairlead_operator.ports import Announcement, ConditionVerdict, Documents
 from fairlead_operator.publish.catalogs import labels_for
@@ -36,12 +36,11 @@ from fairlead_tools.definitions.scan import Finding, scan
 logger = logging.getLogger(__name__)
 
 IN_THREAD: Final = 256 << 10
-"""Number of bytes of definitions above which a listing is checked and scanned in a thread. So many bytes take about 10
-ms."""
-OnHeldBack = Callable[[ServerKey, int | None], None]
-"""Receives the number of a server's definitions that are held back; None if the server is not pinned, or was
-deleted.
+"""Size of the definitions in bytes above which a listing is checked and scanned in a thread. Definitions of this size
+take about 10 ms.
 """
+OnHeldBack = Callable[[ServerKey, int | None], None]
+"""Receives the number of a server's definitions that are held back; None if the server is not pinned or was deleted."""
 
 
 def ignore_held_back(key: ServerKey, held: int | None) -> None:
@@ -53,7 +52,7 @@ class PinnedOffer:
     """The part of a listing that may be served, the findings about the whole listing, and announcements."""
 
     catalog: Catalog
-    remarks: ListingFindings
+    findings: ListingFindings
     announcements: tuple[Announcement, ...] = ()
 
 
@@ -66,7 +65,9 @@ class _Scanned:
 
 
 async def _catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
-    """Run `build_catalog`, for large listings in a thread: unusual definitions can take a tenth of a second."""
+    """Call `build_catalog`, for large listings in a thread, because unusual definitions can take a tenth of a
+    second.
+    """
     if listing.size <= IN_THREAD:
         return build_catalog(server, listing, reached)
     return await asyncio.to_thread(build_catalog, server, listing, reached)
@@ -80,18 +81,17 @@ class PinnedDefinitions:
         documents: Documents,
         on_held_back: OnHeldBack,
         now: Callable[[], datetime],
-        asked_approvals: AskedApprovals | None = None,
+        pending_approvals: PendingApprovals | None = None,
     ) -> None:
-        """`asked_approvals` are the approvals that administrators of gateways requested; empty if the installation
-        does not accept such approvals.
-        """
+        """`pending_approvals` are the approvals of administrators of gateways, if the installation accepts them."""
         self._documents = documents
-        self._asked_approvals = AskedApprovals() if asked_approvals is None else asked_approvals
+        self._pending_approvals = PendingApprovals() if pending_approvals is None else pending_approvals
         self._now = now
         self._on_held_back = on_held_back
         self._pins: dict[ServerKey, Pins] = {}
         """Last stored pins of each pinned server."""
         self._scanned: dict[ServerKey, _Scanned] = {}
+        """Result of the last scan of each server's definitions."""
         self._verdicts: dict[ServerKey, tuple[ConditionVerdict | None, ConditionVerdict]] = {}
         """Verdicts Approved (None for a server that is not pinned) and DefinitionsClean of each server."""
 
@@ -115,77 +115,79 @@ class PinnedDefinitions:
         catalog count as approved, because users have seen them.
         """
         key, listing = server.key, complete_from_catalog(listing, published)
-        catalog, remarks = await _catalog(server, listing, reached)
-        now = pinnable_definitions(catalog)
-        suspicious, announcements = await self._scan(key, now)
+        catalog, findings = await _catalog(server, listing, reached)
+        listed = pinnable_definitions(catalog)
+        suspicious, announcements = await self._scan(key, listed)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
-            decision, new_announcements = await self._decide(server, now, published)
-            if decision.in_force != now:
+            decision, new_announcements = await self._decide(server, listed, published)
+            if decision.in_force != listed:
                 catalog, _ = await _catalog(server, pin_decision.restore(listing, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
-            doubtful = {(finding.sort, finding.name) for finding in suspicious}
-            approved = pin_decision.verdict(
-                decision, sum(1 for definition in decision.held if definition.identity in doubtful)
-            )
+            suspicious_identities = {(finding.sort, finding.name) for finding in suspicious}
+            suspicious_held = [
+                definition for definition in decision.held if definition.identity in suspicious_identities
+            ]
+            approved = pin_decision.verdict(decision, len(suspicious_held))
             announcements += new_announcements
         else:
             await self._forget_pins(key)
         self._verdicts[key] = approved, cleanness.verdict(suspicious)
-        return PinnedOffer(catalog, remarks, announcements)
+        return PinnedOffer(catalog, findings, announcements)
 
     async def drop(self, key: ServerKey) -> None:
         """Forget a deleted server and withdraw its pins. Raises PLATFORM_ERRORS."""
         self._scanned.pop(key, None)
         self._verdicts.pop(key, None)
-        self._asked_approvals.forget(key)
+        self._pending_approvals.forget(key)
         await self._forget_pins(key)
 
     async def _forget_pins(self, key: ServerKey) -> None:
         self._pins.pop(key, None)
         self._on_held_back(key, None)
-        if pins_name(key) in await self._documents.listing():
+        if pins_name(key) in await self._documents.heads():
             await self._documents.withdraw(pins_name(key))
 
     async def _scan(
-        self, key: ServerKey, now: tuple[Pinned, ...]
+        self, key: ServerKey, listed: tuple[Pinned, ...]
     ) -> tuple[tuple[Finding, ...], tuple[Announcement, ...]]:
-        """Suspicious texts of a listing, and announcements of those that are new; an unchanged listing is not scanned
+        """Suspicious texts of a listing, and an announcement if they changed; an unchanged listing is not scanned
         again.
         """
-        of = held_hash(now)
+        listing_hash = held_hash(listed)
         scanned = self._scanned.get(key)
-        if scanned is not None and scanned.hash == of:
+        if scanned is not None and scanned.hash == listing_hash:
             return scanned.findings, ()
-        size = sum(memoryview(definition.definition).nbytes for definition in now)
-        findings = scan(now) if size <= IN_THREAD else await asyncio.to_thread(scan, now)
-        self._scanned[key] = _Scanned(of, findings)
+        size = sum(memoryview(definition.definition).nbytes for definition in listed)
+        findings = scan(listed) if size <= IN_THREAD else await asyncio.to_thread(scan, listed)
+        self._scanned[key] = _Scanned(listing_hash, findings)
         if not findings or (scanned is not None and scanned.findings == findings):
             return findings, ()
         verdict = cleanness.verdict(findings)
         return findings, (Announcement("Warning", verdict.reason, verdict.message),)
 
     async def _decide(
-        self, server: McpServer, now: tuple[Pinned, ...], published: Catalog | None
+        self, server: McpServer, listed: tuple[Pinned, ...], published: Catalog | None
     ) -> tuple[PinDecision, tuple[Announcement, ...]]:
+        """Decide about the listed definitions, and store the decision."""
         pins = await self._current_pins(server)
-        before = now if published is None else pinnable_definitions(published)
-        approved = before if pins is None else pins.approved
+        known_to_users = listed if published is None else pinnable_definitions(published)
+        approved = known_to_users if pins is None else pins.approved
         approvals = {
             server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "",
-            **self._asked_approvals.of(server.key),
+            **self._pending_approvals.of_server(server.key),
         }
-        if (given := server.spec.approval) is not None:
-            approvals[given.hash] = given.by
-        decision = pin_decision.decide(now, approved, approvals)
+        if (spec_approval := server.spec.approval) is not None:
+            approvals[spec_approval.hash] = spec_approval.by
+        decision = pin_decision.decide(listed, approved, approvals)
         history = () if pins is None else pins.approvals
-        by = ", ".join(sorted({approvals[used] for used in decision.used} - {""}))
+        by = ", ".join(sorted({approvals[hash_] for hash_ in decision.used} - {""}))
         if decision.newly_approved:
             at = self._now().isoformat(timespec="seconds")
             approval = GivenApproval(hash=decision.approval, at=at, by=by, definitions=decision.newly_approved)
             history = (approval, *history)[:APPROVALS]
         await self._store_pins(server, decision, history)
-        self._asked_approvals.forget(server.key)
+        self._pending_approvals.forget(server.key)
         self._on_held_back(server.key, len(decision.held))
         return decision, _announcements(server.key, pins, decision, by)
 
@@ -221,17 +223,19 @@ class PinnedDefinitions:
         self._pins[key] = pins
 
 
-def _sort(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
+def _sort(definitions: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     """Sort definitions, so that another order in the listing is not a change."""
-    return tuple(sorted(some, key=lambda definition: definition.identity))
+    return tuple(sorted(definitions, key=lambda definition: definition.identity))
 
 
 def _announcements(key: ServerKey, before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
-    """One announcement per approval, and per change of the definitions that are held back."""
+    """Announcement of an approval, or of other definitions that are held back than `before`; empty if nothing
+    changed.
+    """
     if decision.newly_approved:
-        whose = f" by {by}" if by else ""
-        note = f"{decision.newly_approved} definitions were approved{whose} and are now in force"
+        by_whom = f" by {by}" if by else ""
+        note = f"{decision.newly_approved} definitions were approved{by_whom} and are now in force"
         return (Announcement("Normal", "ChangesApproved", note),)
-    announced = before.held_hash if before is not None else ""
-    is_new = bool(decision.held) and held_hash(decision.held) != announced
+    announced_hash = before.held_hash if before is not None else ""
+    is_new = bool(decision.held) and held_hash(decision.held) != announced_hash
     return (pin_decision.announcement(decision, key),) if is_new else ()

@@ -21,64 +21,65 @@ from fairlead_tools.definitions.printable import fit
 MAX_NAMES: Final = 5
 """Maximum number of definitions that a message names."""
 
-Place = tuple[Sort, str]
-
 
 @dataclass(frozen=True)
 class PinDecision:
-    """Decision about one listing: `in_force` may be served, `held` is held back. `newly_approved` is the number of
-    definitions that an approval has just released.
-    """
+    """Decision about the definitions of one listing."""
 
     approved: tuple[Pinned, ...]
     """All definitions that count as approved from now on, including those that the server does not list at present."""
     held: tuple[Pinned, ...]
+    """Listed definitions that are held back."""
     in_force: tuple[Pinned, ...]
+    """Definitions that may be served."""
     newly_approved: int = 0
+    """Number of definitions that an approval has just released."""
     approval: str = ""
-    """Hash of the definitions that were just released, which are all definitions that were held back, or those that
-    were approved individually."""
+    """Hash of the definitions that were just released: of all definitions that were held back, or of those that were
+    approved individually.
+    """
     used: tuple[str, ...] = ()
     """Approved hashes that released definitions."""
 
 
-def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
-    """Decide about the listed definitions `now`. `approvals` are the approved hashes.
+def decide(listed: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
+    """Decide about the listed definitions. `approved` are the definitions that are approved so far, `approvals` the
+    approved hashes.
 
     An approved hash identifies the exact bytes of either all definitions that are held back, or a single definition.
     The approval releases these definitions, or nothing if they have changed since.
     """
     in_force = {definition.identity: definition for definition in approved}
-    held = tuple(definition for definition in now if not _same(definition, in_force.get(definition.identity)))
+    held = tuple(definition for definition in listed if not _is_same(definition, in_force.get(definition.identity)))
     approved_hashes = set(approvals) - {""}
     if held and approved_hashes and (hash_ := held_hash(held)) in approved_hashes:
-        return PinDecision(now, (), now, len(held), hash_, (hash_,))
-    return _approve_individually(now, in_force, held, approved_hashes)
+        return PinDecision(listed, (), listed, len(held), hash_, (hash_,))
+    return _approve_individually(listed, in_force, held, approved_hashes)
 
 
 def _approve_individually(
-    now: tuple[Pinned, ...],
+    listed: tuple[Pinned, ...],
     in_force: dict[tuple[Sort, str], Pinned],
     held: tuple[Pinned, ...],
     approved_hashes: Collection[str],
 ) -> PinDecision:
     """Release those definitions that are held back and whose own hash is approved."""
-    named = (
+    released = (
         tuple(definition for definition in held if definition.approval in approved_hashes) if approved_hashes else ()
     )
-    in_force = in_force | {definition.identity: definition for definition in named}
-    used = tuple(definition.approval for definition in named)
+    in_force = in_force | {definition.identity: definition for definition in released}
+    used = tuple(definition.approval for definition in released)
     return PinDecision(
         tuple(in_force.values()),
-        tuple(definition for definition in held if definition not in named),
-        tuple(in_force[definition.identity] for definition in now if definition.identity in in_force),
-        len(named),
-        used[0] if len(used) == 1 else held_hash(named),
+        tuple(definition for definition in held if definition not in released),
+        tuple(in_force[definition.identity] for definition in listed if definition.identity in in_force),
+        len(released),
+        used[0] if len(used) == 1 else held_hash(released),
         used,
     )
 
 
-def _same(definition: Pinned, other: Pinned | None) -> bool:
+def _is_same(definition: Pinned, other: Pinned | None) -> bool:
     """Whether two definitions have the same bytes."""
     return other is not None and bytes(definition.definition) == bytes(other.definition)
 
@@ -101,18 +102,18 @@ def restore(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
 
 
 def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
-    """Verdict for the condition `Approved`; `suspicious` is the number of suspicious definitions that are held back."""
+    """The verdict Approved; `suspicious` is the number of suspicious definitions that are held back."""
     if not decision.held:
         return ConditionVerdict(True, Cause.APPROVED, "all listed definitions are approved, or from the first listing")
     warning = f"; {suspicious} of them look{'s' if suspicious == 1 else ''} suspicious" if suspicious else ""
-    together = f"; the hash of all of them is {held_hash(decision.held)}"
-    return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}{together}")
+    hash_of_all = f"; the hash of all of them is {held_hash(decision.held)}"
+    return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}{hash_of_all}")
 
 
 def announcement(decision: PinDecision, key: ServerKey) -> Announcement:
     """Announcement about definitions of a server that are held back."""
-    how = f"fairlead diff {key} shows them, and fairlead approve {key} approves them"
-    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {how}")
+    advice = f"fairlead diff {key} shows them, and fairlead approve {key} approves them"
+    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {advice}")
 
 
 def summary(decision: PinDecision) -> str:
@@ -126,13 +127,10 @@ def summary(decision: PinDecision) -> str:
 
 def _part(word: str, definitions: list[Pinned]) -> str:
     """Number and names of definitions, such as "2 tools changed (a, b)"."""
-    counts = Counter(definition.sort for definition in definitions)
-    counted = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
-    return (
-        f"{counted} {word} ({_names(definitions)})"
-        if any(definition.name for definition in definitions)
-        else f"{counted} {word}"
-    )
+    numbers = Counter(definition.sort for definition in definitions)
+    counts = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in numbers.items())
+    names = _names(definitions)
+    return f"{counts} {word} ({names})" if names else f"{counts} {word}"
 
 
 def _plural(sort: Sort, number: int) -> str:

@@ -99,7 +99,7 @@ class Catalogs:
 
     async def names(self) -> Collection[str]:
         """Names of the stored documents."""
-        return await self._documents.listing()
+        return await self._documents.heads()
 
     async def orphans(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
         """Stored catalogs of servers that are not `alive`, by key and uid. Raises PLATFORM_ERRORS."""
@@ -155,7 +155,7 @@ class Catalogs:
         self._last.pop(key, None)
         self.release(key)
         name = catalog_name(key)
-        if name not in await self._documents.listing():
+        if name not in await self._documents.heads():
             return False
         await self._documents.withdraw(name)
         logger.info("catalog of %s withdrawn", key)
@@ -168,9 +168,7 @@ class Catalogs:
         """
         withdrawn = []
         for name, labels in (await self._orphaned_documents(alive, CATALOG, PINS)).items():
-            if (await self._documents.listing()).get(
-                name
-            ) == labels:  # not replaced while other documents were withdrawn
+            if (await self._documents.heads()).get(name) == labels:  # not replaced while other documents were withdrawn
                 await self._documents.withdraw(name)
                 logger.info("document %s withdrawn: its server was deleted", name)
                 withdrawn.append(name)
@@ -184,7 +182,7 @@ class Catalogs:
         identities = {_identity(labels_for(key, uid)) for key, uid in alive}
         return {
             name: labels
-            for name, labels in (await self._documents.listing()).items()
+            for name, labels in (await self._documents.heads()).items()
             if labels.get(LABEL_DOCUMENT) in kinds and _identity(labels) not in identities
         }
 

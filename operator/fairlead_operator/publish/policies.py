@@ -19,7 +19,7 @@ from fairlead_api.policies.index import IndexedServer
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_operator.condition_assembly import as_shown, conditions
+from fairlead_operator.condition_assembly import conditions, verdict_of
 from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
 from fairlead_operator.publish.policy_review import IN_FORCE, Review, review, selectable
 
@@ -89,7 +89,7 @@ class PolicyStatuses:
             reviewed = _with_unknown_as_shown(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
-                await self._declarations.show_policy(policy, status)
+                await self._declarations.write_policy_status(policy, status)
             await self._announce(policy, reviewed)
         await self._write_tier_conditions()
         self._announced = {key: causes for key, causes in self._announced.items() if key in reviews}
@@ -123,7 +123,7 @@ class PolicyStatuses:
                     ConditionType.CONFLICTED: _default_conflict(default) if is_not_default else None,
                 }
                 shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
-        await self._declarations.show_tiers(shown, default)
+        await self._declarations.write_tier_conditions(shown, default)
 
 
 _MATCHES_NOTHING: Final = frozenset({Cause.RULES_MATCH_NOTHING, Cause.PINS_MATCH_NOTHING})
@@ -138,7 +138,7 @@ def _default_conflict(default: str | None) -> ConditionVerdict:
 def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
     """Causes that an earlier leader announced, from the policy's status."""
     conditions = (
-        (kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
+        (kind, verdict_of(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
     )
     return tuple(v.cause for kind, v in conditions if v is not None and bool(v.ok) == (kind in ABNORMAL))
 
@@ -148,7 +148,7 @@ def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
     the rules itself, because it has not reconciled all selected servers yet.
     """
     condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
-    shown = as_shown(condition)
+    shown = verdict_of(condition)
     if reviewed.unmatched is not None or reviewed.partially_invalid is not None or shown is None or condition is None:
         return reviewed
     if shown.cause not in _MATCHES_NOTHING or condition.observed_generation != policy.metadata.generation:

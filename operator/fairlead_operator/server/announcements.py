@@ -11,29 +11,29 @@ from fairlead_operator.ports import Announcement
 from fairlead_operator.server.catalog_changes import tool_changes
 
 
-def catalog_announcement(before: Catalog | None, now: Catalog) -> Announcement:
+def catalog_announcement(previous: Catalog | None, published: Catalog) -> Announcement:
     """Announcement of a published catalog, with the numbers of new, removed and changed tools."""
-    note = _tools(len(now.tools))
-    if before is not None:
-        changes = tool_changes(before, now)
+    note = _tool_count(len(published.tools))
+    if previous is not None:
+        changes = tool_changes(previous, published)
         note += f": {changes.added} new, {changes.removed} removed, {changes.modified} changed"
     return Announcement("Normal", "CatalogPublished", note)
 
 
-def condition_announcements(shown: McpServerStatus, now: McpServerStatus) -> Iterator[Announcement]:
+def condition_announcements(previous: McpServerStatus, current: McpServerStatus) -> Iterator[Announcement]:
     """Announcements of changes of the condition Ready, of a new reason while Ready is not True, and of new conditions
     that are abnormal when True, such as PartiallyInvalid.
     """
     for kind in (ConditionType.READY, *sorted(ABNORMAL)):
-        before, after = shown.condition(kind), now.condition(kind)
+        before, after = previous.condition(kind), current.condition(kind)
         if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
             continue
         if (after.status == "True") == (kind in ABNORMAL) and after.status != "Unknown":
             is_intended = after.reason == Reason.STOPPED
             yield Announcement("Normal" if is_intended else "Warning", after.reason, after.message)
         elif after.status == "True":
-            yield Announcement("Normal", "Ready", f"ready with {_tools(now.tools or 0)}")
+            yield Announcement("Normal", "Ready", f"ready with {_tool_count(current.tools or 0)}")
 
 
-def _tools(number: int) -> str:
+def _tool_count(number: int) -> str:
     return "1 tool" if number == 1 else f"{number} tools"

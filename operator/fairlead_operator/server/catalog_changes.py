@@ -16,17 +16,17 @@ class ToolChanges(NamedTuple):
     """Tools whose definition, description, tags or categories changed."""
 
 
-def tool_changes(before: Catalog | None, now: Catalog) -> ToolChanges:
-    """Numbers of tools added, removed and modified since `before`; if `before` is None, all are added."""
-    before_digests, now_digests = _listed(before), _listed(now)
-    modified = sum(before_digests[name] != now_digests[name] for name in before_digests.keys() & now_digests.keys())
-    return ToolChanges(
-        len(now_digests.keys() - before_digests.keys()), len(before_digests.keys() - now_digests.keys()), modified
-    )
+def tool_changes(previous: Catalog | None, current: Catalog) -> ToolChanges:
+    """Numbers of tools added, removed and modified since `previous`; if `previous` is None, all are added."""
+    before, after = _digests_by_tool(previous), _digests_by_tool(current)
+    modified = sum(before[name] != after[name] for name in before.keys() & after.keys())
+    return ToolChanges(len(after.keys() - before.keys()), len(before.keys() - after.keys()), modified)
 
 
-def _listed(catalog: Catalog | None) -> dict[str, tuple[str, str, str | None]]:
-    """Digests of the tools that a server lists, by name; the tool `sign_in` stands in for them and does not count."""
+def _digests_by_tool(catalog: Catalog | None) -> dict[str, tuple[str, str, str | None]]:
+    """Digests of the tools that a server lists, by name. They do not include the tool `sign_in`, which Fairlead shows
+    until a user has signed in.
+    """
     if catalog is None or catalog.sign_in:
         return {}
     return {tool.name: _digests(tool) for tool in catalog.tools}

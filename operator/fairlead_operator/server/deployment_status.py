@@ -32,29 +32,28 @@ NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of the server's
 def judge(
     server: McpServer, generation: int, status: Mapping[str, Any]
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Verdict Programmed, and the verdict Verified of a server that was up before and is down (None for any other).
+    """Verdict Programmed, and the verdict Verified if the server's pods were up and are down (else None).
 
     `generation` is the generation of the Deployment: a status of an older generation says nothing about the present
     rollout. If pods were up and no longer are, `Programmed` stays True, because the objects are as desired; only the
     server does not answer.
     """
-    wanted = server.spec.effective_replicas
-    if wanted == 0:
+    if server.spec.effective_replicas == 0:
         return ConditionVerdict(False, Cause.STOPPED, "spec.replicas is 0"), None
     available = int(status.get("availableReplicas") or 0)
     if available > 0:
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up"), None
-    if failure := _refusal(status) or _standstill(generation, status):
+    if failure := _refusal(status) or _missed_deadline(generation, status):
         return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, failure), None
     if _was_up(server):
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server was started"), NO_POD
     return ConditionVerdict(None, Cause.DEPLOYING, "no pod is available yet"), None
 
 
-def explain(
+def add_symptom(
     verdict: ConditionVerdict, down: ConditionVerdict | None, pod_symptom: Symptom | None
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """The two verdicts of `judge`, with a pod's symptom added. The symptom is ignored while another pod is
+    """Add the symptom of a pod to the two verdicts of `judge`. The symptom is ignored while another pod is
     available.
     """
     if pod_symptom is None or verdict.cause == Cause.STOPPED:
@@ -69,7 +68,7 @@ def explain(
 
 
 def is_complete(server: McpServer, status: Mapping[str, Any]) -> bool:
-    """Whether as many pods are up as the server should have, and none of an earlier spec is left."""
+    """Whether the wanted number of pods is up, and no pod of an earlier spec is left."""
     available, total = int(status.get("availableReplicas") or 0), int(status.get("replicas") or 0)
     return available >= server.spec.effective_replicas and int(status.get("updatedReplicas") or 0) == total
 
@@ -77,8 +76,8 @@ def is_complete(server: McpServer, status: Mapping[str, Any]) -> bool:
 def missing_pods(
     server: McpServer, generation: int, status: Mapping[str, Any], pod_symptom: Symptom | None
 ) -> ConditionVerdict | None:
-    """Verdict PartiallyInvalid of a server that is served by fewer pods than it should have, or by pods of an earlier
-    spec, because others cannot start. None if no pod serves, or if the others are on their way without a known fault.
+    """Verdict PartiallyInvalid of a server whose calls go to fewer pods than wanted, or to pods of an earlier spec,
+    because other pods cannot start. None if no pod serves, or if no fault of the other pods is known.
     """
     available = int(status.get("availableReplicas") or 0)
     if not available or is_complete(server, status):
@@ -86,7 +85,7 @@ def missing_pods(
     fault = _refusal(status)
     if not fault and pod_symptom is not None and pod_symptom.cause != Cause.INSTALLING:
         fault = f"{pod_symptom.cause}: {pod_symptom.message}"
-    fault = fault or _standstill(generation, status)
+    fault = fault or _missed_deadline(generation, status)
     if not fault:
         return None
     wanted = server.spec.effective_replicas
@@ -96,12 +95,12 @@ def missing_pods(
 
 def _refusal(status: Mapping[str, Any]) -> str:
     """Why pods of the Deployment are refused; empty if they are not."""
-    failed = condition_of(status, "ReplicaFailure")
-    return f"pods cannot be created: {failed.get('message', '')}" if failed.get("status") == "True" else ""
+    failure = condition_of(status, "ReplicaFailure")
+    return f"pods cannot be created: {failure.get('message', '')}" if failure.get("status") == "True" else ""
 
 
-def _standstill(generation: int, status: Mapping[str, Any]) -> str:
-    """How the Deployment missed its deadline for progress; empty if it did not."""
+def _missed_deadline(generation: int, status: Mapping[str, Any]) -> str:
+    """The message that the Deployment missed its progress deadline; empty if it did not."""
     progress = condition_of(status, "Progressing")
     if int(status.get("observedGeneration") or 0) < generation or progress.get("reason") != "ProgressDeadlineExceeded":
         return ""
@@ -114,7 +113,7 @@ def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:
     return PodCount(int(status.get("replicas") or 0), selector)
 
 
-def rollout(generation: int, status: Mapping[str, Any]) -> str:
+def rollout_revision(generation: int, status: Mapping[str, Any]) -> str:
     """Revision that changes when pods of a new template start, and when the last pod of the old template is gone."""
     updated, total = int(status.get("updatedReplicas") or 0), int(status.get("replicas") or 0)
     current = int(status.get("observedGeneration") or 0) >= generation
@@ -123,5 +122,7 @@ def rollout(generation: int, status: Mapping[str, Any]) -> str:
 
 def _was_up(server: McpServer) -> bool:
     """Whether the server's status already said that the present generation runs."""
-    shown = server.status.condition(ConditionType.PROGRAMMED)
-    return shown is not None and shown.status == "True" and shown.observed_generation == server.metadata.generation
+    programmed = server.status.condition(ConditionType.PROGRAMMED)
+    if programmed is None or programmed.status != "True":
+        return False
+    return programmed.observed_generation == server.metadata.generation

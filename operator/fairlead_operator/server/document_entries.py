@@ -55,28 +55,29 @@ def entry_for(
     status: McpServerStatus,
     refreshed: Refreshed | None = None,
     *,
-    removes: bool = False,
+    removes_tools: bool = False,
     mask: Mask = NO_MASK,
     conflicted: ConditionVerdict | None = None,
 ) -> ServerEntry | None:
     """Entry of a server in the servers document; None for a server that is ready without a problem.
 
-    `removes`: whether the server's tools are removed while it is down. `mask` removes the server's credential from
-    texts that the server wrote. `conflicted`: verdict that another server has the prefix, added to any other problem.
+    `removes_tools`: whether the server's tools are removed while it is down. `mask` removes the server's credential
+    from texts that the server wrote. `conflicted`: verdict that another server has the prefix, which is reported in
+    addition to any other problem.
     """
-    state, shown = state_of(status), status.condition(ConditionType.READY)
-    if state == READY and (shown is None or shown.reason == Reason.AS_EXPECTED):
-        shown = next(_to_mend(status), None)
-        if shown is None and conflicted is None:
+    state, condition = state_of(status), status.condition(ConditionType.READY)
+    if state == READY and (condition is None or condition.reason == Reason.AS_EXPECTED):
+        condition = next(_problems_while_ready(status), None)
+        if condition is None and conflicted is None:
             return None
-    cause, message = (None, "") if shown is None else cause_of(shown)
+    cause, message = (None, "") if condition is None else cause_of(condition)
     return ServerEntry(
         namespace=key.namespace,
         name=key.name,
         prefix=prefix,
         state=state,
-        removed=removes and state in (FAILED, STOPPED),
-        reason="" if shown is None else shown.reason,
+        removed=removes_tools and state in (FAILED, STOPPED),
+        reason="" if condition is None else condition.reason,
         cause=str(cause or ""),
         message=mask.text(message)[:MESSAGE_CHARS],
         conflict=_conflict(status, conflicted)[:MESSAGE_CHARS],
@@ -84,13 +85,13 @@ def entry_for(
     )
 
 
-def _to_mend(status: McpServerStatus) -> Iterator[Condition]:
-    """Conditions of a ready server that ask for something: a part of its spec has no effect, or definitions are held
-    back.
+def _problems_while_ready(status: McpServerStatus) -> Iterator[Condition]:
+    """Conditions of a ready server that a user should act on: a part of its spec has no effect, or definitions are
+    held back.
     """
-    for kind, asking in ((ConditionType.PARTIALLY_INVALID, "True"), (ConditionType.APPROVED, "False")):
+    for kind, problem_status in ((ConditionType.PARTIALLY_INVALID, "True"), (ConditionType.APPROVED, "False")):
         condition = status.condition(kind)
-        if condition is not None and condition.status == asking:
+        if condition is not None and condition.status == problem_status:
             yield condition
 
 
@@ -113,19 +114,19 @@ def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
         state=FAILED,
         reason=REASON_OF[refused.cause],
         cause=refused.cause,
-        message=_why_refused(refused)[:MESSAGE_CHARS],
+        message=_refusal_message(refused)[:MESSAGE_CHARS],
     )
 
 
 def entry_of_outdated(refused: RefusedServer) -> ServerEntry:
-    """Entry of a server that is ready and runs as declared before, because its new declaration is invalid."""
-    message = f"{refused.key} runs as declared before: {_why_refused(refused)}"
+    """Entry of a ready server whose new declaration is invalid, so that it runs by its earlier declaration."""
+    message = f"{refused.key} runs as declared before: {_refusal_message(refused)}"
     return msgspec.structs.replace(entry_of_refused(refused, None), state=READY, message=message[:MESSAGE_CHARS])
 
 
-def _why_refused(refused: RefusedServer) -> str:
-    stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
-    return f"{refused.problem}{stop} {remedy(refused.cause, refused.form)}"
+def _refusal_message(refused: RefusedServer) -> str:
+    full_stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
+    return f"{refused.problem}{full_stop} {remedy(refused.cause, refused.form)}"
 
 
 def entry_of_new(key: ServerKey, prefix: str | None) -> ServerEntry:

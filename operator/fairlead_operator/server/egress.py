@@ -26,17 +26,18 @@ _LOOKUPS: Final[Json] = {
     "toPorts": [{"ports": [{"port": "53", "protocol": "ANY"}], "rules": {"dns": [{"matchPattern": "*"}]}}],
 }
 API_PORTS: Final = (443, 6443)
-NEVER: Final[tuple[_Network, ...]] = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"), *METADATA_NETWORKS)
+NEVER_ALLOWED: Final[tuple[_Network, ...]] = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"), *METADATA_NETWORKS)
 """Networks that no server may reach."""
 
 
 def egress_rules(egress: NetworkEgress, api_server: Sequence[str]) -> list[Json]:
     """The egress rules; the first allows name servers. `api_server` are the networks of the API server."""
-    api = tuple(ip_network(network, strict=False) for network in api_server)
-    denied = NEVER if egress.kubernetes_api else (*NEVER, *api)
-    rules = [rule for each in egress.rules if (rule := _rule(each, denied)) is not None]
-    if egress.kubernetes_api and api:
-        rules.append({"to": [{"ipBlock": {"cidr": str(each)}} for each in api], "ports": _ports(API_PORTS)})
+    api_networks = tuple(ip_network(network, strict=False) for network in api_server)
+    denied = NEVER_ALLOWED if egress.kubernetes_api else (*NEVER_ALLOWED, *api_networks)
+    rules = [policy_rule for rule in egress.rules if (policy_rule := _policy_rule(rule, denied)) is not None]
+    if egress.kubernetes_api and api_networks:
+        peers = [{"ipBlock": {"cidr": str(network)}} for network in api_networks]
+        rules.append({"to": peers, "ports": _ports(API_PORTS)})
     return [NAME_SERVERS, *rules]
 
 
@@ -50,47 +51,45 @@ def domain_rules(egress: NetworkEgress, api_server: Sequence[str]) -> Json | Non
     if not rules:
         return None
     denied = [*_LINK_LOCAL, *map(str, METADATA_NETWORKS), *(() if egress.kubernetes_api else api_server)]
-    return {"egress": [_LOOKUPS, *map(_domains, rules)], "egressDeny": [{"toCIDR": sorted(set(denied))}]}
+    return {"egress": [_LOOKUPS, *map(_domain_rule, rules)], "egressDeny": [{"toCIDR": sorted(set(denied))}]}
 
 
-def _domains(rule: EgressRule) -> Json:
+def _domain_rule(rule: EgressRule) -> Json:
     """A Cilium egress rule that allows the domain names of `rule`."""
     names = [{"matchPattern" if "*" in name else "matchName": name} for name in rule.domain_names]
     ports = [{"port": str(port), "protocol": "TCP"} for port in rule.ports]
     return {"toFQDNs": names, **({"toPorts": [{"ports": ports}]} if ports else {})}
 
 
-def _rule(rule: EgressRule, denied: Sequence[_Network]) -> Json | None:
-    """A rule without its denied networks; None if all are denied, because a rule without peers would allow
-    everything.
+def _policy_rule(rule: EgressRule, denied: Sequence[_Network]) -> Json | None:
+    """A NetworkPolicy rule without the denied networks; None if all networks are denied, because a rule without peers
+    would allow everything.
     """
-    blocks = [block for cidr in rule.cidrs if (block := _block(cidr, denied)) is not None]
-    peers = [{"ipBlock": block} for block in blocks] + [_pods(peer) for peer in rule.pods]
+    blocks = [block for cidr in rule.cidrs if (block := _ip_block(cidr, denied)) is not None]
+    peers = [{"ipBlock": block} for block in blocks] + [_pod_peer(peer) for peer in rule.pods]
     if not peers:
         return None
     return {"to": peers, **({"ports": _ports(rule.ports)} if rule.ports else {})}
 
 
-def _block(cidr: str, denied: Iterable[_Network]) -> Json | None:
-    """The network without its denied parts; None if all of it is denied."""
+def _ip_block(cidr: str, denied: Iterable[_Network]) -> Json | None:
+    """An `ipBlock` for a network without its denied parts; None if all of it is denied."""
     network = ip_network(cidr, strict=False)
     excluded: list[str] = []
-    for each in denied:
-        inside = each.network_address in network and each.prefixlen >= network.prefixlen
-        whole = network.network_address in each and network.prefixlen >= each.prefixlen
-        if whole:
+    for denied_network in denied:
+        if network.network_address in denied_network and network.prefixlen >= denied_network.prefixlen:
             return None
-        if inside:
-            excluded.append(str(each))
+        if denied_network.network_address in network and denied_network.prefixlen >= network.prefixlen:
+            excluded.append(str(denied_network))
     return {"cidr": str(network), **({"except": excluded} if excluded else {})}
 
 
-def _pods(peer: PodPeer) -> Json:
+def _pod_peer(peer: PodPeer) -> Json:
     """The peer of a NetworkPolicy rule that selects pods by labels."""
-    rules: Json = {"podSelector": {"matchLabels": peer.labels} if peer.labels else {}}
+    selectors: Json = {"podSelector": {"matchLabels": peer.labels} if peer.labels else {}}
     if peer.namespace_labels is not None:
-        rules["namespaceSelector"] = {"matchLabels": peer.namespace_labels} if peer.namespace_labels else {}
-    return rules
+        selectors["namespaceSelector"] = {"matchLabels": peer.namespace_labels} if peer.namespace_labels else {}
+    return selectors
 
 
 def _ports(ports: Iterable[int]) -> list[Json]:

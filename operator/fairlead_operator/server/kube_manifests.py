@@ -25,6 +25,7 @@ CONTAINER: Final = "server"
 INSTALL: Final = "install"
 """Name of the init container that installs a `package` server."""
 CACHE: Final = "/cache"
+"""Folder in which a `package` server is installed."""
 PORT_NAME: Final = "mcp"
 ANNOTATION_SECRETS: Final = "fairlead.dev/secrets"
 """Annotation of pods: hash of the Secrets in their environment, so that a changed Secret replaces the pods."""
@@ -46,6 +47,7 @@ _RESTRICTED_CONTAINER: Final[Json] = {
     "readOnlyRootFilesystem": True,
 }
 _RESTRICTED_DEFAULTS: Final[Json] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""Security context of containers that `spec.podTemplate` adds, as far as it does not set these fields."""
 
 
 @dataclass(frozen=True)
@@ -183,22 +185,24 @@ def deployment(server: McpServer, context: ManifestContext) -> Json:
 def pod_template(server: McpServer, context: ManifestContext) -> Json:
     """The generated pod template, overlaid by `spec.podTemplate` and then by `spec.unrestrictedPodTemplate`."""
     overlay = server.spec.pod_template
-    template: Json = merge(_generate(server, context), {} if overlay is None else overlay.overlay())
+    template: Json = merge(_generated_template(server, context), {} if overlay is None else overlay.overlay())
     if context.restricted and overlay is not None:
         template = _restrict_containers(template)
     template = merge(template, server.spec.unrestricted_pod_template or {})
     return without_secrets(template, context.absent)
 
 
-def references(server: McpServer) -> list[SecretReference]:
-    """All references of a server's pods to Secrets; empty for a server that runs elsewhere."""
+def pod_secret_references(server: McpServer) -> list[SecretReference]:
+    """All references of a server's pods to Secrets; empty for a server without pods."""
     if server.spec.source_kind not in ("image", "package"):
         return []
     return secret_references(pod_template(server, ManifestContext("", restricted=False)))
 
 
 def _restrict_containers(template: Json) -> Json:
-    """Add to each container the restricted Pod Security Standard's fields that its `securityContext` does not set."""
+    """Add to each container the fields that the restricted Pod Security Standard requires and that its
+    `securityContext` does not set.
+    """
     spec = dict(template["spec"])
     for kind in ("initContainers", "containers"):
         if kind in spec:
@@ -209,7 +213,7 @@ def _restrict_containers(template: Json) -> Json:
     return {**template, "spec": spec}
 
 
-def _generate(server: McpServer, context: ManifestContext) -> Json:
+def _generated_template(server: McpServer, context: ManifestContext) -> Json:
     """The pod template before the overlays of the spec are applied."""
     metadata: Json = {"labels": selector_labels(server)}
     if context.secrets_revision:
@@ -264,7 +268,9 @@ def _container(server: McpServer) -> Json:
 
 
 def program_digest(server: McpServer) -> str:
-    """Digest of all that decides what a program does with users' keys; empty for a program that gets none."""
+    """Digest of the spec's members that decide what the program does with users' keys; empty for a program that gets no
+    keys.
+    """
     spec = server.spec
     if not spec.starts_with_keys:
         return ""
@@ -282,27 +288,27 @@ def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> Non
     copy_busybox: Json = {
         "name": "listener",
         "image": context.images.runner if server.spec.package is not None else context.images.listener,
-        "command": stdio_gate.installation(),
+        "command": stdio_gate.installation_command(),
         "securityContext": _RESTRICTED_CONTAINER,
         "volumeMounts": [volume],
     }
     (container,) = pod["containers"]
     program = [*container.pop("command", ()), *container.pop("args", ())]
     port = server.spec.effective_port
-    container["command"] = stdio_gate.listen(
+    container["command"] = stdio_gate.listener_command(
         port,
         context.token_digest,
         program,
-        most=server.spec.limits.processes,
+        max_processes=server.spec.limits.processes,
         key_variable=server.spec.key_variable,
         program_digest=program_digest(server),
     )
     container["readinessProbe"] = {
-        "exec": {"command": stdio_gate.readiness(port)},
+        "exec": {"command": stdio_gate.readiness_command(port)},
         "periodSeconds": 5,
         "failureThreshold": 3,
     }
-    # The end of the listener cuts off running calls, so it is delayed; new calls go to other pods meanwhile.
+    # The end of the listener aborts running calls, so it is delayed; new calls go to other pods meanwhile.
     container["lifecycle"] = {"preStop": {"exec": {"command": [stdio_gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
     container["volumeMounts"].append({**volume, "readOnly": True})
     pod["initContainers"] = [copy_busybox, *pod.get("initContainers", ())]
@@ -313,7 +319,7 @@ def _add_installation(pod: Json, server: McpServer, package: Package, context: M
     """Add the init container that installs the package. The init container has the server's environment, which may name
     a registry.
 
-    The volume `cache` lives as long as the pod; `spec.podTemplate` can replace it by a persistent one.
+    The volume `cache` lives as long as the pod; `spec.podTemplate` can replace it by a persistent volume.
     """
     (container,) = pod["containers"]
     volume: Json = {"name": "cache", "mountPath": CACHE}
@@ -321,12 +327,13 @@ def _add_installation(pod: Json, server: McpServer, package: Package, context: M
     container["command"] = [f"{CACHE}/server", *package.args]
     container["volumeMounts"].append(volume)
     shared = ("env", "envFrom", "resources", "securityContext", "volumeMounts", "terminationMessagePolicy")
-    words = [package.registry, package.name, package.version, *([package.executable] if package.executable else [])]
-    words = ["--allow-build", *words] if package.allow_build else words
+    arguments = ["--allow-build"] if package.allow_build else []
+    arguments += [package.registry, package.name, package.version]
+    arguments += [package.executable] if package.executable else []
     install: Json = {
         "name": INSTALL,
         "image": context.images.runner,
-        "command": ["python", "-m", "fairlead_operator.local.runner", *words],
+        "command": ["python", "-m", "fairlead_operator.local.runner", *arguments],
         **{member: container[member] for member in shared if member in container},
     }
     install["volumeMounts"] = list(container["volumeMounts"])

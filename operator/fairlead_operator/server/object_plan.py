@@ -31,7 +31,7 @@ class WorkloadPlan:
 
 
 def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:
-    """The plan of an accepted server. For a server that runs elsewhere, all objects are removed."""
+    """The plan of an accepted server. For a server with a URL, which has no pods, all objects are removed."""
     expected_kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if context.domain_policies else ()))
     if server.spec.source_kind not in ("image", "package"):
         return WorkloadPlan((), expected_kinds)

@@ -36,6 +36,7 @@ _TIMINGS: Final = frozenset(
         "terminationGracePeriodSeconds",
     }
 )
+"""Members of a probe besides its action, such as `httpGet`."""
 _NAME: Final = frozenset({"name"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 UNIONS: Final[Mapping[str, frozenset[str]]] = {
@@ -51,19 +52,20 @@ UNIONS: Final[Mapping[str, frozenset[str]]] = {
     "seccompProfile": _NOTHING,
     "appArmorProfile": _NOTHING,
 }
-"""Members whose value, or list items, are unions, with the members that a union may have in addition to its one
-alternative. The alternatives are not listed, because later versions of Kubernetes add some, such as `grpc` and `sleep`.
+"""Members whose value, or whose list items, are unions. The set contains the members that such a union may have besides
+its one alternative. The alternatives are not listed, because later versions of Kubernetes add some, such as `grpc` and
+`sleep`.
 """
 
 
 def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
-    """Lay `overlay` over `base` and return the result; neither is changed. `member` is the name of the member whose
-    values they are, which selects the merge key.
+    """Lay `overlay` over `base` and return the result; neither is changed. `member` is the name of the member that has
+    these two values; it selects the merge key.
     """
     if isinstance(base, Mapping) and isinstance(overlay, Mapping):
-        return _merged_objects(_without_alternatives(base, overlay, member), overlay)
+        return _merge_objects(_without_alternatives(base, overlay, member), overlay)
     if isinstance(base, list) and isinstance(overlay, list) and (key := MERGE_KEYS.get(member)):
-        return _merged_lists(base, overlay, key, member)
+        return _merge_lists(base, overlay, key, member)
     return overlay
 
 
@@ -75,7 +77,7 @@ def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], m
     return {name: value for name, value in base.items() if name in shared or name in overlay}
 
 
-def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two objects member by member."""
     if overlay.get(DIRECTIVE) == "replace":
         return {name: value for name, value in overlay.items() if name != DIRECTIVE}
@@ -90,7 +92,7 @@ def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict
     return result
 
 
-def _merged_lists(base: list[Any], overlay: list[Any], key: str, member: str) -> list[Any]:
+def _merge_lists(base: list[Any], overlay: list[Any], key: str, member: str) -> list[Any]:
     """Merge two lists item by item; items are identified by the member `key`."""
     result = list(base)
     for item in overlay:

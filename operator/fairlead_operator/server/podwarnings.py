@@ -16,11 +16,11 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.server.symptoms import Symptom, cut
 
-FIELDS: Final = "type=Warning,regarding.kind=Pod"
+FIELD_SELECTOR: Final = "type=Warning,regarding.kind=Pod"
 """Field selector of the events that are read."""
 _PROBE: Final = re.compile(r"(Readiness|Startup|Liveness) probe (?:failed|errored)", re.IGNORECASE)
-_KILLS: Final = re.compile(r"(?:Startup|Liveness) probe failed", re.IGNORECASE)
-_LIMIT: Final = re.compile(r"memory limit too low|oom-?kill", re.IGNORECASE)
+_FATAL_PROBE: Final = re.compile(r"(?:Startup|Liveness) probe failed", re.IGNORECASE)
+_MEMORY_LIMIT: Final = re.compile(r"memory limit too low|oom-?kill", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[0-9a-f]{12,}|[0-9]+")
 """IDs of sandboxes, addresses and counts, which differ in each repetition."""
 _IGNORED: Final = frozenset({"FailedScheduling", "DNSConfigForming"})
@@ -31,7 +31,7 @@ DNSConfigForming affects every pod on a node with many name servers, and does no
 
 @dataclass(frozen=True)
 class PodWarning:
-    """The last warning about a pod."""
+    """A Warning event about a pod, with its repetitions."""
 
     pod: ServerKey
     """Namespace and name of the pod."""
@@ -44,15 +44,15 @@ class PodWarning:
     """Time of the last occurrence."""
 
     @property
-    def kills(self) -> bool:
+    def ends_container(self) -> bool:
         """Whether the warning reports a failed probe after which the kubelet ends the container."""
-        return _KILLS.match(self.note) is not None
+        return _FATAL_PROBE.match(self.note) is not None
 
     @property
     def symptom(self) -> Symptom:
         if _PROBE.match(self.note):
             return Symptom(Cause.PROBE_FAILED, f"the container runs but is not ready: {self.note}", hopeless=False)
-        advice = "; raise memory in spec.resources.limits" if _LIMIT.search(self.note) else ""
+        advice = "; raise memory in spec.resources.limits" if _MEMORY_LIMIT.search(self.note) else ""
         return Symptom(
             Cause.POD_WARNING,
             f"Kubernetes warns about the server's pod ({self.reason}): {self.note}{advice}",
@@ -67,16 +67,16 @@ class PodWarning:
 
 def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
     """The warning in an event; None for ignored reasons and for events that are not about a pod."""
-    about = event.get("regarding") or {}
+    regarding = event.get("regarding") or {}
     reason = str(event.get("reason") or "Warning")
-    if about.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _IGNORED:
+    if regarding.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _IGNORED:
         return None
     times = _times(event)
     if times is None:
         return None
-    pod = ServerKey(_text(about, "namespace"), _text(about, "name"))
+    pod = ServerKey(_text(regarding, "namespace"), _text(regarding, "name"))
     note = cut(event.get("note") or "without details")
-    return PodWarning(pod, _text(about, "uid"), reason[:128], note, *times)
+    return PodWarning(pod, _text(regarding, "uid"), reason[:128], note, *times)
 
 
 def _times(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:

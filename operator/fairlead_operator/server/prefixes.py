@@ -1,14 +1,14 @@
 """Assigns prefixes to servers. Does no I/O; keeps its tables in memory.
 
-The prefix that a server claims is `spec.prefix`, else follows from its namespace, its name and one setting; it does not
-depend on other servers. The first server to claim a prefix holds it; at the operator's start, the oldest server counts
-as first. New servers, and servers that change their prefix, therefore break nothing that works. A holder that has never
-listed a tool loses its prefix after `UNSERVED_S` to a claimant that has listed tools, because no agent can know the
-names of the holder's tools yet.
+The prefix that a server claims is `spec.prefix`, else it follows from the server's namespace and name and one setting;
+it does not depend on other servers. The first server to claim a prefix holds it; at the operator's start, the oldest
+server counts as first. New servers, and servers that change their prefix, therefore break nothing that works. A holder
+that has never listed a tool loses its prefix after `UNSERVED_S` to a claimant that has listed tools, because no agent
+can know the names of the holder's tools yet.
 
 Agents call a tool by its prefixed name. If another server got the prefix of a deleted server at once, agents could send
-it arguments that were meant for the deleted server. The prefix therefore stays reserved for the same namespace and name
-for a while; a server that is created again under them gets it back.
+it arguments that were meant for the deleted server. The prefix therefore stays reserved for the deleted server's
+namespace and name for a while; a server that is created again with them gets the prefix back.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ MAX_RESERVATIONS: Final = 1024
 one.
 """
 SKEW_S: Final = 300.0
-"""Minimum seconds for which a restored reservation lasts: another machine's clock wrote its end."""
-
-
+"""Minimum seconds for which a restored reservation lasts, because its end was written by another machine's clock."""
 UNSERVED_S: Final = 600.0
 """Seconds after which a server that has never listed a tool loses its prefix to a server that has.
 
@@ -63,11 +61,11 @@ class Reservation(NamedTuple):
     until: str = ""
     """End in RFC 3339, for messages and the next leader; empty while the owner exists and claims the prefix."""
     ends: float | None = None
-    """End on the monotonic clock, which clock corrections do not affect; None while the owner claims the prefix."""
+    """End by the monotonic clock, which clock corrections do not affect; None while the owner claims the prefix."""
 
 
 def requested_prefix(server: McpServer, style: PrefixStyle) -> str:
-    """The prefix that a server requests: `spec.prefix` or the default."""
+    """The prefix that a server claims: `spec.prefix` or the default."""
     return default_prefix(server.key, style) if server.spec.prefix is None else server.spec.prefix
 
 
@@ -106,42 +104,44 @@ class Prefixes:
         """Claimants that have had a catalog, so that agents may know the names of their tools."""
         self._reservations: dict[str, Reservation] = {}
         """Reservation of each reserved prefix."""
-        self._settled = False
+        self._start_phase_ended = False
         """Whether the start phase has ended: from then on, an older claimant does not take a prefix from its holder."""
         self._releases: dict[ServerKey, frozenset[str]] = {}
-        """Prefixes that each server's annotation releases on behalf of its namespace."""
+        """Prefixes that the annotation of each server releases for its whole namespace."""
 
     def claim(self, server: McpServer) -> set[ServerKey]:
         """Enter or update a server's claim. Returns the other servers whose prefix has a new holder."""
         key = server.key
         if server.status.tools is not None:
             self._served.add(key)
-        touched = self._apply_releases(server)
+        affected = self._apply_releases(server)
         created = server.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
         claim = Claim(created, key, requested_prefix(server, self._style))
         if self._claims.get(key) != claim:
-            touched |= self._enter(claim)
-        if self._owner(claim.prefix) == key:
-            touched |= self._take_back(claim.prefix, key)
-        return touched - {key}
+            affected |= self._replace_claim(claim)
+        if self._reserved_for(claim.prefix) == key:
+            affected |= self._update_reservation(claim.prefix, key)
+        return affected - {key}
 
-    def _enter(self, claim: Claim) -> set[ServerKey]:
+    def _replace_claim(self, claim: Claim) -> set[ServerKey]:
         """Replace the claim of a server. Returns the servers whose prefix may have a new holder."""
         key = claim.key
-        touched = self._drop(key)
-        for prefix in [each for each, owner in self._reservations.items() if owner.key == key and each != claim.prefix]:
-            touched |= self._forget(prefix, key)
+        affected = self._drop_claim(key)
+        reserved = [prefix for prefix, reservation in self._reservations.items() if reservation.key == key]
+        for prefix in reserved:
+            if prefix != claim.prefix:
+                affected |= self._drop_reservation(prefix, key)
         holder = self.holder(claim.prefix)
         contenders = self._by_prefix.setdefault(claim.prefix, set())
         contenders.add(key)
         self._claims[key] = claim
         self._since[key] = self._monotonic()
         if self.holder(claim.prefix) == key:
-            if self._settled and holder not in (None, key):
-                self.confirm(claim.prefix, holder)
+            if self._start_phase_ended and holder not in (None, key):
+                self.confirm_holder(claim.prefix, holder)
             else:
-                touched |= contenders
-        return touched
+                affected |= contenders
+        return affected
 
     def contenders(self) -> dict[str, frozenset[ServerKey]]:
         """Claimants of each unreserved prefix that several servers claim."""
@@ -151,17 +151,17 @@ class Prefixes:
             if len(keys) > 1 and prefix not in self._reservations
         }
 
-    def confirm(self, prefix: str, holder: ServerKey) -> None:
+    def confirm_holder(self, prefix: str, holder: ServerKey) -> None:
         """Reserve a prefix for a claimant although another claimant is older."""
         self._reservations[prefix] = Reservation(holder)
-        self._take_back(prefix, holder)
+        self._update_reservation(prefix, holder)
         self._changed()
 
-    def settle(self) -> None:
+    def end_start_phase(self) -> None:
         """End the start phase, because all existing claims are entered: from now on, an older claimant does not take a
         prefix from its holder.
         """
-        self._settled = True
+        self._start_phase_ended = True
 
     def release(self, key: ServerKey, *, served: bool = False) -> set[ServerKey]:
         """Drop the claim of a deleted server. Returns the other servers that claim the prefix.
@@ -171,68 +171,81 @@ class Prefixes:
         claim = self._claims.get(key)
         if claim is None:
             return set()
-        served = served or key in self._served or self._owner(claim.prefix) == key
-        held = self.holder(claim.prefix) == key and served
+        served = served or key in self._served or self._reserved_for(claim.prefix) == key
+        keeps_prefix = self.holder(claim.prefix) == key and served
         is_released = self._is_released(key.namespace, claim.prefix)
-        waiting = self._drop(key)
+        waiting = self._drop_claim(key)
         self._served.discard(key)
         self._releases.pop(key, None)
-        if held and not is_released:
+        if keeps_prefix and not is_released:
             waiting |= self.reserve(claim.prefix, key)
         else:
-            self._forget(claim.prefix, key)
+            self._drop_reservation(claim.prefix, key)
         return waiting - {key}
 
     def reserve(self, prefix: str, key: ServerKey) -> set[ServerKey]:
-        """Reserve a prefix for a deleted server. Returns claimants of the prefixes that `_make_room` set free."""
-        if self._retention <= 0 or (self._owner(prefix) or key) != key:
+        """Reserve a prefix for a deleted server. If that exceeds a limit, other reservations are dropped; returns the
+        claimants of their prefixes.
+        """
+        if self._retention <= 0 or (self._reserved_for(prefix) or key) != key:
             return set()
         self._reservations[prefix] = Reservation(key, self._until(self._retention), self._monotonic() + self._retention)
         self._changed()
-        return self._make_room()
+        return self._enforce_limits()
 
     def has_reservation(self, key: ServerKey) -> bool:
         """Whether a prefix is reserved for this deleted server."""
-        return any(owner.key == key and owner.ends is not None for owner in self._reservations.values())
+        return any(
+            reservation.key == key and reservation.ends is not None for reservation in self._reservations.values()
+        )
 
     def expire(self) -> set[ServerKey]:
-        """Drop expired reservations, and pass on prefixes of holders that never listed a tool. Returns the servers
+        """Drop expired reservations, and reassign the prefixes of holders that never listed a tool. Returns the servers
         whose prefix has a new holder.
         """
         now = self._monotonic()
-        over = [prefix for prefix, owner in self._reservations.items() if owner.ends is not None and owner.ends <= now]
-        touched: set[ServerKey] = set()
-        for prefix in over:
-            touched |= self._forget(prefix, self._reservations[prefix].key)
-        return touched | self._pass_on(now)
+        expired = [
+            (prefix, reservation.key)
+            for prefix, reservation in self._reservations.items()
+            if reservation.ends is not None and reservation.ends <= now
+        ]
+        affected: set[ServerKey] = set()
+        for prefix, key in expired:
+            affected |= self._drop_reservation(prefix, key)
+        return affected | self._reassign_unserved(now)
 
-    def _pass_on(self, now: float) -> set[ServerKey]:
-        """Pass the prefix of a holder that has not listed a tool within `UNSERVED_S` to the oldest claimant that has
+    def _reassign_unserved(self, now: float) -> set[ServerKey]:
+        """Give the prefix of a holder that has not listed a tool within `UNSERVED_S` to the oldest claimant that has
         listed tools.
         """
-        touched: set[ServerKey] = set()
+        affected: set[ServerKey] = set()
         for prefix, keys in self._by_prefix.items():
             holder = self.holder(prefix)
             if holder is None or holder in self._served or now - self._since.get(holder, now) < UNSERVED_S:
                 continue
-            heirs = [self._claims[key] for key in keys if key in self._served]
-            if heirs:
-                self.confirm(prefix, min(heirs).key)
-                touched |= keys
-        return touched
+            candidates = [self._claims[key] for key in keys if key in self._served]
+            if candidates:
+                self.confirm_holder(prefix, min(candidates).key)
+                affected |= keys
+        return affected
 
     def owners(self) -> tuple[PrefixOwner, ...]:
         """The reservations for the servers document, sorted by prefix."""
         return tuple(
-            PrefixOwner(prefix=prefix, namespace=owner.key.namespace, name=owner.key.name, until=owner.until)
-            for prefix, owner in sorted(self._reservations.items())
+            PrefixOwner(
+                prefix=prefix,
+                namespace=reservation.key.namespace,
+                name=reservation.key.name,
+                until=reservation.until,
+            )
+            for prefix, reservation in sorted(self._reservations.items())
         )
 
     def restore(self, owners: Iterable[PrefixOwner]) -> None:
-        """Take over the stored reservations of the previous leader; call it before the first claim.
+        """Load the reservations that the previous leader stored; call this method before the first claim.
 
-        Each reservation lasts between `SKEW_S` and `retention` seconds from now, however wrong the clock of this
-        machine or of the previous leader's machine is.
+        Each reservation lasts between `SKEW_S` and `retention` seconds from now, even if the clock of this machine or
+        of the previous leader's machine is wrong.
         """
         if self._retention <= 0:
             return
@@ -240,39 +253,39 @@ class Prefixes:
         for owner in owners:
             until = owner.until
             try:
-                left = (datetime.fromisoformat(until).astimezone(UTC) - now).total_seconds()
+                remaining = (datetime.fromisoformat(until).astimezone(UTC) - now).total_seconds()
             except (ValueError, OverflowError):  # empty, because the owner existed; or edited by hand
-                left, until = self._retention, self._until(self._retention)
-            left = min(max(left, SKEW_S), self._retention)
-            self._reservations.setdefault(owner.prefix, Reservation(owner.key, until, monotonic + left))
-        self._make_room()
+                remaining, until = self._retention, self._until(self._retention)
+            remaining = min(max(remaining, SKEW_S), self._retention)
+            self._reservations.setdefault(owner.prefix, Reservation(owner.key, until, monotonic + remaining))
+        self._enforce_limits()
 
     def holder(self, prefix: str) -> ServerKey | None:
         """The server that holds a prefix, possibly a deleted one."""
-        owner = self._owner(prefix)
+        owner = self._reserved_for(prefix)
         if owner is not None:
             return owner
         claims = [self._claims[key] for key in self._by_prefix.get(prefix, ())]
         return min(claims).key if claims else None
 
     def grant(self, server: McpServer) -> tuple[ConditionVerdict | None, str | None]:
-        """The condition Conflicted of a server, and its prefix.
+        """The verdict Conflicted of a server, and its prefix; None, and the prefix, for a server that holds its prefix.
 
-        A server without a prefix is served at its own endpoint only; the condition says so.
+        A server without a prefix is served at its own endpoint only; the verdict says so.
         """
         prefix = requested_prefix(server, self._style)
         holder = self.holder(prefix)
         if holder is None or holder == server.key:
             return None, prefix
         reservation = self._reservations.get(prefix)
-        served = "this server is served at its own endpoint only"
+        effect = "this server is served at its own endpoint only"
         if reservation is None or reservation.ends is None:
             reason = "which had it first"
             if holder in self._served and server.key not in self._served:
                 reason = "which has listed tools, while this server has not yet"
-            message = f"prefix {prefix} belongs to {holder}, {reason}; {served}"
+            message = f"prefix {prefix} belongs to {holder}, {reason}; {effect}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
-        message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
+        message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {effect}"
         names = {"OWNER": holder.namespace, "PREFIX": prefix}
         return ConditionVerdict(True, Cause.PREFIX_RESERVED, message, names), None
 
@@ -280,16 +293,18 @@ class Prefixes:
         """The time `seconds` from now, in RFC 3339."""
         return (self._now() + timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def _owner(self, prefix: str) -> ServerKey | None:
+    def _reserved_for(self, prefix: str) -> ServerKey | None:
+        """The server for which a prefix is reserved; None without a reservation."""
         reservation = self._reservations.get(prefix)
         return None if reservation is None else reservation.key
 
-    def _take_back(self, prefix: str, key: ServerKey) -> set[ServerKey]:
-        """Handle a claim of the reservation's owner. Returns all claimants of the prefix if its reservation changed.
+    def _update_reservation(self, prefix: str, key: ServerKey) -> set[ServerKey]:
+        """Update a reservation whose owner claims the prefix. Returns all claimants of the prefix if the reservation
+        changed.
 
-        The reservation is dropped if the owner would hold the prefix without it, else it gets no end.
+        The reservation is dropped if the owner would hold the prefix without it, else its end is removed.
         """
-        oldest = min(self._claims[each] for each in self._by_prefix[prefix]).key
+        oldest = min(self._claims[claimant] for claimant in self._by_prefix[prefix]).key
         if oldest == key and key in self._served:
             del self._reservations[prefix]
         elif self._reservations[prefix].ends is not None:
@@ -300,33 +315,36 @@ class Prefixes:
         return set(self._by_prefix[prefix])
 
     def _apply_releases(self, server: McpServer) -> set[ServerKey]:
-        """Drop the reservations of deleted servers that another server of their namespace releases by annotation."""
+        """Drop the reservations of deleted servers that this server's annotation releases; only reservations of its own
+        namespace. Returns the claimants of these prefixes.
+        """
         text = server.metadata.annotations.get(ANNOTATION_RELEASE_PREFIX, "")
-        prefixes = frozenset(filter(None, (each.strip() for each in text.split(","))))
+        prefixes = frozenset(filter(None, (prefix.strip() for prefix in text.split(","))))
         if not prefixes:
             self._releases.pop(server.key, None)
             return set()
         self._releases[server.key] = prefixes
-        touched: set[ServerKey] = set()
+        affected: set[ServerKey] = set()
         for prefix in prefixes:
             reservation = self._reservations.get(prefix)
             if reservation is None or reservation.ends is None or reservation.key.namespace != server.key.namespace:
                 continue
-            touched |= self._forget(prefix, reservation.key)
-        return touched
+            affected |= self._drop_reservation(prefix, reservation.key)
+        return affected
 
     def _is_released(self, namespace: str, prefix: str) -> bool:
+        """Whether an annotation of a server in the namespace releases the prefix."""
         return any(prefix in prefixes for key, prefixes in self._releases.items() if key.namespace == namespace)
 
-    def _forget(self, prefix: str, key: ServerKey) -> set[ServerKey]:
+    def _drop_reservation(self, prefix: str, key: ServerKey) -> set[ServerKey]:
         """Drop the reservation of a prefix if `key` owns it. Returns the servers that claim the prefix."""
-        if self._owner(prefix) != key:
+        if self._reserved_for(prefix) != key:
             return set()
         del self._reservations[prefix]
         self._changed()
         return set(self._by_prefix.get(prefix, ()))
 
-    def _drop(self, key: ServerKey) -> set[ServerKey]:
+    def _drop_claim(self, key: ServerKey) -> set[ServerKey]:
         """Remove the claim of a server. Returns the other claimants of its prefix."""
         claim = self._claims.pop(key, None)
         if claim is None:
@@ -338,23 +356,25 @@ class Prefixes:
             del self._by_prefix[claim.prefix]
         return set(contenders)
 
-    def _make_room(self) -> set[ServerKey]:
-        """Drop reservations beyond the two maxima. Returns the servers that claim their prefixes."""
-        retained = {prefix: owner for prefix, owner in self._reservations.items() if owner.ends is not None}
-        counts = Counter(owner.key.namespace for owner in retained.values())
-        touched: set[ServerKey] = set()
+    def _enforce_limits(self) -> set[ServerKey]:
+        """Drop reservations beyond `MAX_PER_NAMESPACE` and `MAX_RESERVATIONS`. Returns the servers that claim their
+        prefixes.
+        """
+        retained = {
+            prefix: reservation for prefix, reservation in self._reservations.items() if reservation.ends is not None
+        }
+        counts = Counter(reservation.key.namespace for reservation in retained.values())
+        affected: set[ServerKey] = set()
         while counts and (max(counts.values()) > MAX_PER_NAMESPACE or counts.total() > MAX_RESERVATIONS):
             namespace, _ = counts.most_common(1)[0]
             first = min(
-                (prefix for prefix, owner in retained.items() if owner.key.namespace == namespace),
+                (prefix for prefix, reservation in retained.items() if reservation.key.namespace == namespace),
                 key=lambda prefix: retained[prefix].until,
             )
             counts[namespace] -= 1
-            owner = retained.pop(first)
+            key = retained.pop(first).key
             logger.info(
-                "prefix %s is no longer reserved for %s: too many prefixes of deleted servers are reserved",
-                first,
-                owner.key,
+                "prefix %s is no longer reserved for %s: too many prefixes of deleted servers are reserved", first, key
             )
-            touched |= self._forget(first, owner.key)
-        return touched
+            affected |= self._drop_reservation(first, key)
+        return affected

@@ -1,6 +1,6 @@
-"""Decides what is presented to a server: a header with a value, or tokens that are obtained with a client. Pure.
+"""Decides which credential is presented to a server: a header with a value, or tokens that a client obtains. Pure.
 
-A cluster and a laptop find Secrets in different places; what a Secret's value may be used for is decided here.
+A cluster and a laptop read Secrets from different sources; this module decides for both how a value may be used.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_operator.ports import OperatorCredential, TokenCredential
 
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
-_BLANKS: Final = "\r\n\t "
+_WHITESPACE: Final = "\r\n\t "
 
 
 class UnusableSecret(Exception):
-    """A Secret's value may not, or cannot, be used as the spec asks. The message never quotes the value."""
+    """A Secret's value may not, or cannot, be used as the spec says. The message never quotes the value."""
 
     def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class ReferencedSecret:
     """The key of a Secret that `spec.auth` refers to."""
 
     name: str
-    """Empty if the secret is in the server's own declaration, where `key` is its path."""
+    """Name of the Secret. Empty if the value is in the server's own declaration; `key` is then its path there."""
     key: str
     value: bytes
     hosts: str | None = None
@@ -93,34 +93,36 @@ class PresentedCredential:
 
 
 def present_header(auth: BearerAuth | HeaderAuth, text: str, version: str) -> PresentedCredential:
-    """The header with a value that was checked by the caller."""
+    """The header with the value `text`, which the caller has checked."""
     headers = {auth.name: text} if isinstance(auth, HeaderAuth) else {"Authorization": f"Bearer {text}"}
     return PresentedCredential(Credential(headers=headers), version=version)
 
 
 def resource_secret_of(grant: Grant) -> CredentialSource | None:
-    """Reference to the secret of the client at the authorization server of the server; None without one."""
-    own = grant.resource_client if isinstance(grant, TokenExchangeAuth) else None
-    return None if own is None else own.secret_ref
+    """Reference to the secret of the client that is registered at the MCP server's own authorization server; None
+    without such a client, or if it has no secret.
+    """
+    resource_spec = grant.resource_client if isinstance(grant, TokenExchangeAuth) else None
+    return None if resource_spec is None else resource_spec.secret_ref
 
 
 def present_client(
     grant: Grant, secret: ReferencedSecret | None, resource_secret: ReferencedSecret | None = None
 ) -> PresentedCredential:
-    """The client of a grant, with its secret or private key; `secret` is None for a client without one, and
-    `resource_secret` is that of `resource_secret_of`.
+    """The client of a grant, with its secret or private key. `secret` is None for a client without a secret;
+    `resource_secret` is the one that `resource_secret_of` refers to. Raises UnusableSecret.
 
-    Raises UnusableSecret. The endpoint of an issuer without `tokenURL` is known after discovery only:
-    `OAuthSettings.token_hosts` has the hosts to which the secret may go then.
+    Without `tokenURL`, the token endpoint is only known after the issuer's metadata has been read.
+    `OAuthSettings.token_hosts` therefore contains the hosts to which the secret may be sent.
     """
-    value = None if secret is None else _client(grant.client_authentication, grant.token_url, secret)
-    settings = _settings(grant, _hosts(secret))
+    value = None if secret is None else _client_credential(grant.client_authentication, grant.token_url, secret)
+    settings = _oauth_settings(grant, _hosts(secret))
     version = secret.version if secret is not None else ""
-    own = grant.resource_client if isinstance(grant, TokenExchangeAuth) else None
-    if own is None:
+    resource_spec = grant.resource_client if isinstance(grant, TokenExchangeAuth) else None
+    if resource_spec is None:
         return PresentedCredential(value, settings, version)
     if resource_secret is not None:
-        client = _client(own.client_authentication, None, resource_secret)
+        client = _client_credential(resource_spec.client_authentication, None, resource_secret)
         value = msgspec.structs.replace(
             value or Credential(),
             resource_client_secret=client.client_secret,
@@ -128,11 +130,11 @@ def present_client(
         )
         version = f"{version} {resource_secret.version}"
     resource_client = ResourceClientSettings(
-        client_id=own.client_id,
-        client_authentication=own.client_authentication,
-        issuer=own.issuer or "",
+        client_id=resource_spec.client_id,
+        client_authentication=resource_spec.client_authentication,
+        issuer=resource_spec.issuer or "",
         token_hosts=_hosts(resource_secret),
-        ca_bundle=own.ca_bundle,
+        ca_bundle=resource_spec.ca_bundle,
     )
     return PresentedCredential(value, msgspec.structs.replace(settings, resource_client=resource_client), version)
 
@@ -142,7 +144,7 @@ def _hosts(secret: ReferencedSecret | None) -> str:
 
 
 def present_key(auth: UserKeyAuth) -> PresentedCredential:
-    """The key that each user enters. The operator has none."""
+    """Settings of the key that each user enters; the operator itself has no key."""
     header = auth.header
     key = UserKeySettings(
         header="" if header is None else header.name,
@@ -155,26 +157,28 @@ def present_key(auth: UserKeyAuth) -> PresentedCredential:
     return PresentedCredential(oauth=OAuthSettings(grant=USER_KEY, user_key=key))
 
 
-def _client(authentication: str | None, token_url: str | None, secret: ReferencedSecret) -> Credential:
+def _client_credential(authentication: str | None, token_url: str | None, secret: ReferencedSecret) -> Credential:
     """The client's secret or private key. Raises UnusableSecret."""
     _check_hosts(token_url, secret)
-    what = secret.label
     try:
-        text = secret.value.decode().strip(_BLANKS)
+        text = secret.value.decode().strip(_WHITESPACE)
     except UnicodeDecodeError:
-        raise UnusableSecret(Cause.SECRET_VALUE_INVALID, f"{what} is not text in UTF-8") from None
+        raise UnusableSecret(Cause.SECRET_VALUE_INVALID, f"{secret.label} is not text in UTF-8") from None
     if not text:
         raise UnusableSecret(Cause.SECRET_KEY_MISSING, f"Secret {secret.name} has no value under the key {secret.key}")
     if authentication == "private_key_jwt":
         if not _is_private_key(text):
-            message = f"{what} is not a private key: a PEM text that begins with -----BEGIN PRIVATE KEY-----, or a JWK"
+            message = (
+                f"{secret.label} is not a private key: it must be a PEM text that begins with "
+                "-----BEGIN PRIVATE KEY-----, or a JWK"
+            )
             raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
         return Credential(private_key=text)
     if _is_private_key(text):
-        message = f"{what} is a private key, which must not be sent: set clientAuthentication: private_key_jwt"
+        message = f"{secret.label} is a private key, which must not be sent: set clientAuthentication: private_key_jwt"
         raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
     if not text.isprintable():
-        message = f"{what} is not the secret of a client: it has line breaks or control characters"
+        message = f"{secret.label} is not a valid client secret: it contains line breaks or control characters"
         raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
     return Credential(client_secret=text)
 
@@ -206,7 +210,7 @@ def _is_private_key(text: str) -> bool:
     return isinstance(key, dict) and {"kty", "d"} <= key.keys()
 
 
-def _settings(grant: Grant, token_hosts: str) -> OAuthSettings:
+def _oauth_settings(grant: Grant, token_hosts: str) -> OAuthSettings:
     if isinstance(grant, UserConsentAuth):
         return OAuthSettings(
             grant=USER_CONSENT,
@@ -241,9 +245,10 @@ def _settings(grant: Grant, token_hosts: str) -> OAuthSettings:
     )
 
 
-def settings_of_calls(calls: PresentedCredential, spec: McpServerSpec, *, first_grant: bool) -> OAuthSettings | None:
-    """How tokens for calls are obtained, and whether the gateway lists the server with the first grant; `first_grant`
-    is the default of `discovery.auth.firstGrant`.
+def call_oauth_settings(calls: PresentedCredential, spec: McpServerSpec, *, first_grant: bool) -> OAuthSettings | None:
+    """How tokens for calls are obtained, and whether the gateway lists the server's tools with the first user's grant.
+
+    `first_grant` is the default of `discovery.auth.firstGrant`.
     """
     if calls.oauth is None or not spec.lists_with_first_grant(default=first_grant):
         return calls.oauth

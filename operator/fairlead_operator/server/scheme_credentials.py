@@ -18,14 +18,14 @@ _COOKIE_VALUE: Final = re.compile(r"[!#-+\--:<-\[\]-~]+")
 
 
 def scheme_credentials(spec: McpServerSpec) -> Mapping[str, SchemeCredential]:
-    """The credentials of an HTTP API, by the names of security schemes; empty for a server of MCP."""
+    """The credentials of an HTTP API, by the names of security schemes; empty for an MCP server."""
     return {} if spec.openapi is None else spec.openapi.credentials
 
 
 def sent_credential(credential: SchemeCredential, secret: ReferencedSecret | None, url: str) -> SentCredential:
-    """The parts of requests at `url` that satisfy a scheme, besides those of `spec.auth`.
+    """The parts of requests to `url` that satisfy a security scheme, in addition to those of `spec.auth`.
 
-    `secret` is None if the credential has no `secret_ref`: then `spec.auth` satisfies the scheme alone. Raises
+    `secret` is None if the credential has no `secret_ref`: then `spec.auth` alone satisfies the scheme. Raises
     UnusableSecret.
     """
     if secret is None:
@@ -42,7 +42,8 @@ def sent_credential(credential: SchemeCredential, secret: ReferencedSecret | Non
     return SentCredential(headers={"Authorization": f"Bearer {text}"})
 
 
-def _check(valid: re.Pattern[str], text: str, secret: ReferencedSecret, carriers: str) -> None:
+def _check(valid: re.Pattern[str], text: str, secret: ReferencedSecret, where: str) -> None:
+    """Raise UnusableSecret if `text` does not match; `where` is where it would be sent."""
     if not valid.fullmatch(text):
-        message = f"{secret.label} is empty or contains characters that {carriers} must not contain"
+        message = f"{secret.label} is empty or contains characters that {where} must not contain"
         raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)

@@ -12,7 +12,7 @@ from fairlead_operator.server.presented_credentials import ReferencedSecret, Unu
 
 
 class SecretArgument(NamedTuple):
-    """An argument whose value is in a Secret; tool and argument by the server's names."""
+    """An argument whose value is in a Secret; tool and argument have the names that the server lists."""
 
     tool: str
     argument: str
@@ -22,28 +22,30 @@ class SecretArgument(NamedTuple):
 def secret_arguments(spec: McpServerSpec) -> Iterator[SecretArgument]:
     """The arguments of enabled tools whose values are in Secrets."""
     for tool in spec.tools:
-        for name, shape in tool.arguments.items():
-            if tool.enabled and shape.secret_ref is not None:
-                yield SecretArgument(tool.name, name, shape.secret_ref)
+        for name, argument in tool.arguments.items():
+            if tool.enabled and argument.secret_ref is not None:
+                yield SecretArgument(tool.name, name, argument.secret_ref)
 
 
 def argument_value(secret: ReferencedSecret, spec: McpServerSpec, url: str) -> str:
-    """The text that calls at `url` send; it is empty for a server that is a process, and for an API whose document says
-    where it is. Raises UnusableSecret.
+    """The argument's text for calls to `url`. Raises UnusableSecret.
+
+    `url` is empty for a server that is a process, and for an HTTP API whose URL is in its OpenAPI document.
     """
     if spec.openapi is not None and not url:
         raise UnusableSecret(
             Cause.HOST_NOT_ALLOWED,
-            f"{secret.label} is only sent to a URL that you wrote, and not where a document says: set openapi.baseURL",
+            f"{secret.label} is sent only to a URL that the server's spec names, not to a URL that an OpenAPI document "
+            "names: set openapi.baseURL",
         )
     return secret_text(secret, url)
 
 
 def secret_text(secret: ReferencedSecret, url: str) -> str:
-    """A Secret's text for calls at `url`, which is empty for a server that is a process. Raises UnusableSecret."""
+    """A Secret's text for calls to `url`, which is empty for a server that is a process. Raises UnusableSecret."""
     if not hosts_allow(secret.hosts, url):
-        where = f"the server is at {origin(url)}" if url else "the server is a process"
-        raise UnusableSecret(Cause.HOST_NOT_ALLOWED, f"{secret.label} may be sent to {secret.hosts} only, but {where}")
+        target = f"the server is at {origin(url)}" if url else "the server is a process"
+        raise UnusableSecret(Cause.HOST_NOT_ALLOWED, f"{secret.label} may be sent to {secret.hosts} only, but {target}")
     try:
         text = secret.value.decode().rstrip("\r\n")
     except UnicodeDecodeError:

@@ -13,11 +13,11 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
-_BY_REFERENCE: Final = (
+_VOLUME_SECRETS: Final = (
     *(("csi", "nodePublishSecretRef"), ("cephfs", "secretRef"), ("flexVolume", "secretRef"), ("iscsi", "secretRef")),
     *(("rbd", "secretRef"), ("scaleIO", "secretRef"), ("storageos", "secretRef")),
 )
-"""Kinds of volumes whose driver receives a Secret, with the member that names it."""
+"""Kinds of volumes whose driver receives a Secret, each with the member that names the Secret."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ def _container_references(container: Mapping[str, Any]) -> Iterator[SecretRefere
 def _volume_references(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
     """References of a volume."""
     if secret := _object(volume, "secret"):
-        yield from _keys(secret, "secretName")
+        yield from _key_references(secret, "secretName")
     for source in _objects(_object(volume, "projected"), "sources"):
         if secret := _object(source, "secret"):
-            yield from _keys(secret, "name")
-    for kind, member in _BY_REFERENCE:
+            yield from _key_references(secret, "name")
+    for kind, member in _VOLUME_SECRETS:
         if reference := _object(_object(volume, kind), member):
             yield _reference(reference, "name")
     if share := _object(volume, "azureFile"):
         yield _reference(share, "secretName")
 
 
-def _keys(secret: Mapping[str, Any], member: str) -> Iterator[SecretReference]:
-    """One reference for each selected key, or one for all keys."""
+def _key_references(secret: Mapping[str, Any], member: str) -> Iterator[SecretReference]:
+    """One reference for each key that a volume selects, or one reference for all keys."""
     for item in _objects(secret, "items") or [{}]:
         yield _reference(secret, member, key=_text(item, "key") or None)
 
@@ -97,12 +97,12 @@ def _reference(
 def _container_without(container: Json, absent: Collection[str]) -> Json:
     """A container without its optional references to `absent` Secrets."""
     result = dict(container)
-    for member, read in (("env", "secretKeyRef"), ("envFrom", "secretRef")):
+    for member, reference in (("env", "secretKeyRef"), ("envFrom", "secretRef")):
         if member in result:
             result[member] = [
                 source
                 for source in _objects(result, member)
-                if not _is_absent(_object(_object(source, "valueFrom") or source, read), "name", absent)
+                if not _is_absent(_object(_object(source, "valueFrom") or source, reference), "name", absent)
             ]
     return result
 

@@ -1,4 +1,4 @@
-"""Checks whether a server with this spec can run on this platform: the first refusal of a list of checks wins. Pure."""
+"""Checks whether a server with this spec can run on this platform; the first refusal decides. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class PodTemplateChecker:
     """Decides in which namespaces servers may have an `unrestrictedPodTemplate`."""
 
     any: bool = False
-    """Whether the servers of all namespaces may have one."""
+    """Whether servers of all namespaces may have an `unrestrictedPodTemplate`."""
     any_in: frozenset[str] = frozenset()
-    """Namespaces whose servers may have one even if `any` is False."""
+    """Namespaces in which servers may have an `unrestrictedPodTemplate` even if `any` is False."""
 
     def restricts(self, namespace: str) -> bool:
         """Whether servers of a namespace may only have a `podTemplate`."""
@@ -42,7 +42,7 @@ def _refusal(message: str) -> ConditionVerdict:
     return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, message)
 
 
-def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+def refuse_command_on_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """Refuse `command` on a cluster. A CEL rule does so at admission, but objects older than the rule may exist."""
     if environment == "cluster" and server.spec.source_kind == "command":
         return _refusal(
@@ -51,14 +51,14 @@ def command_on_a_cluster(server: McpServer, environment: Environment) -> Conditi
     return None
 
 
-def image_off_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+def refuse_image_off_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """Refuse `image` outside of a cluster, where nothing runs containers."""
     if environment == "local" and server.spec.source_kind == "image":
         return _refusal("image needs a cluster: use package, command or url with `fairlead up`")
     return None
 
 
-def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+def refuse_missing_command(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """Refuse a stdio image without `command`, because the program to start for each connection is unknown."""
     image = server.spec.image
     if image is not None and image.transport == "stdio" and not image.command:
@@ -66,11 +66,11 @@ def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVe
     return None
 
 
-def pod_template_not_allowed(
+def refuse_pod_template(
     server: McpServer, environment: Environment, templates: PodTemplateChecker
 ) -> ConditionVerdict | None:
-    """Refuse an `unrestrictedPodTemplate` where it is not allowed; running pods are kept. Outside of a cluster the
-    template is ignored.
+    """Refuse an `unrestrictedPodTemplate` in a namespace where it is not allowed; running pods are kept. Outside of a
+    cluster, the template is ignored.
     """
     template = server.spec.unrestricted_pod_template
     if template is None or environment != "cluster" or not templates.restricts(server.metadata.namespace):
@@ -79,9 +79,9 @@ def pod_template_not_allowed(
     return ConditionVerdict(False, Cause.POD_TEMPLATE_NOT_ALLOWED, message)
 
 
-def resources_of_pods(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """Apply the CRD's rules for `spec.resources` to the containers of the pod template. The API server cannot do so,
-    because these rules would be too costly there. A pod that violates the rules would not start.
+def check_pod_resources(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+    """Apply the CRD's rules for `spec.resources` to the containers of the pod template: a pod that violates them would
+    not start. The CRD cannot do so itself, because the rules for all containers would exceed its CEL cost limit.
     """
     spec = server.spec
     if environment != "cluster" or (spec.pod_template is None and spec.unrestricted_pod_template is None):
@@ -90,26 +90,26 @@ def resources_of_pods(server: McpServer, environment: Environment) -> ConditionV
         try:
             resources = ResourceRequirements.model_validate(container.get("resources") or {})
         except ValidationError:
-            continue  # the API server refuses it with a message
+            continue  # the API server refuses the Deployment with a message
         for rule in RESOURCES:
             if rule.holds is not None and not rule.holds(resources):
-                what = f"resources of the container {container.get('name')} in the pod template"
-                return ConditionVerdict(False, Cause.INVALID, f"{what}: {rule.message}")
+                subject = f"resources of the container {container.get('name')} in the pod template"
+                return ConditionVerdict(False, Cause.INVALID, f"{subject}: {rule.message}")
     return None
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    command_on_a_cluster,
-    image_off_a_cluster,
-    nothing_to_start,
-    resources_of_pods,
+    refuse_command_on_cluster,
+    refuse_image_off_cluster,
+    refuse_missing_command,
+    check_pod_resources,
 )
 
 
 def check(server: McpServer, environment: Environment, templates: PodTemplateChecker = RESTRICTED) -> ConditionVerdict:
     """The first refusal, else acceptance. A refused server is neither run nor discovered."""
-    for each in CHECKS:
-        verdict = each(server, environment)
+    for refuse in CHECKS:
+        verdict = refuse(server, environment)
         if verdict is not None:
             return verdict
-    return pod_template_not_allowed(server, environment, templates) or ACCEPTED
+    return refuse_pod_template(server, environment, templates) or ACCEPTED

@@ -28,13 +28,14 @@ from fairlead_api.v1alpha1.mcpserver import (
 )
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.capabilities import extensions
-from fairlead_operator.condition_assembly import AdviceWords, as_shown, conditions
+from fairlead_operator.condition_assembly import AdviceContext, conditions, verdict_of
 from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 
 TEXT_LIMIT: Final = 1024
+"""Maximum characters of a text that a server wrote."""
 MAX_EXTENSIONS: Final = 32
 MAX_OPERATIONS: Final = 20
-MAX_EXTENSION: Final = 128
+MAX_EXTENSION_CHARS: Final = 128
 """Maximum characters of the identifier of an extension."""
 
 NOT_REACHED: Final = ConditionVerdict(None, Cause.PENDING, "an earlier step of the reconcile has not succeeded")
@@ -45,8 +46,8 @@ NOT_CALIBRATED: Final = ConditionVerdict(None, Cause.NOT_CALIBRATED, "the server
 class Verdicts:
     """One verdict per condition except Ready.
 
-    None keeps the shown condition for `verified`, `calibrated`, `approved` and `clean`; for the others, the condition
-    is absent.
+    If `verified`, `calibrated`, `approved` or `clean` is None, the previous condition is kept. If another verdict is
+    None, its condition is absent.
     """
 
     accepted: ConditionVerdict
@@ -76,23 +77,23 @@ class Facts:
     catalog: Catalog | None = None
     """The published catalog; None if no catalog is published."""
     tools_left_out: int | None = None
-    """Number of tools left out of the last listing; None keeps the shown number."""
+    """Number of tools left out of the last listing; None keeps the previous number."""
     latency: LatencySummary | None = None
-    """Latency of the slowest tool; None keeps the shown latency, a summary without a tool removes it."""
-    pods: PodCount | None = None
+    """Latency of the slowest tool; None keeps the previous latency, a summary without a tool removes it."""
+    pod_count: PodCount | None = None
     """The server's pods; None without pods."""
     approvals: tuple[GivenApproval, ...] = ()
-    """Approvals of pinned definitions; empty keeps the shown approvals."""
+    """Approvals of pinned definitions; empty keeps the previous approvals."""
 
 
 def build_status(
     server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime, environment: Environment = "cluster"
 ) -> McpServerStatus:
-    """The whole status. It does not depend on `now` unless a condition changes, so that equal input causes no write.
+    """The whole status. `now` is used only for conditions that change, so that equal verdicts and facts cause no write.
 
     `environment` and the kind of file that declares the server select the wording of advice.
     """
-    shown, generation = server.status, server.metadata.generation
+    previous, generation = server.status, server.metadata.generation
     verdicts_by_type: dict[ConditionType, ConditionVerdict | None] = {
         ConditionType.ACCEPTED: verdicts.accepted,
         ConditionType.PARTIALLY_INVALID: verdicts.partially_invalid,
@@ -100,9 +101,11 @@ def build_status(
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
         ConditionType.AUTHORIZED: verdicts.authorized,
-        ConditionType.VERIFIED: verdicts.verified or as_shown(shown.condition(ConditionType.VERIFIED)) or NOT_REACHED,
+        ConditionType.VERIFIED: verdicts.verified
+        or verdict_of(previous.condition(ConditionType.VERIFIED))
+        or NOT_REACHED,
         ConditionType.CALIBRATED: verdicts.calibrated
-        or as_shown(shown.condition(ConditionType.CALIBRATED))
+        or verdict_of(previous.condition(ConditionType.CALIBRATED))
         or NOT_CALIBRATED,
     }
     for kind, verdict in _definition_conditions(server, verdicts):
@@ -112,24 +115,24 @@ def build_status(
     if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
         form = CLIENT_CONFIGURATION
     catalog = facts.catalog
-    words = AdviceWords(form, server.spec.effective_transport, str(server.key))
+    context = AdviceContext(form, server.spec.effective_transport, str(server.key))
     return McpServerStatus(
-        conditions=conditions(verdicts_by_type, shown.conditions, generation, now, words),
+        conditions=conditions(verdicts_by_type, previous.conditions, generation, now, context),
         observed_generation=generation,
-        replicas=None if facts.pods is None else facts.pods.replicas,
-        selector=None if facts.pods is None else facts.pods.selector,
+        replicas=None if facts.pod_count is None else facts.pod_count.replicas,
+        selector=None if facts.pod_count is None else facts.pod_count.selector,
         transport=server.spec.effective_transport,
-        tools=_tools(catalog, shown),
-        tools_offline=_tools_offline(catalog, shown),
-        tools_left_out=_tools_left_out(facts, shown),
+        tools=_tools(catalog, previous),
+        tools_offline=_tools_offline(catalog, previous),
+        tools_left_out=_tools_left_out(facts, previous),
         endpoint=_address(facts.endpoint),
         protocol_version=catalog.protocol_version[:64] if catalog else None,
         server_info=_server_info(catalog),
         extensions=_extensions(catalog),
-        openapi=_api(catalog),
-        catalog=_reference(server, catalog),
-        approvals=_approvals(facts, shown) if server.spec.pin else None,
-        latency=shown.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
+        openapi=_api_status(catalog),
+        catalog=_catalog_reference(server, catalog),
+        approvals=_approvals(facts, previous) if server.spec.pin else None,
+        latency=previous.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
     )
 
 
@@ -140,10 +143,10 @@ def combine(first: ConditionVerdict | None, second: ConditionVerdict | None) -> 
     return ConditionVerdict(first.ok, first.cause, f"{first.message}. {second.cause}: {second.message}")
 
 
-def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | None:
-    """The approvals to show: the given ones, else those that the status shows."""
+def _approvals(facts: Facts, previous: McpServerStatus) -> list[ApprovalRecord] | None:
+    """The approvals for the status; without new ones, those of the previous status."""
     if not facts.approvals:
-        return shown.approvals
+        return previous.approvals
     return [
         ApprovalRecord(
             hash=approval.hash, at=datetime.fromisoformat(approval.at), by=approval.by, definitions=approval.definitions
@@ -153,38 +156,42 @@ def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | N
 
 
 def _extensions(catalog: Catalog | None) -> list[str] | None:
-    """Identifiers of the declared extensions; number and length are limited, because a server may declare anything."""
+    """Identifiers of the extensions that a server declares; their number and lengths are limited, because a server may
+    declare anything.
+    """
     declared = extensions(catalog.capabilities) if catalog is not None else frozenset()
-    return sorted(name for name in declared if len(name) <= MAX_EXTENSION)[:MAX_EXTENSIONS] or None
+    return sorted(name for name in declared if len(name) <= MAX_EXTENSION_CHARS)[:MAX_EXTENSIONS] or None
 
 
 def _definition_conditions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, ConditionVerdict]]:
-    """Conditions about definitions: present from the first listing on, `Approved` only while definitions are pinned."""
-    clean = verdicts.clean or as_shown(server.status.condition(ConditionType.DEFINITIONS_CLEAN))
-    approved = verdicts.approved or as_shown(server.status.condition(ConditionType.APPROVED))
+    """Conditions about definitions. They exist from the first listing on, `Approved` only while definitions are
+    pinned.
+    """
+    clean = verdicts.clean or verdict_of(server.status.condition(ConditionType.DEFINITIONS_CLEAN))
+    approved = verdicts.approved or verdict_of(server.status.condition(ConditionType.APPROVED))
     if clean is not None:
         yield ConditionType.DEFINITIONS_CLEAN, clean
     if approved is not None and server.spec.pin:
         yield ConditionType.APPROVED, approved
 
 
-def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
+def _tools(catalog: Catalog | None, previous: McpServerStatus) -> int | None:
     """Number of enabled tools: absent until a catalog was published, 0 after it was withdrawn."""
     if catalog is None:
-        return None if shown.tools is None else 0
+        return None if previous.tools is None else 0
     return 0 if catalog.sign_in else sum(1 for tool in catalog.tools if tool.enabled)
 
 
-def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
+def _tools_offline(catalog: Catalog | None, previous: McpServerStatus) -> int | None:
     """Number of enabled tools that are listed while their server is offline; 0 while it is online."""
-    return 0 if catalog is not None and catalog.online else _tools(catalog, shown)
+    return 0 if catalog is not None and catalog.online else _tools(catalog, previous)
 
 
-def _tools_left_out(facts: Facts, shown: McpServerStatus) -> int | None:
+def _tools_left_out(facts: Facts, previous: McpServerStatus) -> int | None:
     """Number of tools left out; absent instead of 0."""
     if facts.catalog is None:
         return None
-    return shown.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
+    return previous.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
 
 
 def _address(endpoint: Endpoint | None) -> str | None:
@@ -195,8 +202,9 @@ def _address(endpoint: Endpoint | None) -> str | None:
         return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]
     if isinstance(endpoint, TcpEndpoint):
         return f"tcp://{authority(endpoint.host, endpoint.port)}"
-    address, query, _ = endpoint.url.partition("?")  # a query may contain secrets, and more users may read a status
-    return address[:2047] + query
+    # Without the query, which may contain secrets: more users may read a status than a spec.
+    address, question_mark, _ = endpoint.url.partition("?")
+    return address[:2047] + question_mark
 
 
 def _server_info(catalog: Catalog | None) -> ServerInfo | None:
@@ -213,8 +221,8 @@ def _server_info(catalog: Catalog | None) -> ServerInfo | None:
     return ServerInfo(name=texts["name"], title=texts.get("title"), version=texts.get("version", ""))
 
 
-def _api(catalog: Catalog | None) -> ApiStatus | None:
-    """The report on the OpenAPI document that the catalog was made from; its texts and their number are limited."""
+def _api_status(catalog: Catalog | None) -> ApiStatus | None:
+    """Report about the OpenAPI document from which the catalog was made; its texts and their number are limited."""
     if catalog is None or catalog.api is None:
         return None
     api = catalog.api
@@ -227,7 +235,7 @@ def _api(catalog: Catalog | None) -> ApiStatus | None:
     )
 
 
-def _reference(server: McpServer, catalog: Catalog | None) -> CatalogReference | None:
+def _catalog_reference(server: McpServer, catalog: Catalog | None) -> CatalogReference | None:
     if catalog is None:
         return None
     updated = datetime.fromisoformat(catalog.updated_at)

@@ -17,7 +17,7 @@ FOLDER: Final = "/fairlead"
 BUSYBOX: Final = f"{FOLDER}/busybox"
 
 WATCH_SECONDS: Final = 10
-"""Seconds between two looks at the processes of connections, and at the memory of the container."""
+"""Seconds between two checks for processes without a client, and for processes that were killed for their memory."""
 
 LISTEN: Final = """\
 lost() {
@@ -62,14 +62,17 @@ NC=$! B=$2
 watch $1 &
 wait $NC
 """
-"""Script of PID 1 in the container, with seconds and the words of `nc`, which is started before the script has
-variables, as servers would inherit them. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends
-all other processes of the container.
+"""Script of PID 1 in the container. Its arguments are the interval of `watch` in seconds, and the command line of `nc`.
+`nc` is started before the script sets variables, because servers would inherit them. As PID 1, `nc` itself would ignore
+SIGTERM; when this script ends, the kernel ends all other processes of the container.
 
-A program that does not read its input does not see that its client has gone. So processes below `nc` whose socket is
-closed by the other side (state 08), or known to the kernel no more, are looked for: seen twice, they get SIGTERM, and
-after that SIGKILL. A Unix socket as standard input is a process's own matter. Where cgroups end one process for its
-memory rather than the container, nothing else would say so.
+`watch` ends processes without a client, because a program that does not read its standard input does not notice that
+its connection was closed. It looks for descendants of `nc` whose standard input is a TCP socket that the peer has
+closed (state 08), or that the kernel no longer lists. Such a process gets SIGTERM at the second check that finds it,
+and SIGKILL at the next. Processes with a Unix socket as standard input are left alone.
+
+`watch` also reports when a process was killed for its memory: if the cgroup kills a single process instead of the whole
+container, no other message says so.
 """
 
 GATE: Final = """\
@@ -103,18 +106,22 @@ set -- "$FAIRLEAD_PROGRAM" "$@"
 unset FAIRLEAD_KEY FAIRLEAD_PROGRAM
 exec "$@"
 """
-"""Script of the gate. `read` reads single bytes, so that data after the token in the same segment is left for the
-server. With the name of a variable, a second line has the digest of the program that the person's key is for, and the
-key: it goes to no other program, such as that of a changed image whose catalog is not published yet. If the line is
-empty, the variable stays as the pod has it. A name is looked up in `PATH` here, because busybox would take its own
-program of that name, such as `sh`, in place of the image's. The script uses backquotes because Kubernetes expands
-`$(NAME)` in commands, and a subshell so that its variables do not overwrite the server's environment.
+"""Script of the gate, which runs once per connection. `read` reads single bytes, so that data after the token in the
+same segment is left for the server. The script uses backquotes because Kubernetes expands `$(NAME)` in commands, and a
+subshell so that its variables do not overwrite the server's environment.
 
-The limit counts children of the listener that already run the server, not those that have the gate as their command
-line (a server that is a shell script may be run by busybox as well), so that clients without the token cannot use the
-limit up. Connections within the same milliseconds do not see each other, so they may exceed the limit. The gate reads a
-refused connection for a moment, because unread data would make the kernel reset the connection, and the peer could lose
-the reason for the refusal (`fairlead_mcp.tcp` reads it).
+With the name of a variable, the client sends a second line: the digest of the program for which the user entered a key,
+and the key. The key is passed only to that program, not, for example, to the program of a changed image whose catalog
+is not published yet. If the line is empty, the variable keeps its value in the pod.
+
+The script looks up the server's program in `PATH` itself, because busybox would run its own program of that name, such
+as `sh`, instead of the image's program.
+
+The limit counts those children of the listener that already run the server. Children that still run the gate do not
+count, so that clients without the token cannot exhaust the limit. They are recognised by their command line, because a
+server that is a shell script may be run by busybox too. Connections that begin within the same milliseconds do not see
+each other, so they may exceed the limit. The gate reads a refused connection for a moment: with unread data, the kernel
+would reset the connection, and the peer could lose the reason for the refusal, which `fairlead_mcp.tcp` reads.
 """
 
 
@@ -123,34 +130,46 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def listen(
+def listener_command(
     port: int,
     token_digest: str,
     command: Sequence[str],
     *,
-    most: int,
+    max_processes: int,
     key_variable: str = "",
     program_digest: str = "",
     busybox: str = BUSYBOX,
     watch_seconds: int = WATCH_SECONDS,
 ) -> list[str]:
-    """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time.
-    Processes that have lost their client are looked for every `watch_seconds`.
+    """Command of a container that serves `command` on `port` to clients with the token, with at most `max_processes` at
+    the same time. Processes without a client are ended, with a check every `watch_seconds`.
 
-    With `key_variable`, clients send a second line: `program_digest` and a person's key, which the process has under
-    that name.
+    With `key_variable`, clients send a second line with `program_digest` and a user's key. The process gets the key in
+    the environment variable `key_variable`.
     """
-    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), key_variable, program_digest, *command]
+    gate = [
+        busybox,
+        "sh",
+        "-c",
+        GATE,
+        "gate",
+        busybox,
+        token_digest,
+        str(max_processes),
+        key_variable,
+        program_digest,
+        *command,
+    ]
     script = [busybox, "sh", "-c", LISTEN, "listen", str(watch_seconds)]
     return [*script, busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 
-def readiness(port: int) -> list[str]:
+def readiness_command(port: int) -> list[str]:
     """Command that succeeds while the port has a listener. It does not connect, which would start a server."""
     listening = rf"^ *[0-9]*: [0-9A-F]*:{port:04X} [0-9A-F]*:0000 0A "
     return [BUSYBOX, "grep", "-q", listening, "/proc/net/tcp", "/proc/net/tcp6"]
 
 
-def installation(busybox: str = "/bin/busybox") -> list[str]:
-    """Command of an init container that copies busybox to the path that `listen` uses."""
+def installation_command(busybox: str = "/bin/busybox") -> list[str]:
+    """Command of an init container that copies busybox to the path that `listener_command` uses."""
     return [busybox, "cp", busybox, BUSYBOX]

@@ -17,7 +17,9 @@ from fairlead_mcp.printed import printable
 from fairlead_operator.server.kube_manifests import CONTAINER, INSTALL
 
 LISTEN_S: Final = 8
-"""Seconds after which a closed port of a running server is reported; with the write of the status, within 10 s."""
+"""Seconds for which a server may run with a closed port before the port is reported. With the write of the status, the
+report takes less than 10 s.
+"""
 QUOTE_LIMIT: Final = 400
 """Maximum characters that a message quotes from another program."""
 REGISTRY_UNREACHABLE: Final = 75
@@ -37,7 +39,7 @@ _ROOT: Final = re.compile(
     re.IGNORECASE,
 )
 _CLAIM: Final = re.compile(r"persistentvolumeclaim|persistent volumes? to bind|pvc\(s\)", re.IGNORECASE)
-_ROOM: Final = re.compile(r"insufficient |too many pods", re.IGNORECASE)
+_RESOURCES: Final = re.compile(r"insufficient |too many pods", re.IGNORECASE)
 _VOLUME: Final = re.compile(r"volume", re.IGNORECASE)
 _EXCLUDED: Final = re.compile(
     r"node affinity|node selector|nodeselector|taint|affinity rules|topology spread|unschedulable",
@@ -55,11 +57,12 @@ _MISSING: Final = re.compile(r"executable file not found|no such file or directo
 
 @dataclass(frozen=True)
 class Symptom:
-    """Why a pod does not serve; becomes the server's verdict. `hopeless` False: the pod may still start by itself."""
+    """Why a pod does not serve; becomes the server's verdict."""
 
     cause: Cause
     message: str
     hopeless: bool = True
+    """Whether the pod cannot start until a user changes something; False: the pod may still start by itself."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,13 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
     status = pod.get("status") or {}
     if pod.get("metadata", {}).get("deletionTimestamp"):
         return None
-    container, since = _server_container(status.get("containerStatuses")), started_at(pod)
-    wanted = _server_container((pod.get("spec") or {}).get("containers"))
-    probed = "tcpSocket" in (wanted.get("readinessProbe") or {}) and "startupProbe" not in wanted
-    if container.get("ready") or since is None or not probed:
+    since = started_at(pod)
+    container_status = _server_container(status.get("containerStatuses"))
+    container = _server_container((pod.get("spec") or {}).get("containers"))
+    is_probed = "tcpSocket" in (container.get("readinessProbe") or {}) and "startupProbe" not in container
+    if container_status.get("ready") or since is None or not is_probed:
         return None
-    return ClosedPort(int(wanted["ports"][0]["containerPort"]), since, ":" in (status.get("podIP") or ""))
+    return ClosedPort(int(container["ports"][0]["containerPort"]), since, ":" in (status.get("podIP") or ""))
 
 
 def is_unready(pod: Mapping[str, Any]) -> bool:
@@ -127,16 +131,16 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
 
 
 def _scheduling_symptom(message: str) -> Symptom:
-    """Symptom of an unschedulable pod. The scheduler's message counts nodes by reason; the reason decides the cause,
-    because each reason has another remedy.
+    """Symptom of an unschedulable pod. The scheduler's message counts the nodes for each reason. The reason decides the
+    cause, because each reason has its own remedy.
 
     Lack of resources takes precedence over excluded nodes, because control plane nodes are always tainted and therefore
-    always among the excluded ones.
+    always excluded.
     """
     reason = _PREEMPTION.sub("", message)
     causes = (
         (_CLAIM, Cause.VOLUME_UNAVAILABLE),
-        (_ROOM, Cause.UNSCHEDULABLE),
+        (_RESOURCES, Cause.UNSCHEDULABLE),
         (_VOLUME, Cause.VOLUME_UNAVAILABLE),
         (_EXCLUDED, Cause.NODES_EXCLUDED),
     )
@@ -147,20 +151,21 @@ def _scheduling_symptom(message: str) -> Symptom:
 def _container_symptom(container: Mapping[str, Any]) -> Symptom | None:
     """The fault of one container of a pod, from its status; None if it has no fault."""
     state = container.get("state") or {}
-    waiting, ended = state.get("waiting") or {}, _last_end(container)
+    waiting, termination = state.get("waiting") or {}, _last_termination(container)
     reason, message = str(waiting.get("reason", "")), cut(waiting.get("message", ""))
     if reason in _PULL:
         return Symptom(Cause.IMAGE_PULL_FAILED, f"the image cannot be fetched: {message}")
     if container.get("name") == INSTALL:
-        return _installation_symptom(state, ended)
+        return _installation_symptom(state, termination)
     if reason in _CREATE:
         return _creation_symptom(message)
-    if ended is None or not (reason == "CrashLoopBackOff" or container.get("restartCount") or "terminated" in state):
+    restarts, is_looping = int(container.get("restartCount") or 0), reason == "CrashLoopBackOff"
+    if termination is None or not (is_looping or restarts or "terminated" in state):
         return None
-    ends = int(container.get("restartCount") or 0) + ("terminated" in state)
-    if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff" and ends < 2:
+    terminations = restarts + ("terminated" in state)
+    if termination.get("exitCode") in (None, 0) and not is_looping and terminations < 2:
         return None  # the container was asked to end, and is being restarted
-    return _crash_symptom(ended)
+    return _crash_symptom(termination)
 
 
 def _creation_symptom(message: str) -> Symptom:
@@ -172,49 +177,50 @@ def _creation_symptom(message: str) -> Symptom:
     return Symptom(Cause.DEPLOYMENT_FAILED, f"the container cannot be created: {message}")
 
 
-def _installation_symptom(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
+def _installation_symptom(state: Mapping[str, Any], termination: Mapping[str, Any] | None) -> Symptom | None:
     """Symptom of the init container that installs a package; None unless it is running or has failed."""
-    if ended is not None and ended.get("reason") == "OOMKilled":
+    if termination is not None and termination.get("reason") == "OOMKilled":
         return Symptom(Cause.INSTALL_FAILED, f"the installation {_OUT_OF_MEMORY}")
-    if ended is not None and ended.get("exitCode"):
-        words = cut(ended.get("message") or f"the installation exited with {ended['exitCode']}")
-        unreachable = ended["exitCode"] == REGISTRY_UNREACHABLE
-        return Symptom(Cause.REGISTRY_UNREACHABLE if unreachable else Cause.INSTALL_FAILED, words)
+    if termination is not None and termination.get("exitCode"):
+        message = cut(termination.get("message") or f"the installation exited with {termination['exitCode']}")
+        unreachable = termination["exitCode"] == REGISTRY_UNREACHABLE
+        return Symptom(Cause.REGISTRY_UNREACHABLE if unreachable else Cause.INSTALL_FAILED, message)
     if "running" in state:
         return Symptom(Cause.INSTALLING, "the package is being installed", hopeless=False)
     return None
 
 
-def _crash_symptom(ended: Mapping[str, Any]) -> Symptom:
+def _crash_symptom(termination: Mapping[str, Any]) -> Symptom:
     """Symptom of a container whose program ended, from its last termination."""
-    if ended.get("reason") in _NEVER_RAN:
-        return _creation_symptom(cut(ended.get("message") or ""))
-    printed = str(ended.get("message") or "")  # the end of the log, if the container left no termination message
-    words = cut(_explaining_line(printed) or printed or ended.get("reason") or "it printed nothing")
-    message = f"the container ended with exit code {ended.get('exitCode')}: {words}"
-    if ended.get("reason") == "OOMKilled":
+    if termination.get("reason") in _NEVER_RAN:
+        return _creation_symptom(cut(termination.get("message") or ""))
+    # the end of the log, if the container left no termination message
+    output = str(termination.get("message") or "")
+    explanation = cut(_explaining_line(output) or output or termination.get("reason") or "it printed nothing")
+    message = f"the container ended with exit code {termination.get('exitCode')}: {explanation}"
+    if termination.get("reason") == "OOMKilled":
         return Symptom(Cause.CRASH_LOOPING, f"the server {_OUT_OF_MEMORY}")
-    if _ROOT.search(words) or _ROOT.search(cut(printed)):
+    if _ROOT.search(explanation) or _ROOT.search(cut(output)):
         return Symptom(
             Cause.RUN_AS_ROOT_REFUSED,
             f"the server does not start as an unprivileged user ({message}): {SECURITY_ADVICE}",
         )
-    if ended.get("exitCode") == 0:
+    if termination.get("exitCode") == 0:
         message += (
             ". A stdio server ends like this: if it is one, set spec.image.transport to stdio, and spec.image.command"
         )
     return Symptom(Cause.CRASH_LOOPING, message)
 
 
-def _explaining_line(printed: str) -> str:
-    """The line at the end of a container's log that explains why the container ended."""
-    return diagnosis(printable(line.encode()) for line in printed.splitlines())
+def _explaining_line(output: str) -> str:
+    """The line of a container's output that explains why the container ended."""
+    return diagnosis(printable(line.encode()) for line in output.splitlines())
 
 
-def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _last_termination(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Last termination of the container; None if it never ended."""
-    for when in ("state", "lastState"):
-        termination = (container.get(when) or {}).get("terminated")
+    for member in ("state", "lastState"):
+        termination = (container.get(member) or {}).get("terminated")
         if termination is not None:
             return dict(termination)
     return None
@@ -231,11 +237,14 @@ def _server_container(containers: Iterable[Mapping[str, Any]] | None) -> Mapping
 
 
 def condition_of(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Condition of a pod or a Deployment; empty if it has none of that type."""
-    return next((c for c in status.get("conditions") or () if c.get("type") == kind), {})
+    """Condition of a pod or a Deployment; empty if the status has no condition of that type."""
+    conditions = status.get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == kind), {})
 
 
 def cut(text: object) -> str:
-    """The end of a quoted text on one line; the reason of a failure is usually at its end."""
+    """A quoted text on one line, without its beginning if it is too long: the reason of a failure is usually at the
+    end.
+    """
     line = " ".join(str(text).split())
     return line if len(line) <= QUOTE_LIMIT else f"…{line[1 - QUOTE_LIMIT :]}"

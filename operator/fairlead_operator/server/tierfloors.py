@@ -10,12 +10,12 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import ConditionVerdict
 
-_NAMED: Final = 5
-"""Maximum number of tools that a message names."""
+_MAX_NAMES: Final = 5
+"""Maximum number of tools in a message."""
 
 
 class TierFloors:
-    """The tiers that each server names as `minTier`. `changed(key)` is called when the verdict about a server may have
+    """The tiers that each server names as `minTier`. `changed(key)` is called for each server whose verdict may have
     changed.
     """
 
@@ -27,7 +27,7 @@ class TierFloors:
         """Tiers that each server names."""
 
     def take_tiers(self, tiers: Collection[str]) -> None:
-        """Take over the existing tiers."""
+        """Replace the set of existing tiers."""
         before, self._tiers = self._tiers, frozenset(tiers)
         for key, named in self._named.items():
             if before is None or named & (before ^ self._tiers):
@@ -38,7 +38,7 @@ class TierFloors:
         self._named.pop(key, None)
 
     def verdict(self, server: McpServer) -> ConditionVerdict | None:
-        """Verdict PartiallyInvalid about a server that names a tier which does not exist; None if all exist."""
+        """Verdict PartiallyInvalid of a server that names tiers which do not exist; None if all tiers exist."""
         floors = {tool.name: tool.min_tier for tool in server.spec.tools if tool.min_tier is not None}
         if floors:
             self._named[server.key] = frozenset(floors.values())
@@ -47,8 +47,8 @@ class TierFloors:
         unknown = sorted(name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers)
         if not unknown:
             return None
-        examples = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_NAMED])
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        examples = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_MAX_NAMES])
+        more = f" and {len(unknown) - _MAX_NAMES} more" if len(unknown) > _MAX_NAMES else ""
         tier_names = ", ".join(sorted(self._tiers or ())) or "none"
         message = (
             f"spec.tools[].minTier names LatencyTiers that do not exist ({examples}{more}), so only the slowest tier "

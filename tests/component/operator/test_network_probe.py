@@ -56,10 +56,10 @@ async def test_the_answer_is_what_the_network_does_with_policies_and_nothing_is_
 async def test_a_probe_without_an_answer_says_why_and_leaves_nothing(world: World, fault: Fault, words: str) -> None:
     longest = 30.0 if fault == "no network" else 2.0
     async with simulated_network(world, fault=fault) as kube:
-        answer = await ClusterProbe(kube, world.release, PODS, poll=0.05, longest=longest).run()
+        answer = await ClusterProbe(kube, world.release, PODS, poll=0.05, timeout_s=longest).run()
         await world.until("nothing left", lambda: not remaining_objects(world))
     assert (answer.incoming, answer.outgoing) == (None, None)
-    assert words in answer.unanswered
+    assert words in answer.unknown_reason
 
 
 async def test_a_policy_that_lets_everything_in_does_not_prove_an_open_network(world: World) -> None:
@@ -69,7 +69,7 @@ async def test_a_policy_that_lets_everything_in_does_not_prove_an_open_network(w
     async with simulated_network(world) as kube:
         answer = await ClusterProbe(kube, world.release, PODS, poll=0.05).run()
     assert answer.incoming is None
-    assert "may allow what the probe tried (all)" in answer.unanswered
+    assert "may allow what the probe tried (all)" in answer.unknown_reason
 
 
 async def test_probe_objects_of_a_killed_operator_are_replaced(world: World) -> None:

@@ -23,7 +23,7 @@ async def test_servers_of_a_namespace_that_is_being_deleted_are_left_alone_witho
         assert status == 200
         caplog.clear()
         world.request("DELETE", world.path("services", "pods"))
-        await world.until("told", lambda: "pods is left as it is" in caplog.text)
+        await world.until("told", lambda: "pods is not reconciled" in caplog.text)
         world.patch_server("remote", {"spec": {"url": "http://127.0.0.1:9/mcp"}})
         await world.until("an Event that cannot be posted", lambda: world.is_("remote", "Ready", "False"))
         world.request("DELETE", world.server_path("remote"))
@@ -31,4 +31,4 @@ async def test_servers_of_a_namespace_that_is_being_deleted_are_left_alone_witho
         assert world.is_("pods", "Programmed", "Unknown", "Deploying"), "nobody could mend such a refusal"
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [warning for warning in warnings if "403" in warning] == []
-    assert caplog.text.count("is left as it is") == 1
+    assert caplog.text.count("is not reconciled while its namespace") == 1

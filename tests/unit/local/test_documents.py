@@ -57,7 +57,7 @@ async def test_a_document_is_published_read_and_withdrawn(tmp_path: Path) -> Non
     await documents.withdraw(name)
     assert await documents.read(name) is None
     assert documents.catalog(KEY) is None
-    assert await documents.listing() == {}
+    assert await documents.heads() == {}
     assert len(written) == 3
 
 
@@ -76,7 +76,7 @@ async def test_a_directory_of_an_earlier_run_is_known_with_its_labels(tmp_path: 
     blobs = pack(name, CATALOG, encode(catalog()), labels_for(KEY, "u1"))
     await DirectoryDocuments(tmp_path).publish(blobs)
     (tmp_path / "notes.json").write_text("{}")
-    assert await DirectoryDocuments(tmp_path).listing() == {name: blobs[-1].labels}
+    assert await DirectoryDocuments(tmp_path).heads() == {name: blobs[-1].labels}
 
 
 async def test_a_directory_that_cannot_be_written_is_trouble_and_no_crash(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ async def test_a_document_that_is_changed_each_time_is_written_ever_more_seldom(
     looks.enqueue()
     await looks.run_for(10 * MINUTE)
     assert_paced_writes(cluster)
-    assert drift.pause(WriteTarget(CONFIG_MAPS, "release", "doc")) > 0
+    assert drift.seconds_until_repair(WriteTarget(CONFIG_MAPS, "release", "doc")) > 0
 
 
 async def test_a_copied_credential_that_is_deleted_each_time_is_written_ever_more_seldom() -> None:
@@ -312,7 +312,7 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
         servers=servers,
         owned=unused,
         resolver=unused,
-        store=unused,
+        credential_store=unused,
         events=unused,
         pods=unused,
         installation=unused,
@@ -345,7 +345,7 @@ async def test_a_write_that_the_api_server_refuses_is_not_a_repair() -> None:
     for _ in range(20):
         with pytest.raises(Conflict):
             await drift.write(target, b"content", None, lambda: None, refuse)
-    assert drift.pause(target) == 0
+    assert drift.seconds_until_repair(target) == 0
 
 
 def writers_of(*entries: tuple[str, str, str]) -> Writers:

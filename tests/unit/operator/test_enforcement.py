@@ -49,7 +49,7 @@ def test_other_last_words_of_a_probe_are_not_an_answer(answer_line: str) -> None
 
 
 def test_a_network_probe_without_an_answer_says_why_and_how_to_try_again() -> None:
-    verdict = Enforcement(unanswered="no node accepts the server's pod").verdict()
+    verdict = Enforcement(unknown_reason="no node accepts the server's pod").verdict()
     assert verdict.ok is None
     assert verdict.message.startswith("no node accepts the server's pod; repeated after a day")
     assert "fairlead-network-policies" in verdict.message

@@ -26,11 +26,11 @@ class Ledger:
         self.clock.now += START_SECONDS
 
     def take(self, replica: str, *failed: FailedGrant) -> None:
-        self.grants.take(Report(replica, "cursor", "cluster", failed_grants=failed))
+        self.grants.add_report(Report(replica, "cursor", "cluster", failed_grants=failed))
 
     def hear(self, replica: str) -> None:
         """Take a report of a gateway without changes."""
-        self.grants.take(Report(replica, "cursor", "cluster"))
+        self.grants.add_report(Report(replica, "cursor", "cluster"))
 
     def verdict(self, key: ServerKey = BOX) -> ConditionVerdict:
         return self.grants.verdict(key, SHOWN)

@@ -27,7 +27,7 @@ from fairlead_mcp.errors import HttpRefused
 from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import Controller, World
+from fairlead_operator.controller import Controller, PlatformAdapters
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.ports import OperatorCredential, ResolvedCredential
 from fairlead_operator.reconciler import ReconcilerOptions
@@ -85,9 +85,13 @@ class Bench:
     async def running(self) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         clocks = Clocks(now=lambda: NOW + timedelta(seconds=loop.time()), monotonic=loop.time)
-        world = World(self.platform, self.documents, ScriptedConnector({KEY: self.script}), MemoryDeclarations())
+        adapters = PlatformAdapters(
+            self.platform, self.documents, ScriptedConnector({KEY: self.script}), MemoryDeclarations()
+        )
         pace = DiscoveryOptions(floor=30, jitter=0)
-        self.controller = compose(world, InstallationOptions(options=ReconcilerOptions(pace=pace), clocks=clocks))
+        self.controller = compose(
+            adapters, InstallationOptions(reconciler=ReconcilerOptions(discovery=pace), clocks=clocks)
+        )
         task = asyncio.create_task(self.controller.run())
         await asyncio.sleep(0.5)
         try:

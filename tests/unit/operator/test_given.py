@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_operator.kube.service_account import owners
+from fairlead_operator.kube.service_account import owner_references
 from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
@@ -60,7 +60,7 @@ def test_a_file_that_holds_no_tiers_is_named_with_its_fault(tmp_path: Path, text
 
 
 def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> None:
-    (owner,) = owners(write_file(tmp_path, token(claims("release"))), "release")
+    (owner,) = owner_references(write_file(tmp_path, token(claims("release"))), "release")
     assert owner == {"apiVersion": "v1", "kind": "ServiceAccount", "name": "fairlead-operator", "uid": "11aa"}
 
 
@@ -68,10 +68,10 @@ def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> Non
 def test_without_an_account_of_that_namespace_it_belongs_to_nobody(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert owners(write_file(tmp_path, content), "release") == []
+    assert owner_references(write_file(tmp_path, content), "release") == []
     assert "outlive the release" in caplog.text
 
 
 def test_owners_without_an_account_are_empty_and_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    assert owners("", "release") == []
+    assert owner_references("", "release") == []
     assert caplog.text == ""

@@ -22,7 +22,7 @@ from fairlead_operator.kube.credentials import (
 from fairlead_operator.kube.declared_resources import Broken, Declared, DeclaredServers, deny_all_policy
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
-from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts, dialled_url, endpoint_of
+from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts, endpoint_of, request_url
 from fairlead_operator.ports import UnreadableServer
 from operatorfakes import mcp_server
 
@@ -111,8 +111,8 @@ def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:
     image = mcp_server("demo", image={"name": "demo:1", "port": 9000, "path": "/x", "hostHeader": "h"})
     assert getattr(endpoint_of(image), "url", None) == "http://demo.team.svc:9000/x"
     assert getattr(endpoint_of(image), "host_header", None) == "h"
-    assert dialled_url(image) == "http://demo.team.svc:9000/x"
-    assert dialled_url(mcp_server(url="https://Tools.example.com:8443/mcp")) == "https://Tools.example.com:8443/mcp"
+    assert request_url(image) == "http://demo.team.svc:9000/x"
+    assert request_url(mcp_server(url="https://Tools.example.com:8443/mcp")) == "https://Tools.example.com:8443/mcp"
 
 
 def test_a_server_that_breaks_a_rule_is_broken_and_says_in_which_field() -> None:
@@ -147,7 +147,7 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
         servers=servers,
         owned=unused,
         resolver=unused,
-        store=unused,
+        credential_store=unused,
         events=unused,
         pods=unused,
         installation=unused,

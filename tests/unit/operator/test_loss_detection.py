@@ -34,7 +34,9 @@ class Dialled:
     dials: int = 0
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None
+    ) -> IdleConnection | None:
         self.dials += 1
         while not self.answers:
             self.more.clear()
@@ -44,7 +46,7 @@ class Dialled:
             raise answer
         return answer
 
-    def renew(self, key: ServerKey) -> None:
+    def end_shared_process(self, key: ServerKey) -> None:
         pass
 
     async def aclose(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.server_listing import KeptListing, RawListing
-from fairlead_operator.off_loop import LARGE_BYTES, off_loop, packed, unpacked
+from fairlead_operator.off_loop import LARGE_BYTES, off_loop, pack_listing, unpack_listing
 
 
 async def test_large_documents_are_worked_on_in_a_thread_and_small_ones_are_not() -> None:
@@ -22,6 +22,6 @@ async def test_listings_of_any_size_are_packed_and_unpacked_without_a_change() -
         listing = RawListing(
             protocol_version="2026-07-28", server_info=Raw(b"{}"), capabilities=Raw(b"{}"), tools=(definition,)
         )
-        packed_listing = await packed(listing)
+        packed_listing = await pack_listing(listing)
         assert packed_listing == KeptListing.of(listing)
-        assert msgspec.json.encode(await unpacked(packed_listing)) == msgspec.json.encode(listing)
+        assert msgspec.json.encode(await unpack_listing(packed_listing)) == msgspec.json.encode(listing)

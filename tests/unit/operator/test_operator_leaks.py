@@ -12,7 +12,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import ControllerOptions, World
+from fairlead_operator.controller import ControllerOptions, PlatformAdapters
 from fairlead_operator.discovery.state import DiscoveryState
 from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
 from virtualtime import in_virtual_time
@@ -53,11 +53,11 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     platform = MemoryPlatform()
     documents = MemoryDocuments()
     connector = ScriptedConnector()
-    world = World(platform, documents, connector, MemoryDeclarations())
+    adapters = PlatformAdapters(platform, documents, connector, MemoryDeclarations())
     controller = compose(
-        world,
+        adapters,
         InstallationOptions(
-            controller=ControllerOptions(sweep=30.0), clocks=Clocks(monotonic=asyncio.get_running_loop().time)
+            controller=ControllerOptions(sweep_s=30.0), clocks=Clocks(monotonic=asyncio.get_running_loop().time)
         ),
     )
     task = asyncio.create_task(controller.run())

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead_api.meta import ServerKey
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import World
+from fairlead_operator.controller import PlatformAdapters
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
@@ -48,12 +48,12 @@ class Polled:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         connector = ScriptedConnector({ServerKey("team", "demo"): self.script})
-        world = World(self._platform, self.documents, connector, MemoryDeclarations())
+        adapters = PlatformAdapters(self._platform, self.documents, connector, MemoryDeclarations())
         installation = InstallationOptions(
-            options=ReconcilerOptions(pace=DiscoveryOptions(jitter=0)),
+            reconciler=ReconcilerOptions(discovery=DiscoveryOptions(jitter=0)),
             clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time),
         )
-        task = asyncio.create_task(compose(world, installation, telemetry=self._telemetry).run())
+        task = asyncio.create_task(compose(adapters, installation, telemetry=self._telemetry).run())
         await asyncio.sleep(0.5)
         try:
             yield

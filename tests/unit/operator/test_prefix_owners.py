@@ -35,7 +35,7 @@ class Clocks:
     def prefixes(self, *owners: PrefixOwner, changed: Callable[[], None] = lambda: None) -> Prefixes:
         prefixes = Prefixes("name", DAY, changed=changed, now=lambda: self.at, monotonic=lambda: self.monotonic)
         prefixes.restore(owners)
-        prefixes.settle()
+        prefixes.end_start_phase()
         return prefixes
 
 

@@ -31,9 +31,9 @@ from fairlead_operator.server.presented_credentials import (
     PresentedCredential,
     ReferencedSecret,
     UnusableSecret,
+    call_oauth_settings,
     present_client,
     present_key,
-    settings_of_calls,
 )
 
 KEY = ECKey.generate_key("P-256")
@@ -178,7 +178,7 @@ def test_a_server_is_listed_with_the_first_grant_where_the_spec_or_the_platform_
     )
     calls = PresentedCredential(oauth=OAuthSettings(grant=USER_CONSENT))
 
-    settings = settings_of_calls(calls, spec, first_grant=default)
+    settings = call_oauth_settings(calls, spec, first_grant=default)
 
     assert settings is not None
     assert (settings.first_grant, settings.listing_interval_s) == (first_grant, interval_s)

@@ -22,7 +22,7 @@ from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import ConnectFailed, Timeout
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import Controller, ControllerOptions, World
+from fairlead_operator.controller import Controller, ControllerOptions, PlatformAdapters
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.outcome import Stalled, Waiting
 from fairlead_operator.ports import ConditionVerdict, PlatformTrouble, ResolvedCredential, Workload
@@ -65,14 +65,14 @@ class Bench:
 
     @asynccontextmanager
     async def running(self, **options: Any) -> AsyncIterator[Controller]:
-        world = World(self.platform, self.documents, self.connector, self.declarations)
+        adapters = PlatformAdapters(self.platform, self.documents, self.connector, self.declarations)
         pace = DiscoveryOptions(timeout=60, floor=30, jitter=0, retry=ItemBackoff(first=1, limit=60, jitter=0))
         installation = InstallationOptions(
-            options=ReconcilerOptions(**{"pace": pace, **options}),
+            reconciler=ReconcilerOptions(**{"discovery": pace, **options}),
             controller=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
             clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time),
         )
-        controller = compose(world, installation)
+        controller = compose(adapters, installation)
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)
         try:
@@ -122,7 +122,7 @@ async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> No
     bench = Bench()
     slow = bench.declare("slow", discovery={"interval": "10m"})
     fast = bench.declare("fast", discovery={"interval": "30s"})
-    async with bench.running(pace=DiscoveryOptions(floor=60, jitter=0)):
+    async with bench.running(discovery=DiscoveryOptions(floor=60, jitter=0)):
         await asyncio.sleep(3600 - 1)
     assert (slow.connections, fast.connections) == (6, 60)
 

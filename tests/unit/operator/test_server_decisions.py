@@ -321,8 +321,8 @@ def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:
         {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1},
         {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2},
     ]
-    revisions = [deployment_status.rollout(2, stage) for stage in stages]
+    revisions = [deployment_status.rollout_revision(2, stage) for stage in stages]
     assert len(set(revisions)) == 3
-    assert deployment_status.rollout(2, stages[2]) == deployment_status.rollout(
+    assert deployment_status.rollout_revision(2, stages[2]) == deployment_status.rollout_revision(
         2, {**stages[2], "availableReplicas": 2}
     )

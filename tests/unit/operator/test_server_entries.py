@@ -21,7 +21,7 @@ from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import ConnectFailed, Timeout
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import Controller, World
+from fairlead_operator.controller import Controller, PlatformAdapters
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
 from fairlead_operator.publish.servers import ServerEntries
 from fairlead_operator.server.document_entries import entry_for, state_of
@@ -58,9 +58,9 @@ class Bench:
     async def running(self) -> AsyncIterator[Controller]:
         self.platform.declare(mcp_server("demo", **self.spec))
         connector = ScriptedConnector({KEY: self.script})
-        world = World(self.platform, self.documents, connector, MemoryDeclarations())
+        adapters = PlatformAdapters(self.platform, self.documents, connector, MemoryDeclarations())
         controller = compose(
-            world, InstallationOptions(clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time))
+            adapters, InstallationOptions(clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time))
         )
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)

@@ -11,7 +11,7 @@ from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.kube.pods import MOST_WARNINGS, Pods
 from fairlead_operator.ports import ConditionVerdict
-from fairlead_operator.server.deployment_status import NO_POD, explain
+from fairlead_operator.server.deployment_status import NO_POD, add_symptom
 from fairlead_operator.server.symptoms import closed_port, symptom
 
 Json = dict[str, Any]
@@ -181,13 +181,13 @@ def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_cloc
         "labels": {LABEL_NAME: "demo"},
     }
     pods.store.put({**pod(RUNNING), "metadata": metadata, "spec": {"containers": [PROBED]}})
-    assert (pods.symptom(key), pods.until_late(key)) == (None, 7.0)
+    assert (pods.symptom(key), pods.seconds_until_fault(key)) == (None, 7.0)
     clock[0] += timedelta(hours=-1)
-    assert (pods.symptom(key), pods.until_late(key)) == (None, 8.0)
+    assert (pods.symptom(key), pods.seconds_until_fault(key)) == (None, 8.0)
     clock[0] += timedelta(hours=1, seconds=7)
     late = pods.symptom(key)
     assert late is not None
-    assert (late.cause, late.hopeless, pods.until_late(key)) == ("Silent", False, None)
+    assert (late.cause, late.hopeless, pods.seconds_until_fault(key)) == ("Silent", False, None)
 
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -249,7 +249,7 @@ def test_a_warning_about_a_pod_that_is_not_ready_becomes_a_symptom_after_seconds
     seen: Json, told: Json, cause: str, words: str
 ) -> None:
     early = pods_with(seen, told, seconds=6)
-    assert (early.symptom(DEMO), early.until_late(DEMO)) == (None, 7.0)
+    assert (early.symptom(DEMO), early.seconds_until_fault(DEMO)) == (None, 7.0)
     late = pods_with(seen, told, seconds=13).symptom(DEMO)
     assert late is not None
     assert (late.cause, late.hopeless) == (cause, False)
@@ -327,7 +327,7 @@ def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
 
 def test_a_probe_that_fails_beyond_the_deadline_of_the_deployment_is_told_with_it() -> None:
     probe = pods_with(pod(RUNNING), event("Unhealthy", PROBE)).symptom(DEMO)
-    verdict, _ = explain(ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, "no pod in time"), None, probe)
+    verdict, _ = add_symptom(ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, "no pod in time"), None, probe)
     assert (verdict.ok, verdict.cause) == (False, Cause.DEPLOYMENT_FAILED)
     assert verdict.message.endswith(PROBE)
 
@@ -390,11 +390,11 @@ def test_the_symptom_of_a_pod_becomes_the_verdict_unless_another_pod_serves() ->
     diagnosis = symptom(pod(waiting_container("ImagePullBackOff", "not found")))
     deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
     up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
-    verdict, _ = explain(deploying, None, diagnosis)
+    verdict, _ = add_symptom(deploying, None, diagnosis)
     assert (verdict.ok, verdict.cause) == (False, "ImagePullFailed")
-    assert explain(up, None, diagnosis) == (up, None)
-    _, down = explain(up, NO_POD, diagnosis)
+    assert add_symptom(up, None, diagnosis) == (up, None)
+    _, down = add_symptom(up, NO_POD, diagnosis)
     assert down is not None
     assert (down.cause, "not found" in down.message) == ("Unreachable", True)
     installing = symptom(pod(init=[{"name": "install", "state": {"running": {}}}]))
-    assert explain(deploying, None, installing)[0].ok is None
+    assert add_symptom(deploying, None, installing)[0].ok is None

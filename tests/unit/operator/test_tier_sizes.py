@@ -12,7 +12,7 @@ from fairlead_api.v1alpha1.common import ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
-from fairlead_operator.controller import World
+from fairlead_operator.controller import PlatformAdapters
 from operatorfakes import (
     NOW,
     MemoryDeclarations,
@@ -34,7 +34,7 @@ class Sizes(MemoryDeclarations):
 
     history: list[tuple[float, int]] = field(default_factory=list)
 
-    async def show_tools(self, counts: Mapping[str, int]) -> None:
+    async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
         self.history.append((asyncio.get_running_loop().time(), counts["deep"]))
 
 
@@ -56,10 +56,10 @@ class Installation:
     async def running(self) -> AsyncIterator[Sizes]:
         deep = LatencyTier(metadata=ObjectMeta(name="deep"), spec=LatencyTierSpec())
         sizes = Sizes(tier_list=[deep])
-        world = World(self.platform, self.documents, self.connector, sizes)
+        adapters = PlatformAdapters(self.platform, self.documents, self.connector, sizes)
         loop = asyncio.get_running_loop()
         task = asyncio.create_task(
-            compose(world, InstallationOptions(clocks=Clocks(now=lambda: NOW, monotonic=loop.time))).run()
+            compose(adapters, InstallationOptions(clocks=Clocks(now=lambda: NOW, monotonic=loop.time))).run()
         )
         try:
             yield sizes

@@ -171,7 +171,7 @@ async def test_idle_returns_when_nothing_is_due_or_worked_on() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     task = asyncio.create_task(queue.run(work))
-    await queue.idle()
+    await queue.wait_until_idle()
     assert asyncio.get_running_loop().time() == 3
     assert (queue.depth, queue.active) == (0, 0)
     task.cancel()

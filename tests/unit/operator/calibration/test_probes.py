@@ -116,10 +116,12 @@ class World:
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None
+    ) -> IdleConnection | None:
         return None
 
-    def renew(self, key: ServerKey) -> None:
+    def end_shared_process(self, key: ServerKey) -> None:
         pass
 
     async def aclose(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval
-from fairlead_operator.pinning.approvals import MAX_PER_SERVER, MAX_SERVERS, AskedApprovals
+from fairlead_operator.pinning.approvals import MAX_PER_SERVER, MAX_SERVERS, PendingApprovals
 from pinworld import KEY, World, tool
 
 
@@ -48,10 +48,10 @@ async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> Non
 
 
 def test_approvals_that_wait_are_bounded() -> None:
-    approvals = AskedApprovals()
-    approvals.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MAX_PER_SERVER + 1))
-    assert "0" not in approvals.of(KEY)
-    assert len(approvals.of(KEY)) == MAX_PER_SERVER
-    approvals.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MAX_SERVERS))
-    assert approvals.of(KEY) == {}
-    assert len(approvals.of(ServerKey("team", "other0"))["h"]) == 256
+    approvals = PendingApprovals()
+    approvals.add(AskedApproval("team", "demo", str(number), "ann") for number in range(MAX_PER_SERVER + 1))
+    assert "0" not in approvals.of_server(KEY)
+    assert len(approvals.of_server(KEY)) == MAX_PER_SERVER
+    approvals.add(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MAX_SERVERS))
+    assert approvals.of_server(KEY) == {}
+    assert len(approvals.of_server(ServerKey("team", "other0"))["h"]) == 256

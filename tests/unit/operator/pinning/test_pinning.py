@@ -284,9 +284,9 @@ async def test_a_store_that_refuses_keeps_the_old_definitions_in_force() -> None
 
 def test_held_definitions_are_counted_per_server_and_forgotten_with_it() -> None:
     telemetry = Telemetry()
-    telemetry.hold_back(KEY, 2)
+    telemetry.show_held_back(KEY, 2)
     line = 'fairlead_held_definitions{namespace="team",server="demo"}'
     assert f"{line} 2.0" in generate_latest(telemetry.registry).decode()
-    telemetry.hold_back(KEY, None)
-    telemetry.hold_back(ServerKey("team", "never pinned"), None)
+    telemetry.show_held_back(KEY, None)
+    telemetry.show_held_back(ServerKey("team", "never pinned"), None)
     assert "fairlead_held_definitions{" not in generate_latest(telemetry.registry).decode()

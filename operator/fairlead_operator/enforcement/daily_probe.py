@@ -18,9 +18,9 @@ from fairlead_operator.ports import ConditionVerdict
 logger = logging.getLogger(__name__)
 
 INTERVAL: Final = timedelta(days=1)
-LOOK_S: Final = 300.0
+CHECK_SECONDS: Final = 300.0
 """Seconds between two checks whether a probe is due."""
-RETRY_S: Final = 1.0
+RETRY_SECONDS: Final = 1.0
 MAX_INTERRUPTED: Final = 3
 """Number of consecutive interrupted probes (by restarts or changes of the leader) after which the next probe waits for
 a day.
@@ -53,7 +53,7 @@ class DailyProbe:
         self._answer: Enforcement | None = None
 
     def verdict(self) -> ConditionVerdict | None:
-        """Verdict for the condition NetworkPolicyEnforced of servers with pods; None before the first answer."""
+        """Verdict NetworkPolicyEnforced of all servers with pods; None before the first answer."""
         return None if self._answer is None else self._answer.verdict()
 
     async def restore(self) -> None:
@@ -63,7 +63,7 @@ class DailyProbe:
                 record = await self._read()
             except ApiError as error:
                 logger.warning("the stored answer of the network probe cannot be read yet: %s", error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 if record is not None and record.answer != Enforcement():
                     self._take(record.answer)
@@ -75,25 +75,27 @@ class DailyProbe:
             try:
                 await self.probe_if_due()
             except ApiError as error:
-                logger.warning("the probe of NetworkPolicies failed and will be retried in %g s: %s", LOOK_S, error)
-            await asyncio.sleep(LOOK_S)
+                logger.warning(
+                    "the probe of NetworkPolicies failed and will be retried in %g s: %s", CHECK_SECONDS, error
+                )
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def probe_if_due(self) -> None:
         """Run the probe if it is due. Raises ApiError."""
         record = await self._read()
-        begun = self._now()
-        unended = 0
-        if record is not None and timedelta() <= begun - record.checked < INTERVAL:
-            if record.unended not in range(1, MAX_INTERRUPTED):
+        began = self._now()
+        interrupted = 0
+        if record is not None and timedelta() <= began - record.began < INTERVAL:
+            if record.interrupted not in range(1, MAX_INTERRUPTED):
                 self._take(record.answer)
                 return
-            unended = record.unended
-        # The beginning is recorded too. Otherwise, if every probe were interrupted, each start of an operator would
-        # create pods again.
-        await self._write(ProbeRecord(begun, Enforcement() if record is None else record.answer, unended + 1))
+            interrupted = record.interrupted
+        # The beginning of a probe is recorded too: if every probe were interrupted, each start of an operator would
+        # otherwise create pods again.
+        await self._write(ProbeRecord(began, Enforcement() if record is None else record.answer, interrupted + 1))
         answer = await self._probe.run()
         self._take(answer)
-        await self._write(ProbeRecord(begun, answer))
+        await self._write(ProbeRecord(began, answer))
 
     async def _read(self) -> ProbeRecord | None:
         config_maps, _ = await self._kube.list(self._scope)
@@ -106,7 +108,7 @@ class DailyProbe:
         await self._kube.apply(CONFIG_MAPS, self._scope.namespace, {"metadata": metadata, "data": record.data()})
 
     def _take(self, answer: Enforcement) -> None:
-        """Take over an answer, and report it if it changed."""
+        """Store an answer in memory, and report it if it changed."""
         self._on_answer(answer)
         if answer == self._answer:
             return
