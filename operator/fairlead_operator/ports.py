@@ -327,9 +327,11 @@ class Connector(Protocol):
         """
         ...
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
-        """An idle connection to the server's host, whose end shows that the server is down; None for a server that is
-        watched by other means.
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
+    ) -> IdleConnection | None:
+        """Open an idle connection to the server's host, whose end indicates that the server is down; None for a server
+        that is monitored by other means.
 
         `address` is the address of the previous connection, tried while DNS fails. Raises ConnectFailed.
         """

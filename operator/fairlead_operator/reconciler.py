@@ -33,7 +33,7 @@ from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.condition_assembly import as_shown
 from fairlead_operator.discovery import first_grant
-from fairlead_operator.discovery.catalog_build import Reached
+from fairlead_operator.discovery.catalog_build import CallAccess
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
@@ -381,17 +381,19 @@ class Reconciler:
             api=ApiSource.of(server),
         )
         interval = server.spec.discovery.interval.seconds
-        return self._discoverer.discover_if_due(server.key, target, own.value, interval, whole=server.spec.pin)
+        return self._discoverer.discover_if_due(
+            server.key, target, own.value, interval, await_comparison=server.spec.pin
+        )
 
     async def _add_last_words(self, findings: ReconcileFindings) -> None:
         """Add the last log line of a stdio server's process to its discovery failure, once per failure."""
         state, server = findings.discovery, findings.server
         failure = state.failure if state is not None else None
-        if state is None or failure is None or not failure.wants_words or server.spec.effective_transport != "stdio":
+        if state is None or failure is None or not failure.wants_log_line or server.spec.effective_transport != "stdio":
             return
-        words = await self._platform.last_words(server)
+        log_line = await self._platform.last_words(server)
         if state.failure is failure:
-            state.failure = dataclasses.replace(failure, words=words)
+            state.failure = dataclasses.replace(failure, log_line=log_line)
 
     def _verification(self, findings: ReconcileFindings) -> ConditionVerdict | None:
         """The verdict Verified from the last answer; None before an answer, so that an operator restart does not change
@@ -424,7 +426,7 @@ class Reconciler:
         """Seconds until a status is written that would only say that the first answer is awaited."""
         if verdicts.verified is not FIRST_DISCOVERY or findings.discovery is None or findings.discovery.task is None:
             return 0.0
-        return findings.discovery.asked_at + SETTLING - self._monotonic()
+        return findings.discovery.began_at + SETTLING - self._monotonic()
 
     async def _publish_or_refusal(self, findings: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
         """The published catalog, and the verdict if the API server refuses the new catalog (quota, rights)."""
@@ -464,7 +466,7 @@ class Reconciler:
         refreshed = (state and state.refreshed) or (stored and stored.refreshed)
         if state is not None and endpoint is not None:
             credential = findings.credential
-            reached = Reached(endpoint, credential.ref, findings.prefix, credential.oauth)
+            reached = CallAccess(endpoint, credential.ref, findings.prefix, credential.oauth)
             if (earlier := first_grant.stored_listing(state, stored)) is not None:
                 state.listing = KeptListing.of(earlier)
                 state.lists_read_at = 0.0 if stored is None else stored.lists_read_at
@@ -484,7 +486,7 @@ class Reconciler:
                 return msgspec.structs.replace(
                     first_grant.sign_in_catalog(server, reached), refreshed=refreshed, lists_read_at=state.lists_read_at
                 )
-        if stored is None or (state is not None and first_grant.is_needless(state, stored)):
+        if stored is None or (state is not None and first_grant.is_obsolete(state, stored)):
             return None
         self.catalogs.retain(stored)
         return msgspec.structs.replace(stored, online=findings.keeps(stored), refreshed=refreshed)

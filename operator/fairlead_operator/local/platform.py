@@ -322,9 +322,11 @@ class LocalConnector:
         """Implements Connector."""
         await self._network.aclose()
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
+    ) -> IdleConnection | None:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
-        return await self._network.line(key, endpoint, address)
+        return await self._network.open_idle_connection(key, endpoint, address)
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether a remote server has metadata of a protected resource."""

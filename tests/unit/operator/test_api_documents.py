@@ -22,7 +22,7 @@ from fairlead_mcp.http.dial import resolve_by_dns
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
 from fairlead_openapi.compiling.report import CompiledDocument
 from fairlead_openapi.compiling.worker import compile_in_worker
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.kube.platform import endpoint_of
 from fairlead_operator.openapi import api_listings, document_content, document_fetch
 from fairlead_operator.openapi.api_listings import READ_AT_ONCE, REFUSED_SECONDS, ApiListings
@@ -100,7 +100,7 @@ def test_the_definitions_of_a_published_catalog_have_the_hashes_of_the_listing_t
     server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": spec})
     source = ApiSource.of(server)
     assert source is not None
-    reached = Reached(OpenApiEndpoint(url="https://b/v1"), None, "api")
+    reached = CallAccess(OpenApiEndpoint(url="https://b/v1"), None, "api")
     catalog, _ = build_catalog(server, listing_of(compiled, "0" * 64, source), reached)
     published = decode(encode(catalog))
     assert isinstance(published, Catalog)

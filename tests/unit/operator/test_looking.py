@@ -17,7 +17,7 @@ from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.gated_tools import (
     GRACE_SECONDS,
-    KEPT_SECONDS,
+    MAX_AGE_SECONDS,
     PAUSES,
     CapabilityComparisons,
     complete_from_catalog,
@@ -48,7 +48,7 @@ class Bench:
     async def listing(self, *, again: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             listing = structs.replace(await read_everything(session), protocol_version=self.version)
-        await self.looks.compare(KEY, self.endpoint, None, listing, again=again, whole=True)
+        await self.looks.compare(KEY, self.endpoint, None, listing, again=again, required=True)
         return self.looks.complete(KEY, listing)
 
     def comparisons(self) -> int:
@@ -87,7 +87,7 @@ async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_afte
     assert bench.comparisons() == 1, "it lists other tools"
     await bench.listing(again=True)
     assert bench.comparisons() == 1, "somebody asked for it"
-    bench.now += KEPT_SECONDS + 1
+    bench.now += MAX_AGE_SECONDS + 1
     await bench.listing()
     assert bench.comparisons() == 1, "the last one is old"
 
@@ -95,7 +95,7 @@ async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_afte
 async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() -> None:
     bench = Bench(Script([tool_named("plain")]), CHILD)
     await bench.listing()
-    bench.now += KEPT_SECONDS + 1
+    bench.now += MAX_AGE_SECONDS + 1
     await bench.listing()
     assert bench.comparisons() == 1
 

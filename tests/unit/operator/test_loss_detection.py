@@ -34,7 +34,9 @@ class Dialled:
     dials: int = 0
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None
+    ) -> IdleConnection | None:
         self.dials += 1
         while not self.answers:
             self.more.clear()
@@ -62,7 +64,7 @@ class Dialled:
         *,
         capabilities: bytes | None = None,
     ) -> AbstractAsyncContextManager[McpSession]:
-        raise AssertionError("a line asks nothing")
+        raise AssertionError("a open_idle_connection asks nothing")
 
 
 def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFailed:

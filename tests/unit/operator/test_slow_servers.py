@@ -78,7 +78,7 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
     discoverer = Discoverer(
         ScriptedConnector(scripts),
         lambda key: answered.set() if key == good else None,
-        at_once=64,
+        max_concurrent=64,
         clocks=Clocks(rng=random.Random(1), monotonic=loop.time),
     )
     for key in hanging:

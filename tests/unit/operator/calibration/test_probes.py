@@ -116,7 +116,9 @@ class World:
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
+    async def open_idle_connection(
+        self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None
+    ) -> IdleConnection | None:
         return None
 
     def renew(self, key: ServerKey) -> None:
