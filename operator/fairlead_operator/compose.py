@@ -78,7 +78,7 @@ def compose(
 
     def on_move(move: Move) -> None:
         moves.put_nowait(move)
-        prober.look_again(move.tool.server)
+        prober.reschedule(move.tool.server)
 
     timekeeper = Timekeeper(
         world.documents,
@@ -143,7 +143,7 @@ def compose(
 
     def on_report(report: Report) -> None:
         telemetry.take_report(report)
-        timekeeper.take(report)
+        timekeeper.take_report(report)
         reconciler.failed_grants.take(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)

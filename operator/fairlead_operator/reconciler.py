@@ -29,7 +29,7 @@ from fairlead_kube.errors import NamespaceTerminating
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.calibration.plan import ProbePlan, plan
-from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
+from fairlead_operator.calibration.prober import MIN_GAP_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.condition_assembly import as_shown
 from fairlead_operator.discovery import first_grant
@@ -510,7 +510,7 @@ class Reconciler:
             self._plan(findings.server, catalog),
             calibration.samples,
             calibration.interval.seconds,
-            max(APART_S, 1 / rate if rate else 0.0),
+            max(MIN_GAP_S, 1 / rate if rate else 0.0),
         )
         self._prober.hold(key, probe_set, findings.credential.of_operator.value)
         return self._prober.verdict(key)

@@ -219,7 +219,7 @@ async def test_early_reports_of_gateways_are_judged_by_the_published_tiers(
     await again.restore()
     again.take_catalog(shop)
     heard = ToolAttempts("default", "shop", "knot", (Attempt(1, 0.0, 5.0, OK),))
-    again.take(Report(replica="r", cursor="r.1.0", environment="cluster", tools=(heard,)))
+    again.take_report(Report(replica="r", cursor="r.1.0", environment="cluster", tools=(heard,)))
     again.use_tiers(TIERS)
     await again.round()
     (state,) = again.ledger.states(shop.key, 0.0)
