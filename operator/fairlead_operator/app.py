@@ -70,7 +70,7 @@ from fairlead_operator.kube.seeded_tiers import TierSeeder
 from fairlead_operator.kube.service_account import owners
 from fairlead_operator.kube.watched_lease import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.openapi.api_listings import ApiListings
-from fairlead_operator.publish.configured_tiers import tiers_in
+from fairlead_operator.publish.configured_tiers import read_tiers
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.podwarnings import FIELDS
 from fairlead_operator.settings import Settings
@@ -113,7 +113,7 @@ class StartupConfiguration:
     def load(cls, settings: Settings) -> StartupConfiguration:
         """Read the values. Raises BadSetting."""
         references = owners(settings.release.owner_token, settings.release.release_namespace)
-        return cls(tiers_in(settings.publish.tiers), references, settings.egress.rules)
+        return cls(read_tiers(settings.publish.tiers), references, settings.egress.rules)
 
 
 class Operator:

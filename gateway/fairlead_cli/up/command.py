@@ -65,7 +65,14 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
-from fairlead_operator.local.localoperator import Fixed, Folders, LocalObserver, LocalOperator, LocalOptions, Scanner
+from fairlead_operator.local.localoperator import (
+    FixedDeclarations,
+    Folders,
+    LocalObserver,
+    LocalOperator,
+    LocalOptions,
+    Scanner,
+)
 from fairlead_operator.local.sources import Sources
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.reconciler import ReconcilerOptions
@@ -186,7 +193,7 @@ async def _serve(
     )
     board.add_custom_tools(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
     try:
-        local_operator.look()
+        local_operator.scan()
         _check_tier(options.tier, local_operator.tiers)
         await _prepare(local_operator, where)
         await _start(gateway, options)
@@ -375,7 +382,7 @@ def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
     if options.paths or options.documents:
         return scanner, ()
     contents, skipped = quick_start(Path.cwd())
-    return Fixed(contents), skipped
+    return FixedDeclarations(contents), skipped
 
 
 def is_own_address(url: str, options: UpOptions) -> bool:

@@ -76,9 +76,9 @@ def test_the_oldest_of_several_default_tiers_is_the_default() -> None:
 
 def test_the_tier_that_the_installation_names_is_the_default_whatever_the_tiers_say() -> None:
     tiers = [tier("a", default=True), tier("b")]
-    assert [t.name for t in compile_rules(tiers, [], {}, named="b").tiers if t.default] == ["b"]
-    assert [t.name for t in compile_rules(tiers, [], {}, named="none-such").tiers if t.default] == ["a"]
-    assert [t.name for t in compile_rules([], [], {}, named="deep").tiers if t.default] == ["deep"]
+    assert [t.name for t in compile_rules(tiers, [], {}, configured_default="b").tiers if t.default] == ["b"]
+    assert [t.name for t in compile_rules(tiers, [], {}, configured_default="none-such").tiers if t.default] == ["a"]
+    assert [t.name for t in compile_rules([], [], {}, configured_default="deep").tiers if t.default] == ["deep"]
 
 
 def test_equal_resources_give_equal_bytes_in_whatever_order_they_come() -> None:
