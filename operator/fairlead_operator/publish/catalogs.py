@@ -79,7 +79,7 @@ class Catalogs:
         return catalog
 
     def retain(self, catalog: Catalog) -> None:
-        """Store a copy of a catalog whose server has not answered yet. It is restored if somebody deletes the catalog."""
+        """Store a copy of a catalog whose server has not answered yet, to restore it if somebody deletes it."""
         copy = self._retained.get(catalog.key)
         if copy is None or (copy.hash, copy.updated_at) != (catalog.hash, catalog.updated_at):
             data = zlib.compress(encode(catalog), level=1)
