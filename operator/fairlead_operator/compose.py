@@ -102,7 +102,7 @@ def compose(
         policies.note_reconciled(key, ready=entry is None)
 
     def on_prefix() -> None:
-        entries.wanted.set()
+        entries.outdated.set()
 
     def on_rules(rules: Rules) -> None:
         timekeeper.use_tiers(rules.tiers)

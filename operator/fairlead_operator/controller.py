@@ -128,7 +128,7 @@ class Controller:
         if name == RULES_NAME:
             self.rules_wanted.set()
         elif name == SERVERS_NAME:
-            self.entries.wanted.set()
+            self.entries.outdated.set()
         elif labels.get(LABEL_DOCUMENT) == STATE:
             self.timekeeper.republish(name)
         elif labels.get(LABEL_NAMESPACE) and labels.get(LABEL_NAME):
@@ -212,10 +212,10 @@ class Controller:
 
     async def _keep_policies(self) -> None:
         while True:
-            await self._policies.wanted.wait()
+            await self._policies.outdated.wait()
             await asyncio.sleep(self._options.settle)
-            self._policies.wanted.clear()
-            await self._persist("statuses of policies", self._policies.show, self._policies.wanted)
+            self._policies.outdated.clear()
+            await self._persist("statuses of policies", self._policies.show, self._policies.outdated)
 
     async def _restore(self) -> None:
         while True:
@@ -232,12 +232,12 @@ class Controller:
         await self._keep_writing("sizes of tiers", self._show_sizes, self.timekeeper.resized, self._options.figures)
 
     async def _keep_entries(self) -> None:
-        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._options.entries)
+        await self._keep_writing("servers document", self.entries.publish, self.entries.outdated, self._options.entries)
 
     async def _keep_writing(
         self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest: float
     ) -> None:
-        """Call `write` whenever `wanted` is set: at once after a quiet time, else with pauses growing up to `longest`
+        """Call `write` whenever `outdated` is set: at once after a quiet time, else with pauses growing up to `longest`
         s.
         """
         pause, written_at = self._options.settle, -longest

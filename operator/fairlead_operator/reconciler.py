@@ -229,7 +229,7 @@ class Reconciler:
     def take_listings(self, granted: Iterable[GrantedListing]) -> None:
         """Publish each listing that a gateway read with a user's token, if it is newer than the server's last one."""
         for each in granted:
-            taken = first_grant.read_granted(each)
+            taken = first_grant.read_user_listing(each)
             if taken is None:
                 logger.warning("the listing of %s/%s by a gateway cannot be read", each.namespace, each.server)
             else:

@@ -161,7 +161,7 @@ async def _serve(
     scanner, skipped = _scanner(options)
     outputs = ProcessOutputs(
         children,
-        lambda: (*local_operator.declared, *local_operator.refused),
+        lambda: (*local_operator.declared_servers, *local_operator.refused_servers),
         lambda key: local_operator.installation(key),  # noqa: PLW0108 - the local operator is made below
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -170,7 +170,7 @@ async def _serve(
         lambda key: _tools_of(local_operator.documents, key),
         changed.set,
         lambda key: _starts_of(children, key),
-        lambda: len(local_operator.refused),
+        lambda: len(local_operator.refused_servers),
     )
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -201,7 +201,7 @@ async def _serve(
         store_url(where.documents.parent, addresses.mcp)
         NAMED_URL.set("" if addresses.mcp == DEFAULT_URL else addresses.mcp)
         display.show_addresses(addresses)
-        for key in local_operator.declared:
+        for key in local_operator.declared_servers:
             board.declare(key)
         for server in skipped:
             board.skip(server)

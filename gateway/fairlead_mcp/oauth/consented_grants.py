@@ -6,7 +6,7 @@ one. Therefore
 - a replica claims a grant by compare-and-set before it renews it; other replicas wait for the end of the renewal or of
   the claim;
 - the new refresh token replaces the old one in the store, by compare-and-set, before the access token is used;
-- a renewal is completed even if no call waits for it any more. A refresh token that could not be stored is written as
+- a renewal is completed even if no call waits for it. A refresh token that could not be stored is written as
   soon as the store is available, and before the next renewal.
 
 If a renewal did not rotate the refresh token, the renewals of the next STEADY_SECONDS neither claim nor write the

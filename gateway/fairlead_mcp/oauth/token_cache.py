@@ -39,7 +39,7 @@ class CachedToken(NamedTuple):
 
 
 class TokenCache:
-    """At most `max_tokens` tokens, of which the least recently used is dropped. `clock` returns seconds since the epoch."""
+    """At most `max_tokens` tokens; the least recently used one is dropped. `clock` returns seconds since the epoch."""
 
     def __init__(self, max_tokens: int, clock: Callable[[], float]) -> None:
         self._max_tokens = max_tokens

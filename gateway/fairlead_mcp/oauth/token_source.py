@@ -383,7 +383,7 @@ class TokenSource:
         )
 
     def _require_grants(self) -> TokenGrants:
-        """What obtains the tokens. Raises GrantFailed if the settings or the credential are unusable."""
+        """The implementation that obtains tokens. Raises GrantFailed if the settings or credential are unusable."""
         if isinstance(self._grants, GrantFailed):
             raise self._grants.copy()
         return self._grants

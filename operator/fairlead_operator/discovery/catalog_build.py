@@ -46,13 +46,13 @@ TAG_LENGTH: Final = 63
 
 @dataclass(frozen=True)
 class CallAccess:
-    """What gateways need to call a server: endpoint, credential, and how tokens are obtained; and its prefix."""
+    """Endpoint, credential and prefix of a server in its catalog, and how gateways obtain tokens for calls."""
 
     endpoint: Endpoint
     credential: CredentialRef | None
     prefix: str | None
     oauth: OAuthSettings | None = None
-    """How gateways obtain access tokens for calls."""
+    """Settings of the grants by which gateways obtain access tokens; None if calls need none."""
 
 
 class _Hints(msgspec.Struct, rename="camel"):

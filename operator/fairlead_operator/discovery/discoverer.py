@@ -93,7 +93,7 @@ class Discoverer:
         self._states: dict[ServerKey, DiscoveryState] = {}
         self._requested: set[ServerKey] = set()
         """Servers with a requested refresh that have no `DiscoveryState` yet."""
-        self._granted: dict[ServerKey, UserListing] = {}
+        self._user_listings: dict[ServerKey, UserListing] = {}
         """Newest listing of each server that a gateway read with a user's token, until the next reconcile."""
         self._failed_refreshes: dict[ServerKey, Refreshed] = {}
         """Failed refresh of each server that has no `DiscoveryState`."""
@@ -129,7 +129,7 @@ class Discoverer:
             state.refresh_requested = state.refresh_requested or key in self._requested
             self._requested.discard(key)
         state.awaits_comparison = await_comparison
-        self._take_granted(key, state)
+        self._take_user_listing(key, state)
         if state.task is None and self.until_due(state) <= 0:
             if state.is_announced:
                 state.credit = max(self._credit(state) - 1, 0)
@@ -200,13 +200,13 @@ class Discoverer:
         """Use a listing that a gateway read with a user's token, if it is newer than the last one."""
         # limit the time to now: the listing of a gateway whose clock is ahead would be newer than all others
         listing = replace(listing, at=min(listing.at, self._now().timestamp()))
-        waiting = self._granted.get(key)
+        waiting = self._user_listings.get(key)
         if waiting is None or waiting.at < listing.at:
-            self._granted[key] = listing
+            self._user_listings[key] = listing
             self._on_result(key)
 
-    def _take_granted(self, key: ServerKey, state: DiscoveryState) -> None:
-        granted, target = self._granted.pop(key, None), state.target
+    def _take_user_listing(self, key: ServerKey, state: DiscoveryState) -> None:
+        granted, target = self._user_listings.pop(key, None), state.target
         if granted is None or granted.at <= state.granted_at or target.refusal is RefusalMeaning.FAILURE:
             return
         if not granted.is_of(target.uid, target.endpoint):
@@ -271,7 +271,7 @@ class Discoverer:
     def forget(self, key: ServerKey) -> None:
         """Drop everything about a deleted server."""
         self._requested.discard(key)
-        self._granted.pop(key, None)
+        self._user_listings.pop(key, None)
         self._failed_refreshes.pop(key, None)
         if self._apis is not None:
             self._apis.forget(key)

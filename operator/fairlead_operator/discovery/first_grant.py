@@ -67,7 +67,7 @@ class UserListing:
         return self.listing is not None and isinstance(self.listing.endpoint, EventsEndpoint)
 
 
-def read_granted(granted: GrantedListing) -> tuple[ServerKey, UserListing] | None:
+def read_user_listing(granted: GrantedListing) -> tuple[ServerKey, UserListing] | None:
     """The server and the listing in a gateway's report; None if the listing cannot be decoded."""
     key = ServerKey(granted.namespace, granted.server)
     if granted.refused:

@@ -165,9 +165,9 @@ class ServerProcesses:
         process = server.process
         can_share = capabilities is None or (process is not None and process.target == target and process.is_modern)
         opened: AbstractAsyncContextManager[McpSession] = (
-            self._shared(key, server, target, on_notification, capabilities or b"{}")
+            self._open_shared(key, server, target, on_notification, capabilities or b"{}")
             if can_share
-            else self._private(key, server, target, capabilities or b"{}")
+            else self._open_private(key, server, target, capabilities or b"{}")
         )
         try:
             async with opened as session:
@@ -190,7 +190,7 @@ class ServerProcesses:
             await asyncio.wait(self._endings, timeout=CLOSE_SECONDS)
 
     @asynccontextmanager
-    async def _shared(
+    async def _open_shared(
         self,
         key: ServerKey,
         server: _Server,
@@ -218,7 +218,7 @@ class ServerProcesses:
                 self._after_use(key, server, process)
 
     @asynccontextmanager
-    async def _private(
+    async def _open_private(
         self, key: ServerKey, server: _Server, target: _ProcessTarget, capabilities: bytes
     ) -> AsyncIterator[McpSession]:
         await server.until(lambda: server.is_idle)

@@ -138,8 +138,8 @@ class ShapedSchema:
         return self._join(shaped, conjuncts) and self._drop_decided_branches(shaped)
 
     def _apply_keyword(self, keyword: str, value: Any, shaped: Schema, conjuncts: list[AnySchema]) -> bool:
-        """Add the rewritten keyword to `shaped`, and schemas that must hold besides to `conjuncts`. Returns False if no
-        call could match.
+        """Add the rewritten keyword to `shaped`, and other schemas that must match too to `conjuncts`. Returns False if
+        no call could match.
         """
         if keyword == "properties" and isinstance(value, dict):
             return self._apply_properties(value, shaped)

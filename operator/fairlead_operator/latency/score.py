@@ -74,7 +74,7 @@ class TierScore:
         self.run = 0
         """Number of samples in time since the last late sample."""
 
-    def begin_hidden(self, now: float, cause: str) -> None:
+    def hide_initially(self, now: float, cause: str) -> None:
         """Hide the tool from the start, because of its declaration, without measurements, or as before a restart."""
         self.gate.keep_hidden(now)
         self.cause = cause

@@ -254,13 +254,13 @@ class ToolRecord:
         if tier.name in points and is_measured and cause not in ("declared", "unmeasured"):
             score = TierScore(tier, points=points[tier.name], bimodal=self.bimodal)
             if cause is not None and cause in MEASURED:
-                score.begin_hidden(now, cause)
+                score.hide_initially(now, cause)
             return score
         if len(self.window) >= tier.min_samples:
             return TierScore(tier, points=0, bimodal=self.bimodal)
         score = TierScore(tier, points=points.get(tier.name), bimodal=self.bimodal)
         if not self.declaration.fits(tier):
-            score.begin_hidden(now, "declared" if tier.excludes(self.declaration.estimated_ms) else "unmeasured")
+            score.hide_initially(now, "declared" if tier.excludes(self.declaration.estimated_ms) else "unmeasured")
         return score
 
     def _store_duration(self, entry: int | None, duration_ms: float, *, successful: bool) -> int:

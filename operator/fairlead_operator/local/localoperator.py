@@ -128,7 +128,7 @@ class LocalOperator:
         self._problems = observer.problems
         self._runner = StepRunner()
         self._packages = PackageStore(
-            private_directory(folders.packages), tools, self._runner, on_change=self._package_changed
+            private_directory(folders.packages), tools, self._runner, on_change=self._on_package_change
         )
         self.inventory = Inventory()
         self._scan = Scan(self.inventory.contents, ())
@@ -163,12 +163,12 @@ class LocalOperator:
         return f"<LocalOperator {self.inventory!r}>"
 
     @property
-    def declared(self) -> Mapping[ServerKey, str]:
+    def declared_servers(self) -> Mapping[ServerKey, str]:
         """Each declared server, with the file and line of its declaration."""
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
 
     @property
-    def refused(self) -> Collection[ServerKey]:
+    def refused_servers(self) -> Collection[ServerKey]:
         """Servers that do not run, because their declaration is invalid."""
         return self.inventory.contents.refused.keys() - self.inventory.contents.servers.keys()
 
@@ -255,7 +255,7 @@ class LocalOperator:
             await asyncio.sleep(SCAN_SECONDS)
             self.scan()
 
-    def _package_changed(self, package: PackageVersion) -> None:
+    def _on_package_change(self, package: PackageVersion) -> None:
         for key in self._platform.users_of(package):
             self.controller.queue.add(key)
 

@@ -124,7 +124,9 @@ class LocalPlatform:
         """Resolve references to Secrets and ConfigMaps of the manifests, and store the values for the gateway."""
         declared = self._inventory.get(server.key)
         if declared is None:
-            return ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted meanwhile"))
+            return ResolvedCredential(
+                ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted in the meantime")
+            )
         resolved = resolve(declared, self._inventory.contents)
         value = resolved.value or Credential()
         if resolved.verdict.ok:

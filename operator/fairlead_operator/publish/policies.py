@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class PolicyStatuses:
-    """Writes the statuses of all ToolPolicies. `wanted` is set when a review is due."""
+    """Writes the statuses of all ToolPolicies. `outdated` is set when a review is due."""
 
     def __init__(
         self, declarations: Declarations, platform: Platform, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -42,11 +42,11 @@ class PolicyStatuses:
         """Servers that were reconciled and have not listed their tools."""
         self._announced: dict[ServerKey, tuple[Cause, ...]] = {}
         """Causes of the last announcement about each policy."""
-        self.wanted = asyncio.Event()
+        self.outdated = asyncio.Event()
 
     def take_rules(self, rules: Rules) -> None:
         """Use the published rules."""
-        self.wanted.set()
+        self.outdated.set()
         self._rules = rules
 
     def take_catalog(self, catalog: Catalog) -> None:
@@ -55,20 +55,20 @@ class PolicyStatuses:
         tools = selectable_tools(catalog)
         if self._listed.get(catalog.key) != tools:
             self._listed[catalog.key] = tools
-            self.wanted.set()
+            self.outdated.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
         """Record that a server was reconciled. If it is not ready and has no catalog, it has not listed its tools."""
         if not ready and key not in self._listed and key not in self._unlisted:
             self._unlisted.add(key)
-            self.wanted.set()
+            self.outdated.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Forget all servers that are not `alive`."""
         self._unlisted.intersection_update(alive)
         for key in self._listed.keys() - set(alive):
             del self._listed[key]
-            self.wanted.set()
+            self.outdated.set()
 
     async def show(self) -> None:
         """Review every policy, and write the statuses that changed. Raises PLATFORM_ERRORS."""

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServerEntries:
-    """The servers document of one installation. `wanted` is set while the stored document may be outdated."""
+    """The servers document of one installation. `outdated` is set while the stored document may be outdated."""
 
     def __init__(self, documents: Documents, prefixes: Prefixes) -> None:
         self._documents = documents
@@ -33,7 +33,7 @@ class ServerEntries:
         self._refused: dict[ServerKey, ServerEntry] = {}
         """Entries of servers with invalid declarations: failed, or ready as declared before."""
         self._files: tuple[FileProblem, ...] = ()
-        self.wanted = asyncio.Event()
+        self.outdated = asyncio.Event()
 
     async def restore(self) -> None:
         """Restore the document of the previous leader. Entries of failed servers then remain until the servers are
@@ -48,7 +48,7 @@ class ServerEntries:
         if isinstance(stored, Servers):
             self._entries = {entry.key: entry for entry in stored.servers} | self._entries
             self._prefixes.restore(stored.prefixes)
-        self.wanted.set()
+        self.outdated.set()
 
     def put(self, key: ServerKey, entry: ServerEntry | None) -> None:
         """Replace the entry of a server; None removes it."""
@@ -58,7 +58,7 @@ class ServerEntries:
             del self._entries[key]
         else:
             self._entries[key] = entry
-        self.wanted.set()
+        self.outdated.set()
 
     def add(self, entry: ServerEntry) -> None:
         """Add the entry of a server, unless it has one."""
@@ -73,7 +73,7 @@ class ServerEntries:
         """
         self._refused = dict(entries)
         self._files = tuple(files[:MOST_FILE_PROBLEMS])
-        self.wanted.set()
+        self.outdated.set()
 
     def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
         """Fail a requested refresh of a server that does not run because its declaration is invalid. Returns False for
@@ -84,7 +84,7 @@ class ServerEntries:
             return False
         refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
         self._refused[key] = msgspec.structs.replace(entry, refreshed=refreshed)
-        self.wanted.set()
+        self.outdated.set()
         return True
 
     def retain(self, alive: Collection[ServerKey]) -> None:
