@@ -160,7 +160,7 @@ class Reconciler:
         self.floors = TierFloors(observer.changed)
         self.failed_grants = FailedGrants(observer.changed, clocks.monotonic)
         self._discoverer = Discoverer(
-            parts.connector, observer.changed, apis=parts.apis, pace=options.pace, clocks=clocks
+            parts.connector, observer.changed, apis=parts.apis, options=options.pace, clocks=clocks
         )
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)

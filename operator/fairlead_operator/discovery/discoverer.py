@@ -76,7 +76,7 @@ class Discoverer:
         on_result: Callable[[ServerKey], None],
         *,
         apis: ApiLister | None = None,
-        pace: DiscoveryOptions | None = None,
+        options: DiscoveryOptions | None = None,
         max_concurrent: int = 64,
         clocks: Clocks | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Discoverer:
         self._connector = connector
         self._apis = apis
         self._on_result = on_result
-        self._options = pace or DiscoveryOptions()
+        self._options = options or DiscoveryOptions()
         self._slots = asyncio.Semaphore(max_concurrent)
         self._failing_slots = asyncio.Semaphore(max(max_concurrent // 4, 1))
         self._monotonic = clocks.monotonic

@@ -26,9 +26,9 @@ OFFERS: dict[str, object] = {"tools": {}, "prompts": {}}
 async def discover(script: Script, timeout: float = 60.0) -> DiscoveryState:
     """Run one discovery of a server."""
     done = asyncio.Event()
-    pace = DiscoveryOptions(timeout=timeout)
+    options = DiscoveryOptions(timeout=timeout)
     discoverer = Discoverer(
-        ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, clocks=Clocks(rng=random.Random(1))
+        ScriptedConnector({KEY: script}), lambda key: done.set(), options=options, clocks=Clocks(rng=random.Random(1))
     )
     round_ = discoverer.discover_if_due(KEY, SUBJECT, None, 600.0)
     await done.wait()
