@@ -320,7 +320,7 @@ class ScriptedConnector:
         async with McpSession(ScriptedChannel(self.scripts[key], capabilities, on_notification)) as session:
             yield session
 
-    async def line(
+    async def open_idle_connection(
         self, key: ServerKey, endpoint: Endpoint, negotiated: tuple[str, int] | None
     ) -> IdleConnection | None:
         return None

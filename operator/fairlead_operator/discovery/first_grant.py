@@ -56,9 +56,10 @@ class UserListing:
 
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
         """Whether the listing is of the server with this UID at this endpoint."""
-        endpoint_used = None if self.listing is None else self.listing.endpoint
-        has_url = isinstance(endpoint_used, HttpEndpoint | EventsEndpoint)
-        urls = [self.url, *([endpoint_used.url] if has_url else [])]
+        urls = [self.url]
+        used = None if self.listing is None else self.listing.endpoint
+        if isinstance(used, HttpEndpoint | EventsEndpoint):
+            urls.append(used.url)
         return self.uid == uid and all(is_same_url(endpoint, url) for url in urls)
 
     @property

@@ -78,7 +78,7 @@ async def world(
             gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], token)
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(Puller(gateways, timekeeper.take).run()),
+                    group.create_task(Puller(gateways, timekeeper.take_report).run()),
                     group.create_task(timekeeper.run()),
                 ]
                 try:
@@ -128,7 +128,10 @@ async def test_a_custom_tool_is_measured_and_moved_though_no_operator_declares_i
         gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], "")
         here = World(gateway, timekeeper)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(Puller(gateways, timekeeper.take).run()), group.create_task(timekeeper.run())]
+            tasks = [
+                group.create_task(Puller(gateways, timekeeper.take_report).run()),
+                group.create_task(timekeeper.run()),
+            ]
             await here.until("ponder")
             for _ in range(6):
                 await ask(gateway, calling("ponder"))

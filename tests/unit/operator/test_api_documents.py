@@ -28,7 +28,7 @@ from fairlead_operator.openapi import api_listings, document_content, document_f
 from fairlead_operator.openapi.api_listings import MAX_CONCURRENT_READS, REFUSED_SECONDS, ApiListings
 from fairlead_operator.openapi.api_source import ApiSource, ConfigMapLocation, DocumentLocation, UrlLocation
 from fairlead_operator.openapi.compiled_listing import build_listing
-from fairlead_operator.openapi.document_content import DocumentUnusable, document_key, unpacked
+from fairlead_operator.openapi.document_content import DocumentUnusable, decompress, document_key
 from fairlead_operator.openapi.document_fetch import fetch_document
 from petstore import DOCUMENT, document
 from rawserver import Reply, Request, raw_server
@@ -57,15 +57,15 @@ def test_the_only_key_of_a_config_map_is_the_document_and_a_named_one_among_seve
 
 def test_a_packed_document_is_unpacked_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = gzip.compress(b"openapi: 3.1.0")
-    assert unpacked(packed, "m") == b"openapi: 3.1.0"
-    assert unpacked(b"openapi: 3.1.0", "m") == b"openapi: 3.1.0"
+    assert decompress(packed, "m") == b"openapi: 3.1.0"
+    assert decompress(b"openapi: 3.1.0", "m") == b"openapi: 3.1.0"
     with pytest.raises(DocumentUnusable, match="its end is missing"):
-        unpacked(packed[:-9], "m")
+        decompress(packed[:-9], "m")
     with pytest.raises(DocumentUnusable, match="cannot be decompressed"):
-        unpacked(packed[:4] + b"\xff" * 40, "m")
+        decompress(packed[:4] + b"\xff" * 40, "m")
     monkeypatch.setattr(document_content, "MAX_DOCUMENT_BYTES", 1 << 20)
     with pytest.raises(DocumentUnusable, match="more than 1 MiB"):
-        unpacked(gzip.compress(bytes(2 << 20)), "m")
+        decompress(gzip.compress(bytes(2 << 20)), "m")
 
 
 def test_calls_go_to_the_base_url_with_its_host_header_and_certificates() -> None:
