@@ -76,7 +76,7 @@ from fairlead_operator.kube.watched_lease import (
     release_identity_prefix,
 )
 from fairlead_operator.openapi.api_listings import ApiListings
-from fairlead_operator.publish.configured_tiers import tiers_in
+from fairlead_operator.publish.configured_tiers import read_tiers
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.podwarnings import FIELD_SELECTOR
 from fairlead_operator.settings import Settings
@@ -119,7 +119,7 @@ class StartupConfiguration:
     def load(cls, settings: Settings) -> StartupConfiguration:
         """Read the values. Raises BadSetting."""
         references = owner_references(settings.release.owner_token, settings.release.release_namespace)
-        return cls(tiers_in(settings.publish.tiers), references, settings.egress.rules)
+        return cls(read_tiers(settings.publish.tiers), references, settings.egress.rules)
 
 
 class Operator:

@@ -78,7 +78,7 @@ def compose(
 
     def on_move(move: Move) -> None:
         moves.put_nowait(move)
-        prober.look_again(move.tool.server)
+        prober.reschedule(move.tool.server)
 
     timekeeper = Timekeeper(
         adapters.documents,
@@ -102,7 +102,7 @@ def compose(
         policies.note_reconciled(key, ready=entry is None)
 
     def on_prefix_change() -> None:
-        entries.wanted.set()
+        entries.outdated.set()
 
     def on_rules(rules: Rules) -> None:
         timekeeper.use_tiers(rules.tiers)
@@ -143,7 +143,7 @@ def compose(
 
     def on_report(report: Report) -> None:
         telemetry.count_attempts(report)
-        timekeeper.take(report)
+        timekeeper.take_report(report)
         reconciler.failed_grants.add_report(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)

@@ -129,7 +129,7 @@ class Controller:
         if name == RULES_NAME:
             self.rules_wanted.set()
         elif name == SERVERS_NAME:
-            self.entries.wanted.set()
+            self.entries.outdated.set()
         elif labels.get(LABEL_DOCUMENT) == STATE:
             self.timekeeper.republish(name)
         elif labels.get(LABEL_NAMESPACE) and labels.get(LABEL_NAME):
@@ -213,10 +213,10 @@ class Controller:
 
     async def _keep_policies(self) -> None:
         while True:
-            await self._policies.wanted.wait()
+            await self._policies.outdated.wait()
             await asyncio.sleep(self._options.settle_s)
-            self._policies.wanted.clear()
-            await self._run_or_retry("statuses of policies", self._policies.show, self._policies.wanted)
+            self._policies.outdated.clear()
+            await self._run_or_retry("statuses of policies", self._policies.show, self._policies.outdated)
 
     async def _restore(self) -> None:
         while True:
@@ -234,12 +234,12 @@ class Controller:
         await self._keep_writing("sizes of tiers", self._write_tool_counts, changed, interval_s)
 
     async def _keep_entries(self) -> None:
-        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._options.entries_s)
+        await self._keep_writing("servers document", self.entries.publish, self.entries.outdated, self._options.entries_s)
 
     async def _keep_writing(
         self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest_pause_s: float
     ) -> None:
-        """Call `write` whenever `wanted` is set: at once if the last write was `longest_pause_s` ago, else with pauses
+        """Call `write` whenever `outdated` is set: at once if the last write was `longest_pause_s` ago, else with pauses
         that grow up to `longest_pause_s`.
         """
         pause, written_at = self._options.settle_s, -longest_pause_s

@@ -29,11 +29,11 @@ from fairlead_kube.errors import NamespaceTerminating
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.calibration.plan import ProbePlan, plan
-from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
+from fairlead_operator.calibration.prober import MIN_GAP_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.condition_assembly import verdict_of
 from fairlead_operator.discovery import first_grant
-from fairlead_operator.discovery.catalog_build import Reached
+from fairlead_operator.discovery.catalog_build import CallAccess
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
@@ -160,7 +160,7 @@ class Reconciler:
         self.floors = TierFloors(observer.enqueue)
         self.failed_grants = FailedGrants(observer.enqueue, clocks.monotonic)
         self._discoverer = Discoverer(
-            parts.connector, observer.enqueue, apis=parts.apis, pace=options.discovery, clocks=clocks
+            parts.connector, observer.enqueue, apis=parts.apis, options=options.discovery, clocks=clocks
         )
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.on_tool_changes)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
@@ -229,7 +229,7 @@ class Reconciler:
     def take_listings(self, granted: Iterable[GrantedListing]) -> None:
         """Publish each listing that a gateway read with a user's token and that is newer than the server's last one."""
         for report in granted:
-            listing = first_grant.read_granted(report)
+            listing = first_grant.read_user_listing(report)
             if listing is None:
                 logger.warning(
                     "the listing of %s/%s that a gateway reported cannot be decoded", report.namespace, report.server
@@ -382,7 +382,7 @@ class Reconciler:
         )
         interval = server.spec.discovery.interval.seconds
         return self._discoverer.discover_if_due(
-            server.key, target, operator_credential.value, interval, whole=server.spec.pin
+            server.key, target, operator_credential.value, interval, await_comparison=server.spec.pin
         )
 
     async def _add_failure_line(self, findings: ReconcileFindings) -> None:
@@ -391,11 +391,11 @@ class Reconciler:
         """
         state, server = findings.discovery, findings.server
         failure = state.failure if state is not None else None
-        if state is None or failure is None or not failure.wants_words or server.spec.effective_transport != "stdio":
+        if state is None or failure is None or not failure.wants_log_line or server.spec.effective_transport != "stdio":
             return
         line = await self._platform.failure_line(server)
         if state.failure is failure:
-            state.failure = dataclasses.replace(failure, words=line)
+            state.failure = dataclasses.replace(failure, log_line=line)
 
     def _verification(self, findings: ReconcileFindings) -> ConditionVerdict | None:
         """The verdict Verified from the server's last answer; None before an answer, so that a restart of the operator
@@ -428,7 +428,7 @@ class Reconciler:
         """Seconds until the status is written: positive while it would only say that the first answer is awaited."""
         if verdicts.verified is not FIRST_DISCOVERY or findings.discovery is None or findings.discovery.task is None:
             return 0.0
-        return findings.discovery.asked_at + FIRST_ANSWER_GRACE_S - self._monotonic()
+        return findings.discovery.began_at + FIRST_ANSWER_GRACE_S - self._monotonic()
 
     async def _publish_or_refusal(self, findings: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
         """The published catalog; and the verdict Programmed if the API server refuses a new catalog (quota, rights)."""
@@ -465,7 +465,7 @@ class Reconciler:
         refreshed = (state and state.refreshed) or (stored and stored.refreshed)
         if state is not None and endpoint is not None:
             credential = findings.credential
-            reached = Reached(endpoint, credential.ref, findings.prefix, credential.oauth)
+            reached = CallAccess(endpoint, credential.ref, findings.prefix, credential.oauth)
             if (earlier := first_grant.stored_listing(state, stored)) is not None:
                 state.listing = KeptListing.of(earlier)
                 state.lists_read_at = 0.0 if stored is None else stored.lists_read_at
@@ -485,7 +485,7 @@ class Reconciler:
                 return msgspec.structs.replace(
                     first_grant.sign_in_catalog(server, reached), refreshed=refreshed, lists_read_at=state.lists_read_at
                 )
-        if stored is None or (state is not None and first_grant.is_needless(state, stored)):
+        if stored is None or (state is not None and first_grant.is_obsolete(state, stored)):
             return None
         self.catalogs.retain(stored)
         return msgspec.structs.replace(stored, online=findings.stored_tools_online(stored), refreshed=refreshed)
@@ -509,7 +509,7 @@ class Reconciler:
             self._plan(findings.server, catalog),
             calibration.samples,
             calibration.interval.seconds,
-            max(APART_S, 1 / rate if rate else 0.0),
+            max(MIN_GAP_S, 1 / rate if rate else 0.0),
         )
         self._prober.hold(key, probe_set, findings.credential.of_operator.value)
         return self._prober.verdict(key)

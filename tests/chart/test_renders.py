@@ -18,7 +18,7 @@ from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_gateway.identity.issuers_file import load_credential_issuers
 from fairlead_operator.kube.credentials import store_names
 from fairlead_operator.kube.installationsecret import KEYS
-from fairlead_operator.publish.configured_tiers import tiers_in
+from fairlead_operator.publish.configured_tiers import read_tiers
 from fairlead_operator.server.kube_manifests import ManifestContext, deployment, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
@@ -132,7 +132,7 @@ def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
     manifests = render(Path(__file__).parent / "values" / "large.yaml")
     file = tmp_path / "tiers.yaml"
     file.write_text(rendered_object(manifests, "ConfigMap", "tools-operator")["data"]["tiers.yaml"])
-    assert [(tier.metadata.name, tier.spec.default) for tier in tiers_in(str(file))] == [
+    assert [(tier.metadata.name, tier.spec.default) for tier in read_tiers(str(file))] == [
         ("voice", True),
         ("chat", False),
     ]

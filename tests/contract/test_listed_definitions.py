@@ -79,10 +79,10 @@ def test_the_entries_of_a_good_server_are_listed_beside_a_server_with_odd_ones(l
 @pytest.mark.parametrize("listed", LISTED)
 def test_every_entry_that_is_left_out_is_told_with_its_name_and_a_cause(listed: str) -> None:
     _, findings = discover()
-    left_out = [fault for fault in findings.faults if fault.left_out and fault.word == WORDS[listed]]
+    left_out = [fault for fault in findings.faults if fault.left_out and fault.noun == WORDS[listed]]
     assert len(left_out) + len(listing(listed, "2026-07-28")) - 1 == len([*corpus(listed)])
     assert all(fault.why for fault in left_out)
-    mended = [fault for fault in findings.faults if not fault.left_out and fault.word == WORDS[listed]]
+    mended = [fault for fault in findings.faults if not fault.left_out and fault.noun == WORDS[listed]]
     assert mended
     assert all(fault.why for fault in mended)
 

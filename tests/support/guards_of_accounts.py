@@ -96,7 +96,7 @@ ACCOUNTS = (
     Guard(
         "a session with a server that was opened by another account of the same person",
         "fairlead_mcp.oauth.token_source",
-        (("        self._access.forgotten(person)\n", ""),),
+        (("        self._access.on_forget(person)\n", ""),),
         f"{AT}/test_sessions_of_accounts.py::test_no_session_of_one_account_is_used_by_another_of_the_same_person",
         "assert",
     ),

@@ -12,7 +12,7 @@ GRANTS = (
     Guard(
         "a client's secret, to the token endpoint of an issuer that metadata names",
         f"{_OAUTH}.metadata",
-        (("    if not same:\n", "    if False:\n"),),
+        (("    if not is_same:\n", "    if False:\n"),),
         f"{_ATTACKS}::test_metadata_of_another_issuer_gets_neither_secret_nor_token_request",
         "DID NOT RAISE",
     ),
@@ -131,10 +131,10 @@ GRANTS = (
         f"{_OAUTH}.token_source",
         (
             ("        return self._get(subject.person, ", '        return self._get(b"", '),
-            ("self._cache.get(wish.subject.person, ", 'self._cache.get(b"", '),
-            ("        person = wish.subject.person\n        key = ", '        person = b""\n        key = '),
+            ("self._cache.get(need.subject.person, ", 'self._cache.get(b"", '),
+            ("        person = need.subject.person\n        key = ", '        person = b""\n        key = '),
             (
-                "        person = wish.subject.person\n        self._add_scopes",
+                "        person = need.subject.person\n        self._add_scopes",
                 '        person = b""\n        self._add_scopes',
             ),
         ),

@@ -10,7 +10,7 @@ from msgspec import Raw
 from definition_corpus import LISTED, corpus
 from fairlead_api.documents.catalog import Catalog
 from fairlead_mcp.server_listing import RawListing
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from operatorfakes import RUNS, mcp_server
 
@@ -44,4 +44,4 @@ def _discover(name: str, entries: dict[str, tuple[bytes, ...]]) -> tuple[Catalog
     lists: dict[str, Any] = {_MEMBERS[listed]: tuple(map(Raw, raws)) for listed, raws in entries.items()}
     capabilities = Raw(b'{"tools":{},"prompts":{},"resources":{}}')
     listing = RawListing("2026-07-28", capabilities=capabilities, **lists)
-    return build_catalog(mcp_server(name), listing, Reached(RUNS.endpoint, None, name))
+    return build_catalog(mcp_server(name), listing, CallAccess(RUNS.endpoint, None, name))

@@ -74,7 +74,7 @@ class SubjectTokens:
         if answer is None or not self._is_fresh(answer, token_type):
             answer = await self._renew_shared(key)
         if answer.failure is not None:
-            raise answer.failure.again()
+            raise answer.failure.copy()
         token = answer.tokens.get(token_type)
         if token is None:
             raise GrantFailed(

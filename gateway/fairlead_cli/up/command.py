@@ -65,7 +65,14 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
-from fairlead_operator.local.localoperator import Fixed, Folders, LocalObserver, LocalOperator, LocalOptions, Scanner
+from fairlead_operator.local.localoperator import (
+    FixedDeclarations,
+    Folders,
+    LocalObserver,
+    LocalOperator,
+    LocalOptions,
+    Scanner,
+)
 from fairlead_operator.local.sources import Sources
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.reconciler import ReconcilerOptions
@@ -154,7 +161,7 @@ async def _serve(
     scanner, skipped = _scanner(options)
     outputs = ProcessOutputs(
         children,
-        lambda: (*local_operator.declared, *local_operator.refused),
+        lambda: (*local_operator.declared_servers, *local_operator.refused_servers),
         lambda key: local_operator.installation(key),  # noqa: PLW0108 - the local operator is made below
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -163,7 +170,7 @@ async def _serve(
         lambda key: _tools_of(local_operator.documents, key),
         changed.set,
         lambda key: _starts_of(children, key),
-        lambda: len(local_operator.refused),
+        lambda: len(local_operator.refused_servers),
     )
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -186,7 +193,7 @@ async def _serve(
     )
     board.add_custom_tools(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
     try:
-        local_operator.look()
+        local_operator.scan()
         _check_tier(options.tier, local_operator.tiers)
         await _prepare(local_operator, run_folders)
         await _start(gateway, options)
@@ -194,7 +201,7 @@ async def _serve(
         store_url(run_folders.documents.parent, addresses.mcp)
         NAMED_URL.set("" if addresses.mcp == DEFAULT_URL else addresses.mcp)
         display.show_addresses(addresses)
-        for key in local_operator.declared:
+        for key in local_operator.declared_servers:
             board.declare(key)
         for server in skipped:
             board.skip(server)
@@ -376,7 +383,7 @@ def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
     if options.paths or options.documents:
         return scanner, ()
     contents, skipped = quick_start(Path.cwd())
-    return Fixed(contents), skipped
+    return FixedDeclarations(contents), skipped
 
 
 def is_own_address(url: str, options: UpOptions) -> bool:

@@ -325,7 +325,7 @@ class Registry:
             server_uid=config.uid,
             make_tls=self.factory.tls,
             observe=observe,
-            forgotten=lambda person: self._end_sessions_of(key, person),
+            on_forget=lambda person: self._end_sessions_of(key, person),
             is_own_audience=self._is_own_audience,
         )
         source = TokenSource(oauth, credential, access, self._grants)

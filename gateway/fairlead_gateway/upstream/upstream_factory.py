@@ -46,7 +46,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
-from fairlead_mcp.oauth.entered_keys import key_in
+from fairlead_mcp.oauth.entered_keys import line_value
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import OPEN_SECONDS, ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
@@ -112,7 +112,7 @@ class UpstreamFactory:
 
             def child(features: bytes, line: bytes) -> Upstream:
                 name = f"{key} for client {next(self._client_numbers)}"
-                return self._child(name, config, endpoint, credential, features, key_in(line) if line else "")
+                return self._child(name, config, endpoint, credential, features, line_value(line) if line else "")
 
             sessions = self._per_client(key, config, child)
             if config.key_variable or (per_client and self._children is not None):
@@ -121,7 +121,7 @@ class UpstreamFactory:
         if isinstance(endpoint, TcpEndpoint) and config.key_variable:
 
             def of_person(features: bytes, line: bytes) -> Upstream:
-                person_key = key_in(line) if line else ""
+                person_key = line_value(line) if line else ""
                 sent = f"{endpoint.program_digest} {person_key}" if person_key else ""
                 opener = TcpOpener(endpoint.host, endpoint.port, credential.token, key=sent, resolve=self._resolve(key))
                 return self._linked(key, config, opener, ClientStream(features), Mask(credential).adding(person_key))

@@ -1,7 +1,9 @@
-"""Token exchange in two steps (ID-JAG): the person's token at the identity provider for an assertion, and that at the
-authorization server of the MCP server for an access token (draft-ietf-oauth-identity-assertion-authz-grant section 4).
+"""Token exchange in two steps by an identity assertion (ID-JAG, draft-ietf-oauth-identity-assertion-authz-grant
+section 4).
 
-Each step has a client of its own. The assertion is never sent to the MCP server, and not kept: it is good once.
+First, the identity provider exchanges the user's token for an assertion. Then, the authorization server of the MCP
+server exchanges the assertion for an access token. Each step has a client of its own. The assertion can be used once:
+it is not stored, and it is never sent to the MCP server.
 """
 
 from __future__ import annotations
@@ -32,35 +34,40 @@ AT_PROVIDER: Final = "step 1 of 2, the assertion of the identity provider"
 AT_SERVER: Final = "step 2 of 2, the access token of the server's authorization server (resourceClient)"
 
 
-class _SecondStep(NamedTuple):
-    """Where the second step goes."""
+class _RedemptionTarget(NamedTuple):
+    """Authorization server at which the assertion is redeemed."""
 
     issuer: str
-    """Authorization server of the MCP server, as its metadata spells it."""
+    """Issuer of the authorization server, as its metadata spells it."""
     resource: str
-    """URL of the MCP server, as that authorization server knows it."""
+    """URL by which the authorization server knows the MCP server."""
     until: float
-    """Monotonic seconds until which this is fresh."""
+    """Monotonic seconds until which the discovery of this target is fresh."""
     client: IssuerClient
 
 
 class AssertionGrants(TokenGrants):
-    """Two requests give one token. Callers of one person share them, as those of any grant."""
+    """Obtains a token by two requests: one for an assertion, and one that redeems it."""
 
     def __init__(
-        self, settings: OAuthSettings, own: ResourceClientSettings, credential: Credential, access: TokenAccess
+        self,
+        settings: OAuthSettings,
+        resource_client: ResourceClientSettings,
+        credential: Credential,
+        access: TokenAccess,
     ) -> None:
         """Raises GrantFailed if the client of the identity provider cannot authenticate."""
         self._settings = settings
-        self._own = own
+        self._resource_client = resource_client
         self._credential = Credential(
             client_secret=credential.resource_client_secret, private_key=credential.resource_private_key
         )
         self._access = access
-        # the server's metadata names its own authorization server, never the identity provider
+        # without server_url, the issuer is not compared with the server's metadata, which never names the identity
+        # provider
         self._provider = IssuerClient(settings, credential, dataclasses.replace(access, server_url=""))
-        self._target: _SecondStep | None = None
-        self._finding: SharedTask[_SecondStep] | None = None
+        self._target: _RedemptionTarget | None = None
+        self._discovery: SharedTask[_RedemptionTarget] | None = None
 
     def check(self, subject: TokenSubject) -> None:
         check_subject(self._settings, subject, self._access.clock())
@@ -69,7 +76,7 @@ class AssertionGrants(TokenGrants):
         subject = request.subject
         scopes = ordered_scopes(self._settings, request.scopes)
         try:
-            target = await self._find(request.resource_metadata)
+            target = await self._find_target(request.resource_metadata)
         except GrantFailed as error:
             raise error.in_step(AT_SERVER) from error
         form = TokenForm(
@@ -82,7 +89,7 @@ class AssertionGrants(TokenGrants):
         )
         try:
             assertion = (await self._provider.request(form)).access.value
-            require_assertion(assertion, target.issuer, self._own.client_id)
+            require_assertion(assertion, target.issuer, self._resource_client.client_id)
         except GrantFailed as error:
             raise error.in_step(AT_PROVIDER) from error
         form = TokenForm(
@@ -103,39 +110,39 @@ class AssertionGrants(TokenGrants):
         return True
 
     def note_consent(self, person: bytes, grant: StoredGrant) -> None:
-        """Nothing is remembered."""
+        """No-op: this grant needs no consent."""
 
     def forget(self, person: bytes) -> None:
-        """Nothing is remembered."""
+        """No-op: this grant needs no consent."""
 
-    def doubt(self) -> None:
-        self._provider.doubt()
+    def invalidate_discovery(self) -> None:
+        self._provider.invalidate_discovery()
         if self._target is not None:
-            self._target.client.doubt()
+            self._target.client.invalidate_discovery()
 
     async def aclose(self) -> None:
-        if self._finding is not None:
-            await self._finding.aclose()
+        if self._discovery is not None:
+            await self._discovery.aclose()
         await self._provider.aclose()
         if self._target is not None:
             await self._target.client.aclose()
 
-    async def _find(self, resource_metadata: str) -> _SecondStep:
+    async def _find_target(self, resource_metadata: str) -> _RedemptionTarget:
         """The authorization server of the MCP server; concurrent callers share its discovery. Raises GrantFailed."""
         target = self._target
         if target is not None and self._access.monotonic() < target.until:
             return target
-        finding = self._finding
-        if finding is None or not finding.running:
+        discovery = self._discovery
+        if discovery is None or not discovery.running:
             work = self._discover(resource_metadata)
-            finding = self._finding = SharedTask(work, f"discover issuer of {self._access.server_url}")
-        return await finding.result()
+            discovery = self._discovery = SharedTask(work, f"discover issuer of {self._access.server_url}")
+        return await discovery.result()
 
-    async def _discover(self, resource_metadata: str) -> _SecondStep:
+    async def _discover(self, resource_metadata: str) -> _RedemptionTarget:
         """Find the authorization server in the settings, or in the metadata of the MCP server. Raises GrantFailed."""
-        before = self._target
+        previous = self._target
         metadata = await discover_resource(self._access, resource_metadata)
-        issuer = self._own.issuer
+        issuer = self._resource_client.issuer
         if metadata is not None and issuer:
             require_issuer(metadata, issuer)
         if not issuer:
@@ -145,28 +152,29 @@ class AssertionGrants(TokenGrants):
                     cause=DISCOVERY,
                 )
             named = metadata.authorization_servers[0]
-            issuer = (await discover_issuer(self._access, named, self._own.ca_bundle, named_by_server=True)).issuer
+            ca_bundle = self._resource_client.ca_bundle
+            issuer = (await discover_issuer(self._access, named, ca_bundle, named_by_server=True)).issuer
         resource = self._settings.resource or (metadata.resource if metadata is not None else self._access.server_url)
-        client = self._client(issuer) if before is None or before.issuer != issuer else before.client
-        target = _SecondStep(issuer, resource, self._access.monotonic() + DISCOVERY_SECONDS, client)
+        client = self._make_client(issuer) if previous is None or previous.issuer != issuer else previous.client
+        target = _RedemptionTarget(issuer, resource, self._access.monotonic() + DISCOVERY_SECONDS, client)
         self._target = target
-        if before is not None and before.client is not client:
-            await before.client.aclose()
+        if previous is not None and previous.client is not client:
+            await previous.client.aclose()
         return target
 
-    def _client(self, issuer: str) -> IssuerClient:
-        own = self._own
+    def _make_client(self, issuer: str) -> IssuerClient:
+        client = self._resource_client
         settings = msgspec.structs.replace(
             self._settings,
             profile="",
-            client_id=own.client_id,
-            client_authentication=own.client_authentication,
+            client_id=client.client_id,
+            client_authentication=client.client_authentication,
             issuer=issuer,
             token_url="",
             audience="",
             parameters={},
-            token_hosts=own.token_hosts,
-            ca_bundle=own.ca_bundle,
+            token_hosts=client.token_hosts,
+            ca_bundle=client.ca_bundle,
             resource_client=None,
         )
         return IssuerClient(settings, self._credential, self._access)

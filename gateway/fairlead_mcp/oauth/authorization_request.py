@@ -1,5 +1,5 @@
-"""URL that takes a person's browser to an authorization server, and the answer with which it comes back (RFC 6749
-section 4.1, PKCE of RFC 7636, `iss` of RFC 9207). No I/O.
+"""Builds the URL that takes a user's browser to an authorization server, and reads the answer with which the browser
+returns (RFC 6749 section 4.1, PKCE of RFC 7636, `iss` of RFC 9207). No I/O.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN_ERROR: Final = 64
 
 
 def new_secret() -> str:
-    """Make a `state` or PKCE verifier: 256 random bits as 43 characters of RFC 7636 section 4.1."""
+    """A new `state` or PKCE verifier: 256 random bits as 43 characters (RFC 7636 section 4.1)."""
     return secrets.token_urlsafe(_SECRET_BYTES)
 
 
@@ -37,13 +37,13 @@ def s256(verifier: str) -> str:
 def require_authorization_endpoint(metadata: AuthorizationServerMetadata) -> None:
     """Raise GrantFailed if users cannot sign in safely at an authorization server.
 
-    Its authorization endpoint may be at another host than the issuer: only a browser goes there.
+    Its authorization endpoint may be at another host than the issuer, because only browsers send requests to it.
     """
     endpoint = metadata.authorization_endpoint
     if not endpoint:
         raise GrantFailed(
-            f"the authorization server {metadata.issuer} names no authorization endpoint, so nobody can sign in there: "
-            "set authorizationURL and tokenURL of the server",
+            f"the metadata of the authorization server {metadata.issuer} names no authorization endpoint, so nobody "
+            "can sign in there: set the server's authorizationURL and tokenURL",
             cause=DISCOVERY,
         )
     require_confidential(endpoint, "authorization endpoint")
@@ -53,40 +53,44 @@ def require_authorization_endpoint(metadata: AuthorizationServerMetadata) -> Non
         raise GrantFailed(f"the authorization endpoint is invalid: {error}", cause=DISCOVERY) from error
     if not metadata.has_s256:
         raise GrantFailed(
-            f"the authorization server {metadata.issuer} does not take PKCE with S256, without which others could use "
-            "a sign-in that they see: it has to be turned on there (code_challenge_methods_supported)",
+            f"the authorization server {metadata.issuer} does not support PKCE with S256, without which somebody who "
+            "intercepts the code of a sign-in could use it: enable it there (code_challenge_methods_supported)",
             cause=DISCOVERY,
         )
 
 
 def request_url(endpoint: str, parameters: Mapping[str, str]) -> str:
-    """Add parameters to the URL of an authorization endpoint, which may have a query of its own. They replace those of
-    the same name in it, as none may be sent twice (RFC 6749 section 3.1).
+    """Add parameters to the URL of an authorization endpoint. They replace parameters of the same name in the URL's
+    query, because none may be sent twice (RFC 6749 section 3.1).
     """
     parts = urlsplit(endpoint)
-    own = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in parameters]
-    query = urlencode([*own, *parameters.items()])
+    existing = parse_qsl(parts.query, keep_blank_values=True)
+    others = [(name, value) for name, value in existing if name not in parameters]
+    query = urlencode([*others, *parameters.items()])
     return urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
 
 
 def read_code(answer: Mapping[str, str], *, state: str, issuer: str, sends_issuer: bool) -> str:
-    """The authorization code in the parameters with which a browser comes back.
+    """The authorization code in the parameters with which a browser returns.
 
-    `sends_issuer`: whether the authorization server says that its answers have `iss`, which is compared wherever it is.
-    Raises GrantFailed for the answer to another request or of another issuer, and for an error.
+    `sends_issuer`: whether the authorization server declares that its answers contain `iss`. If an answer contains it,
+    it is compared in any case. Raises GrantFailed for the answer to another request or of another issuer, and for an
+    error.
     """
     if not hmac.compare_digest(answer.get("state", "").encode(), state.encode()):
-        raise GrantFailed("this is not the answer to the sign-in that was begun: sign in again", cause=INVALID_REQUEST)
+        message = "the answer does not belong to the sign-in that was started: sign in again"
+        raise GrantFailed(message, cause=INVALID_REQUEST)
     named = answer.get("iss")
     if named is None and sends_issuer:
         raise GrantFailed(
-            f"the answer does not say that it is of {issuer}, as this authorization server's answers do: sign in again",
+            f"the answer does not name its issuer, as all answers of the authorization server {issuer} do: sign in "
+            "again",
             cause=ISSUER_MISMATCH,
         )
     if named is not None and named != issuer:
         raise GrantFailed(
-            f"the answer is of the authorization server {_excerpt(named)}, but the sign-in was begun at {issuer}: it "
-            "is not used; if both are the same, correct issuer of the server",
+            f"the answer comes from the authorization server {_excerpt(named)}, but the sign-in was started at "
+            f"{issuer}, so the answer is not used; if both are the same, correct the server's issuer",
             cause=ISSUER_MISMATCH,
         )
     if "error" in answer:
@@ -98,12 +102,12 @@ def read_code(answer: Mapping[str, str], *, state: str, issuer: str, sends_issue
 
 
 def _refusal(answer: Mapping[str, str], issuer: str) -> GrantFailed:
-    """Make the failure for an error (RFC 6749 section 4.1.2.1)."""
+    """The failure that an error answer describes (RFC 6749 section 4.1.2.1)."""
     error, description = answer["error"], answer.get("error_description", "")
     advice = advise(400, error, description, (), grant=USER_CONSENT)
-    words = f": “{_excerpt(description)}”" if description else ""
+    quote = f": “{_excerpt(description)}”" if description else ""
     return GrantFailed(
-        f"the authorization server {issuer} refuses the sign-in ({_excerpt(error)[:_SHOWN_ERROR]}{words}): "
+        f"the authorization server {issuer} refuses the sign-in ({_excerpt(error)[:_SHOWN_ERROR]}{quote}): "
         f"{advice.sentence}",
         cause=advice.cause,
     )

@@ -1,6 +1,6 @@
-"""Parser of the `WWW-Authenticate` with which a server refuses a request (RFC 9110 section 11.6.1). No I/O.
+"""Parses `WWW-Authenticate`, the header of a refused request (RFC 9110 section 11.6.1). No I/O.
 
-A field may have several challenges, and their separator, the comma, also separates the parameters of one challenge:
+A header may contain several challenges. A comma separates challenges, and also the parameters of one challenge:
 
     Basic realm="a, b", Bearer error="invalid_token", resource_metadata="https://example.com/.well-known/…"
 """
@@ -17,13 +17,13 @@ from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.oauth.scopes import split_scopes
 
 MAX_CHALLENGE_BYTES: Final = 8 << 10
-"""Limit on the length of a field; a longer one is ignored."""
+"""Maximum length of a header; a longer header is ignored."""
 UNAUTHORIZED: Final = "unauthorized"
-"""The server does not take the token, which may have been revoked."""
+"""The server does not accept the token, which may have been revoked."""
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
-"""`error` of a server that takes the token, but wants one with more scopes (RFC 6750 section 3.1)."""
+"""`error` of a server that accepts the token, but requires one with more scopes (RFC 6750 section 3.1)."""
 MAX_PARTS: Final = 64
-"""Limit on the schemes and parameters of a field, after which the rest is ignored."""
+"""Maximum number of schemes and parameters of a header; the rest is ignored."""
 _MAX_ERROR: Final = 64
 _MAX_URL: Final = 2_048
 
@@ -37,16 +37,16 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """Parameters of a `Bearer` challenge (RFC 6750 section 3, RFC 9728 section 5.1). An empty text is an absent one."""
+    """Parameters of a `Bearer` challenge (RFC 6750 section 3, RFC 9728 section 5.1); empty if absent."""
 
     error: str = ""
     scopes: tuple[str, ...] = ()
     resource_metadata: str = ""
-    """URL as the server wrote it; it is not verified."""
+    """URL as the server sent it, unverified."""
 
     @property
     def wants_scopes(self) -> bool:
-        """Whether the server takes the token, but wants one with more scopes."""
+        """Whether the server accepts the token, but requires one with more scopes."""
         return self.error == INSUFFICIENT_SCOPE
 
     @property
@@ -56,9 +56,9 @@ class Challenge(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, field: bytes | None) -> Challenge | None:
-        """Return the first `Bearer` challenge of a field; None without one, or for a field that is too long.
+        """The first `Bearer` challenge of a header; None if there is none, or the header is too long.
 
-        Several lines of the field have to be joined by commas. What is malformed is skipped; never raises.
+        Several lines of the header must be joined by commas. Malformed parts are skipped; never raises.
         """
         if not field or len(field) > MAX_CHALLENGE_BYTES:
             return None
@@ -74,8 +74,8 @@ class Challenge(msgspec.Struct, frozen=True):
 
 
 def challenge_of(error: McpError) -> Challenge | None:
-    """The challenge of a server that refuses the token of a request (401), or wants one with more scopes (403); None
-    for any other error. The server has then executed nothing, so the request may be sent again with another token.
+    """The challenge of a server that refuses the token of a request (401) or requires more scopes (403); None for any
+    other error. After a challenge, the request may be sent again with another token: the server has executed nothing.
     """
     if not isinstance(error, HttpRefused) or error.status not in (401, 403):
         return None
@@ -86,31 +86,34 @@ def challenge_of(error: McpError) -> Challenge | None:
 
 
 def _challenges(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each scheme with its parameters, whose names are in lower case; the first of equal names counts."""
+    """Yield each scheme with its parameters. Names are in lower case; the first of several parameters with the same
+    name counts.
+    """
     scheme = ""
     parameters: dict[str, str] = {}
-    at = 0
+    position = 0
     for _ in range(MAX_PARTS):
-        at = _end(_SEPARATOR, text, at)
-        if at == len(text):
+        position = _end(_SEPARATOR, text, position)
+        if position == len(text):
             break
-        if (match := _PARAMETER.match(text, at)) is not None:
+        if (match := _PARAMETER.match(text, position)) is not None:
             value = match[3] if match[2] is None else _ESCAPED.sub(r"\1", match[2])
             parameters.setdefault(match[1].lower(), value)
-        elif (match := _SCHEME.match(text, at)) is not None:
+        elif (match := _SCHEME.match(text, position)) is not None:
             if scheme:
                 yield scheme, parameters
             scheme, parameters = match[1], {}
             if (credentials := _TOKEN68.match(text, match.end())) is not None:
                 match = credentials
         else:
-            match = _REST.match(text, at)
+            match = _REST.match(text, position)
         if match is not None:
-            at = match.end()
+            position = match.end()
     if scheme:
         yield scheme, parameters
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    return at if match is None else match.end()
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """End of the match of a pattern at `position`; `position` if it does not match."""
+    match = pattern.match(text, position)
+    return position if match is None else match.end()

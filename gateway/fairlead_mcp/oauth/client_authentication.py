@@ -1,15 +1,15 @@
-"""Authentication of the client at the token endpoint (RFC 6749 section 2.3, RFC 7523). No I/O.
+"""Authenticates the client at the token endpoint (RFC 6749 section 2.3, RFC 7523). No I/O.
 
-| method | how |
+| method | authentication |
 |---|---|
 | `client_secret_basic` | header `Authorization: Basic`, of form-encoded id and secret (RFC 6749 section 2.3.1) |
 | `client_secret_post` | parameters `client_id` and `client_secret` |
 | `private_key_jwt` | parameter `client_assertion`: a JWT that is signed with the client's private key |
 | `none` | parameter `client_id`: a public client |
 
-Audience of the JWT is the issuer, where the settings name one: draft-ietf-oauth-rfc7523bis demands it, since a
-malicious server could otherwise make clients sign for the token endpoint of another one. Microsoft Entra takes its
-token endpoint only, for each grant, so it is the audience at ENTRA_HOSTS too; without an issuer there is nothing else.
+The audience of the JWT is the issuer, as draft-ietf-oauth-rfc7523bis requires: otherwise, a malicious authorization
+server could make a client sign an assertion for the token endpoint of another one. The audience is the token endpoint
+if the settings name no issuer, and at Microsoft Entra (`is_entra`), which accepts nothing else.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ ENTRA_HOSTS: Final = frozenset(
 )
 """Hosts of Entra's token endpoints in all its clouds."""
 ENTRA_EXTERNAL_DOMAIN: Final = ".ciamlogin.com"
-"""Domain of the token endpoints of Entra's external tenants."""
+"""Suffix of the hosts of the token endpoints of Entra's external tenants."""
 
 
 class ClientAuthentication:
-    """Authentication of one client, by the method of the settings. `prepare` comes before `parameters`.
+    """Authentication of one client, by the method of the settings. Call `prepare` before `parameters`.
 
-    With `userConsent` the parameters always have the client's id: authorization servers of the Python SDK demand it.
-    At Microsoft Entra, whose parameters always have the client's id, `client_secret_basic` is sent as
-    `client_secret_post`.
+    With `userConsent`, the parameters always contain the client's id, because authorization servers with the Python SDK
+    require it. Microsoft Entra requires it for all grants, so `client_secret_basic` is replaced by `client_secret_post`
+    there.
     """
 
     def __init__(self, settings: OAuthSettings, credential: Credential) -> None:
         """Raises GrantFailed if the method is unknown, or the credential lacks its secret or key."""
-        self._entra = entra = settings.profile == ENTRA_ON_BEHALF_OF
+        self._is_entra = settings.profile == ENTRA_ON_BEHALF_OF
         method = settings.client_authentication
-        self.method = POST if entra and method == BASIC else method
-        self._consents = settings.grant == USER_CONSENT
+        self.method = POST if self._is_entra and method == BASIC else method
+        self._is_consent = settings.grant == USER_CONSENT
         self._client_id = settings.client_id
         self._secret = credential.client_secret
-        self._issuer = "" if entra else settings.issuer
+        self._issuer = "" if self._is_entra else settings.issuer
         self._private_key = credential.private_key
         self._key: SigningKey | GrantFailed | None = None
-        """Key, or the reason why it cannot be used; None until `prepare`."""
+        """The key, or why it cannot be used; None before `prepare`."""
         if self.method == PRIVATE_KEY_JWT:
             if not credential.private_key:
                 raise GrantFailed("private_key_jwt needs a private key in secretRef", cause=CONFIGURATION)
@@ -72,40 +72,37 @@ class ClientAuthentication:
             if not self._secret:
                 raise GrantFailed(f"{method} needs a client secret in secretRef", cause=CONFIGURATION)
         elif self.method != NONE:
-            raise GrantFailed(f"the clientAuthentication {method[:40]!r} is unknown", cause=CONFIGURATION)
+            raise GrantFailed(f"{method[:40]!r} is not a known clientAuthentication", cause=CONFIGURATION)
 
     @property
     def signs(self) -> bool:
-        """Whether requests have an assertion, whose times the authorization server compares with its clock."""
+        """Whether requests contain an assertion, whose times the authorization server compares with its clock."""
         return self.method == PRIVATE_KEY_JWT
 
     def prepare(self) -> None:
-        """Read the private key on first use.
-
-        Raises GrantFailed if it cannot be used.
-        """
+        """Read the private key on first use. Raises GrantFailed if it cannot be used."""
         if not self.signs:
             return
         if self._key is None:
             self._key = self._read_key()
         if isinstance(self._key, GrantFailed):
-            raise self._key.again()
+            raise self._key.copy()
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Texts that messages must not have."""
+        """Texts that must not occur in messages."""
         if not self._secret:
             return ()
-        return (self._secret, quote_plus(self._secret), self._pair)
+        return (self._secret, quote_plus(self._secret), self._basic_credentials)
 
     def header_line(self) -> bytes:
         """Header line of a token request; empty if the client authenticates by parameters."""
-        return f"Authorization: Basic {self._pair}\r\n".encode("ascii") if self.method == BASIC else b""
+        return f"Authorization: Basic {self._basic_credentials}\r\n".encode("ascii") if self.method == BASIC else b""
 
     def parameters(self, token_url: str, now: float) -> dict[str, str]:
         """Parameters of a token request, with a new assertion at each call. `now` is in seconds since the epoch."""
         if self.method == BASIC:
-            return {"client_id": self._client_id} if self._consents else {}
+            return {"client_id": self._client_id} if self._is_consent else {}
         if self.method == POST:
             return {"client_id": self._client_id, "client_secret": self._secret}
         if self.method == NONE:
@@ -125,17 +122,17 @@ class ClientAuthentication:
         from fairlead_mcp.oauth.signing_key import SigningKey
 
         try:
-            return SigningKey(self._private_key, entra=self._entra)
+            return SigningKey(self._private_key, entra=self._is_entra)
         except GrantFailed as error:
-            return error.again()
+            return error.copy()
 
     @property
-    def _pair(self) -> str:
+    def _basic_credentials(self) -> str:
         pair = f"{quote_plus(self._client_id)}:{quote_plus(self._secret)}"
         return base64.b64encode(pair.encode("ascii")).decode("ascii")
 
 
 def is_entra(url: str) -> bool:
-    """Whether a token endpoint is one of Microsoft Entra."""
+    """Whether the URL of a token endpoint is one of Microsoft Entra."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     return host in ENTRA_HOSTS or host.endswith(ENTRA_EXTERNAL_DOMAIN)

@@ -1,4 +1,4 @@
-"""Registrations of the gateway as a client, which the store of grants keeps: one for each issuer and redirect URI."""
+"""Registers the gateway as a client, once per issuer and redirect URI, and stores the registrations with the grants."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairlead_mcp.oauth.errors import DISCOVERY, GRANT_STORE, GRANT_UNREADABLE, 
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, require_confidential
 from fairlead_mcp.oauth.registration import (
     authentication_method,
-    by_hand,
     is_current,
+    manual_registration_failure,
     read_registration,
     registration_request,
 )
@@ -29,22 +29,22 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_http import JSON, open_http
 
 _PREFIX: Final = "registration:"
-MOST: Final = 128
-"""Limit on the registrations in a store, beyond which the oldest is forgotten; a grant keeps a copy of its client."""
-MOST_OF_URI: Final = 4
-"""Limit on those with one redirect URI: a server may name another issuer each time."""
+MAX_REGISTRATIONS: Final = 128
+"""Maximum number of registrations in a store. Beyond it, the oldest is deleted; grants have a copy of their client."""
+MAX_PER_REDIRECT_URI: Final = 4
+"""Maximum number of registrations with the same redirect URI, because a server may name another issuer each time."""
 _KIND: Final = "registration endpoint"
 
 
 class ClientRegistrations:
-    """Registers the gateway where it is not yet (RFC 7591)."""
+    """Finds the gateway's registration at an issuer, or registers the gateway (RFC 7591)."""
 
     def __init__(self, access: TokenAccess, store: GrantStore) -> None:
         self._access = access
         self._store = store
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    async def client(
+    async def find_or_register(
         self,
         metadata: AuthorizationServerMetadata,
         redirect_uri: str,
@@ -52,27 +52,27 @@ class ClientRegistrations:
         ca_bundle: str | None,
         is_known: Callable[[StoredGrant], Awaitable[bool]],
     ) -> StoredGrant:
-        """The client for an issuer and a redirect URI: the registered one, or a new one in its place if that has
-        expired. `is_known` looks whether the issuer still knows it. Raises GrantFailed.
+        """The client for an issuer and a redirect URI: the stored registration, or a new one if that has expired or
+        `is_known` returns False, because the issuer has forgotten it. Raises GrantFailed.
         """
         key = registration_key(metadata.issuer, redirect_uri)
-        async with self._turn:
+        async with self._lock:
             stored, replaces = await self._read(key)
             if stored is not None and is_current(stored.grant, self._access.clock()) and await is_known(stored.grant):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
             await self._make_room(key, redirect_uri)
-            with reading_grants():
+            with translate_store_errors():
                 if await self._store.write(key, registered, replaces) is not None:
                     return registered
-                faster = await self._store.read(key)  # of another replica, which all should share
-        if faster is not None and is_current(faster.grant, self._access.clock()):
-            return faster.grant
+                concurrent = await self._store.read(key)  # another replica was faster: share its registration
+        if concurrent is not None and is_current(concurrent.grant, self._access.clock()):
+            return concurrent.grant
         return registered
 
     async def forget(self, grant: StoredGrant) -> None:
-        """Forget the client of a grant, which its issuer does not know any more, so that the next sign-in registers
-        another. A store that is away is ignored.
+        """Delete the registration of a grant's client, which its issuer no longer knows, so that the next sign-in
+        registers another one. Errors of the store are ignored.
         """
         key = registration_key(grant.issuer, grant.redirect_uri)
         with contextlib.suppress(GrantStoreError):
@@ -81,10 +81,10 @@ class ClientRegistrations:
                 await self._store.delete(key, stored.version)
 
     async def _read(self, key: GrantKey) -> tuple[VersionedGrant | None, str | None]:
-        """The registration with the version that another replaces: empty if there is none, None if it is unreadable,
-        which the one in its place will not be. Raises GrantFailed.
+        """The registration, and the `replaces` with which another one is written: empty if there is none; None if it is
+        unreadable, so that it is overwritten in any case. Raises GrantFailed.
         """
-        with reading_grants():
+        with translate_store_errors():
             try:
                 stored = await self._store.read(key)
             except UnreadableGrant:
@@ -92,15 +92,15 @@ class ClientRegistrations:
         return stored, "" if stored is None else stored.version
 
     async def _make_room(self, key: GrantKey, redirect_uri: str) -> None:
-        """Delete the oldest registrations beyond the limits, besides that at `key`. Raises GrantFailed."""
-        with reading_grants():
-            stored = await self._store.of_person(key.person)  # which has other records of the gateway itself too
-            others = [each for each in stored if each[0] != key and each[0].server.startswith(_PREFIX)]
-            others.sort(key=lambda each: each[1].granted_at)
-            alike = [other for other, grant in others if grant.redirect_uri == redirect_uri]
-            surplus = alike[: max(len(alike) + 1 - MOST_OF_URI, 0)]
-            for each in surplus or [other for other, _ in others[: max(len(others) + 1 - MOST, 0)]]:
-                await self._store.delete(each)
+        """Delete the oldest registrations beyond the limits, but not that of `key`. Raises GrantFailed."""
+        with translate_store_errors():
+            stored = await self._store.of_person(key.person)  # includes other records of the gateway itself
+            others = [(other, grant) for other, grant in stored if other != key and other.server.startswith(_PREFIX)]
+            others.sort(key=lambda record: record[1].granted_at)
+            same_uri = [other for other, grant in others if grant.redirect_uri == redirect_uri]
+            excess = same_uri[: max(len(same_uri) + 1 - MAX_PER_REDIRECT_URI, 0)]
+            for other in excess or [other for other, _ in others[: max(len(others) + 1 - MAX_REGISTRATIONS, 0)]]:
+                await self._store.delete(other)
 
     async def _register(
         self,
@@ -111,7 +111,7 @@ class ClientRegistrations:
     ) -> StoredGrant:
         url = metadata.registration_endpoint
         if not url:
-            raise by_hand(metadata.issuer, "registers no clients that ask for it", redirect_uri)
+            raise manual_registration_failure(metadata.issuer, "does not register clients on request", redirect_uri)
         require_confidential(url, _KIND)
         try:
             target = Target.from_url(url)
@@ -128,13 +128,13 @@ class ClientRegistrations:
 
 
 def registration_key(issuer: str, redirect_uri: str) -> GrantKey:
-    """Place of the gateway's registration at an issuer."""
+    """Key in the store of the gateway's registration at an issuer."""
     return GrantKey(b"", f"{_PREFIX}{issuer} {redirect_uri}")
 
 
 @contextlib.contextmanager
-def reading_grants() -> Iterator[None]:
-    """Turn the failure of a store of grants into GrantFailed."""
+def translate_store_errors() -> Iterator[None]:
+    """Raise GrantFailed in place of the errors of a grant store."""
     try:
         yield
     except UnreadableGrant as error:

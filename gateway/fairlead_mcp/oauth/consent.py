@@ -1,15 +1,15 @@
-"""Consent of users for one server, by the authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636).
+"""Obtains users' consent for one server by the authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636).
 
     flow = ConsentFlow(settings, credential, access, store)
     authorization = await flow.begin(redirect_uri, challenge=challenge)
-    ...                                       # the person's browser goes to authorization.url and comes back
+    ...                                       # the user's browser goes to authorization.url and returns
     grant, token = await flow.finish(authorization, parameters)
     await store.write(GrantKey(person, access.server), grant)
     source.adopt(person, token)
 
-The caller sees to it that the browser that comes back is the person's, that it comes back to the redirect URI of the
-authorization, and that each authorization is finished once. An authorization server that sends no `iss` is told from
-another one by the redirect URI alone (RFC 9700 section 4.4.2.2): each server should have one of its own.
+The caller must ensure that the browser that returns is the user's, that it returns to the redirect URI of the
+authorization, and that each authorization is finished only once. Each server should have a redirect URI of its own,
+because only the redirect URI distinguishes authorization servers that send no `iss` (RFC 9700 section 4.4.2.2).
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from fairlead_mcp.oauth.token_answer import IssuedToken
 FLOW_SECONDS: Final = 15.0
 """Time limit of each step, with its discovery and registration."""
 UNKNOWN_CODE: Final = "-"
-"""Authorization code that no authorization server gives."""
+"""Authorization code that no authorization server issues."""
 OFFLINE_ACCESS: Final = "offline_access"
-"""Scope without which some authorization servers give no refresh token (OpenID Connect Core 1.0 section 11)."""
+"""Scope without which some authorization servers issue no refresh token (OpenID Connect Core 1.0 section 11)."""
 
 
 class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Request that a person's browser takes to an authorization server, as it is kept until the answer. Its text never
-    shows a secret.
+    """Authorization request that a user's browser takes to an authorization server, and everything that is needed to
+    process the answer. `repr` hides the secrets.
     """
 
     url: str
-    """Where the browser goes."""
+    """URL that the browser opens."""
     state: str
     verifier: str
     """PKCE verifier (RFC 7636 section 4.1)."""
@@ -76,31 +76,31 @@ class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
     redirect_uri: str
     client_id: str
     client_secret: str = ""
-    """Secret of a client that the gateway registered."""
+    """Secret of a client that the gateway registered; else empty."""
     client_authentication: str = NONE
     client_expires_at: float = 0.0
-    """End of the registration, in seconds since the epoch; 0: none."""
+    """Expiry of the registration, in seconds since the epoch; 0: none."""
     resource: str = ""
     scopes: tuple[str, ...] = ()
-    """Scopes that are requested."""
+    """Requested scopes."""
     sends_issuer: bool = False
-    """Whether the authorization server says that its answers have `iss`."""
+    """Whether the authorization server declares that its answers contain `iss`."""
     settings: str = ""
-    """Digest of the server's settings and place when it began, which must be the same when it ends."""
+    """Digest of the server's settings and address at the start of the sign-in. They must be the same at its end."""
 
     def __repr__(self) -> str:
         return f"Authorization(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
 
 
 class _Provider(NamedTuple):
-    """Metadata of the authorization server, and of the server where it has any."""
+    """Metadata of the authorization server, and of the MCP server if it has any."""
 
     metadata: AuthorizationServerMetadata
     resource: ProtectedResourceMetadata | None
 
 
 class ConsentDestination(NamedTuple):
-    """Where a sign-in leads the person's browser."""
+    """Authorization server to which a sign-in leads the user's browser."""
 
     url: str
     """Authorization endpoint."""
@@ -108,7 +108,7 @@ class ConsentDestination(NamedTuple):
 
 
 class ConsentFlow:
-    """Consents for one server. `access.server` is not needed here."""
+    """Sign-ins of users for one server. `access.server` may be empty."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore) -> None:
         self._settings = settings
@@ -118,10 +118,10 @@ class ConsentFlow:
         self._clients = ConsentedClients(settings, credential, access)
 
     async def destination(self, challenge: Challenge | None = None) -> ConsentDestination:
-        """Where `begin` would lead; nothing is registered yet. Raises GrantFailed."""
+        """The authorization server to which `begin` would lead. Does not register the gateway. Raises GrantFailed."""
         check_settings(self._settings)
         async with _time_limit("the authorization server"):
-            metadata = (await self._provider(challenge or await self._challenge())).metadata
+            metadata = (await self._find_provider(challenge or await self._request_challenge())).metadata
         require_authorization_endpoint(metadata)
         return ConsentDestination(metadata.authorization_endpoint, metadata.issuer)
 
@@ -137,29 +137,34 @@ class ConsentFlow:
         prompt: str | None = None,
         metadata: AuthorizationServerMetadata | None = None,
     ) -> Authorization:
-        """Prepare the request of a person, with a registration of the gateway where it needs one.
+        """Prepare the authorization request of a user. Registers the gateway as a client if necessary.
 
-        `challenge` is that of the server, where it refused a request; without it, the server is asked for one.
-        `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
-        servers that read it; `scopes` are requested besides others, as those that the person gave before. Those
-        in `optional` are left out where the authorization server names its scopes without them. `nonce` is that of the
-        ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty without one. `prompt` (likewise) is not sent if it is
-        empty; None: that of the settings. `metadata` is that of the issuer, where it was discovered before. Raises
-        GrantFailed.
+        Raises GrantFailed.
+
+        Args:
+            challenge: The server's challenge to a refused request; None: request one from the server.
+            client_document_url: https URL of a document that describes the gateway as a client, for authorization
+                servers that support such documents.
+            scopes: Scopes to request in addition, such as those of an earlier consent.
+            optional: Scopes that are not requested if the authorization server lists its scopes without them.
+            nonce: `nonce` of the ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty: not sent.
+            prompt: `prompt` (same section); empty: not sent; None: that of the settings.
+            metadata: Metadata of the issuer, if it was discovered before.
         """
         check_settings(self._settings)
         async with _time_limit("the authorization server"):
-            demand = challenge or await self._challenge()
-            provider = await self._provider(demand) if metadata is None else _Provider(metadata, None)
+            challenge = challenge or await self._request_challenge()
+            provider = await self._find_provider(challenge) if metadata is None else _Provider(metadata, None)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
-            offered = frozenset(metadata.scopes)
-            unknown = optional - offered if offered else frozenset()
-            wanted = tuple(scope for scope in self._scopes(demand, provider, scopes) if scope not in unknown)
-            client = await self._client(metadata, redirect_uri, client_document_url, wanted)
+            supported = frozenset(metadata.scopes)
+            unsupported = optional - supported if supported else frozenset()
+            all_scopes = self._requested_scopes(challenge, provider, scopes)
+            requested = tuple(scope for scope in all_scopes if scope not in unsupported)
+            client = await self._find_client(metadata, redirect_uri, client_document_url, requested)
         state, verifier = new_secret(), new_secret()
         resource = self._resource(provider)
-        parameters = self._parameters(client.client_id, redirect_uri, state, verifier, resource, wanted)
+        parameters = self._request_parameters(client.client_id, redirect_uri, state, verifier, resource, requested)
         if nonce:
             parameters["nonce"] = nonce
         if prompt is not None:
@@ -177,23 +182,24 @@ class ConsentFlow:
             client.client_authentication,
             client.client_expires_at,
             resource,
-            wanted,
+            requested,
             metadata.sends_issuer,
             self._digest,
         )
 
     async def finish(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, AccessToken]:
-        """Redeem the code in the parameters with which the browser came back. The grant has no `holder` yet.
+        """Redeem the code in `answer`, the parameters with which the browser returned. The caller has to set the
+        grant's `holder`.
 
-        Raises GrantFailed, also if the settings have changed since it was begun.
+        Raises GrantFailed, also if the settings have changed since the sign-in was started.
         """
         grant, issued = await self.redeem(authorization, answer)
         return grant, issued.access
 
     async def redeem(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, IssuedToken]:
-        """As `finish`, with all tokens of the answer."""
+        """Like `finish`, but returns all tokens of the answer."""
         if authorization.settings != self._digest:
-            raise GrantFailed("the settings of the server have changed meanwhile: sign in again", cause=CLOSED)
+            raise GrantFailed("the server's settings have changed in the meantime: sign in again", cause=CLOSED)
         code = read_code(
             answer,
             state=authorization.state,
@@ -208,7 +214,7 @@ class ConsentFlow:
         )
         try:
             async with _time_limit(f"the authorization server {grant.issuer}"):
-                issued = await self._clients.of(grant).request(form)
+                issued = await self._clients.for_grant(grant).request(form)
         except GrantFailed as error:
             if error.cause in (INVALID_CLIENT, UNAUTHORIZED_CLIENT) and not self._settings.client_id:
                 await self._registrations.forget(grant)
@@ -216,29 +222,27 @@ class ConsentFlow:
         return renewed_grant(grant, issued, grant.granted_at), issued
 
     async def renew(self, grant: StoredGrant) -> IssuedToken:
-        """Renew by the refresh token of a grant, which may be used up then. Raises GrantFailed."""
+        """Obtain new tokens by the refresh token of a grant, which may be invalid afterwards. Raises GrantFailed."""
         parameters = refresh_parameters(grant.refresh_token, grant.resource)
         form = TokenForm(parameters, secrets=(grant.refresh_token,))
         async with _time_limit(f"the authorization server {grant.issuer}"):
-            return await self._clients.of(grant).request(form)
+            return await self._clients.for_grant(grant).request(form)
 
     async def revoke(self, grant: StoredGrant) -> bool:
-        """As `ConsentedClients.revoke`."""
+        """See `ConsentedClients.revoke`."""
         return await self._clients.revoke(grant)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._clients.aclose()
 
-    # Internals
-
-    async def _challenge(self) -> Challenge:
-        """The server's challenge, where its metadata is needed."""
+    async def _request_challenge(self) -> Challenge:
+        """The server's challenge to a request without token; empty if the server's metadata is not needed."""
         needs_none = self._settings.token_url or not self._access.server_url
         return Challenge() if needs_none else await discover_challenge(self._access)
 
-    async def _provider(self, challenge: Challenge) -> _Provider:
-        """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""
+    async def _find_provider(self, challenge: Challenge) -> _Provider:
+        """The authorization server of the settings, or else that which the server names. Raises GrantFailed."""
         settings, access = self._settings, self._access
         if settings.token_url:
             endpoints = AuthorizationServerMetadata(
@@ -254,35 +258,36 @@ class ConsentFlow:
         metadata = await discover_issuer(access, issuer, settings.ca_bundle, named_by_server=True)
         return _Provider(metadata, resource)
 
-    async def _client(
+    async def _find_client(
         self,
         metadata: AuthorizationServerMetadata,
         redirect_uri: str,
         client_document_url: str,
         scopes: tuple[str, ...],
     ) -> StoredGrant:
-        """The gateway as a client of the authorization server. Raises GrantFailed."""
+        """The client that the gateway uses at the authorization server. Raises GrantFailed."""
         if self._settings.client_id:
             return StoredGrant(metadata.issuer, self._settings.client_id)
         if client_document_url and metadata.takes_documents:
             return StoredGrant(metadata.issuer, client_document_url)
         ca_bundle = self._settings.ca_bundle
-        return await self._registrations.client(metadata, redirect_uri, scopes, ca_bundle, self._is_known)
+        return await self._registrations.find_or_register(metadata, redirect_uri, scopes, ca_bundle, self._is_known)
 
     async def _is_known(self, client: StoredGrant) -> bool:
-        """Whether the authorization server still knows a client that the gateway registered: many keep clients in
-        memory, and tell an unknown one to the browser alone, which then never comes back. A code that cannot exist is
-        refused with another error to a client that is known.
+        """Whether the authorization server still knows a client that the gateway registered.
+
+        Many authorization servers store clients in memory only, and report an unknown client only to the browser, which
+        then does not return. A token request with an impossible code tells: the error for an unknown client differs.
         """
         form = TokenForm(code_parameters(UNKNOWN_CODE, new_secret(), client.redirect_uri, ""))
         try:
-            await self._clients.of(client).request(form)
+            await self._clients.for_grant(client).request(form)
         except GrantFailed as error:
             return error.cause not in (INVALID_CLIENT, UNAUTHORIZED_CLIENT)
         return True
 
     def _grant_of(self, authorization: Authorization) -> StoredGrant:
-        """The grant that a code is redeemed for, without its refresh token."""
+        """The grant that results from an authorization, without its refresh token."""
         access, now = self._access, self._access.clock()
         return StoredGrant(
             authorization.issuer,
@@ -299,19 +304,23 @@ class ConsentFlow:
             redirect_uri=authorization.redirect_uri,
         )
 
-    def _scopes(self, challenge: Challenge, provider: _Provider, more: frozenset[str]) -> tuple[str, ...]:
-        """Scopes of the settings, else of the challenge, else of the server's metadata; and all that were asked for."""
-        named = provider.resource.scopes if provider.resource is not None else ()
-        wanted = [*(self._settings.scopes or challenge.scopes or named)]
+    def _requested_scopes(
+        self, challenge: Challenge, provider: _Provider, additional: frozenset[str]
+    ) -> tuple[str, ...]:
+        """Scopes of the settings, or else of the challenge, or else of the server's metadata; then `additional`."""
+        of_server = provider.resource.scopes if provider.resource is not None else ()
+        scopes = [*(self._settings.scopes or challenge.scopes or of_server)]
         if challenge.wants_scopes:
-            wanted += challenge.scopes
-        wanted += sorted(more)
-        if wanted and not self._settings.scopes and OFFLINE_ACCESS in provider.metadata.scopes:
-            wanted.append(OFFLINE_ACCESS)
-        return bounded_scopes(wanted)
+            scopes += challenge.scopes
+        scopes += sorted(additional)
+        if scopes and not self._settings.scopes and OFFLINE_ACCESS in provider.metadata.scopes:
+            scopes.append(OFFLINE_ACCESS)
+        return bounded_scopes(scopes)
 
     def _resource(self, provider: _Provider) -> str:
-        """`resource` of both requests (RFC 8707): that of the server's metadata, as authorization servers know it."""
+        """`resource` of the authorization and token requests (RFC 8707): of the settings, or else of the server's
+        metadata, or else the server's URL.
+        """
         if self._settings.resource:
             return self._settings.resource
         if provider.resource is not None:
@@ -321,10 +330,10 @@ class ConsentFlow:
         parts = urlsplit(self._access.server_url)
         return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
-    def _parameters(
+    def _request_parameters(
         self, client_id: str, redirect_uri: str, state: str, verifier: str, resource: str, scopes: tuple[str, ...]
     ) -> dict[str, str]:
-        """Parameters of the authorization request; those of the settings replace none but `prompt`."""
+        """Parameters of the authorization request. Of these, the settings may replace only `prompt`."""
         standard = {
             "response_type": "code",
             "client_id": client_id,
@@ -336,15 +345,14 @@ class ConsentFlow:
             "scope": " ".join(scopes),
             "audience": self._settings.audience,
         }
-        # OpenID Connect ignores offline_access without it
+        # OpenID providers ignore offline_access without prompt=consent
         prompt = {"prompt": "consent"} if OFFLINE_ACCESS in scopes else {}
-        given = {name: value for name, value in standard.items() if value}
-        return {**prompt, **self._settings.parameters, **given}
+        return {**prompt, **self._settings.parameters, **{name: value for name, value in standard.items() if value}}
 
 
 def _digest_of(settings: OAuthSettings, access: TokenAccess) -> str:
-    what = (settings, access.server, access.address, access.server_uid)
-    return blake2b(msgspec.json.encode(what, order="deterministic"), digest_size=16).hexdigest()
+    target = (settings, access.server, access.address, access.server_uid)
+    return blake2b(msgspec.json.encode(target, order="deterministic"), digest_size=16).hexdigest()
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,4 @@
-"""Clients of the grants that users made for one server: that of the settings, or those that the gateway
-registered.
-"""
+"""OAuth clients of users' grants for one server: the client of the settings, or clients that the gateway registered."""
 
 from __future__ import annotations
 
@@ -18,15 +16,14 @@ from fairlead_mcp.oauth.issuer_client import IssuerClient
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
 
-MOST_CLIENTS: Final = 8
-"""Limit on the clients whose connections are kept: one, but for a server that changed its issuer."""
-
+MAX_CLIENTS: Final = 8
+"""Maximum number of clients with open connections. There are several only after a server has changed its issuer."""
 REVOCATION_SECONDS: Final = 15.0
-"""Time limit of a revocation, with its discovery."""
+"""Time limit of a revocation, including discovery."""
 
 
 class ConsentedClients:
-    """Token requests with the client of a grant, whatever issuer and registration it is of."""
+    """Clients for token requests, each with the issuer and registration of a grant."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
         self._settings = settings
@@ -35,13 +32,13 @@ class ConsentedClients:
         self._clients: OrderedDict[tuple[str, ...], IssuerClient] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    def of(self, grant: StoredGrant) -> IssuerClient:
+    def for_grant(self, grant: StoredGrant) -> IssuerClient:
         """The client of a grant. Raises GrantFailed if its secret or key is missing."""
-        settings, credential = client_of(self._settings, self._credential, grant)
+        settings, credential = client_settings(self._settings, self._credential, grant)
         key = (settings.issuer, settings.client_id, settings.client_authentication, credential.client_secret)
         client = self._clients.pop(key, None) or IssuerClient(settings, credential, self._access)
         self._clients[key] = client
-        if len(self._clients) > MOST_CLIENTS:
+        if len(self._clients) > MAX_CLIENTS:
             _, oldest = self._clients.popitem(last=False)
             closing = asyncio.get_running_loop().create_task(oldest.aclose(), name="close a token client")
             self._closing.add(closing)
@@ -49,24 +46,24 @@ class ConsentedClients:
         return client
 
     async def revoke(self, grant: StoredGrant) -> bool:
-        """End a consent at its authorization server (RFC 7009); False if that has no revocation endpoint, cannot be
-        reached or refuses, so that the person may have to end it there.
+        """Revoke a consent at its authorization server (RFC 7009). Returns False if the server has no revocation
+        endpoint, cannot be reached, or refuses: the user may then have to end the consent there.
         """
         issuer = self._settings.issuer if self._settings.token_url else grant.issuer
         if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
-            return False  # the refresh token is sent to nobody but who gave it
+            return False  # a refresh token is sent only to the issuer that issued it
         try:
             async with asyncio.timeout(REVOCATION_SECONDS):
                 metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
                 url = metadata.revocation_endpoint
-                return bool(url) and await self.of(grant).revoke(url, grant.refresh_token)
+                return bool(url) and await self.for_grant(grant).revoke(url, grant.refresh_token)
         except (GrantFailed, TimeoutError):
             return False
 
-    def doubt(self) -> None:
+    def invalidate_discovery(self) -> None:
         """Discover the endpoints again before their next use."""
         for client in self._clients.values():
-            client.doubt()
+            client.invalidate_discovery()
 
     async def aclose(self) -> None:
         while self._clients:
@@ -76,15 +73,15 @@ class ConsentedClients:
 
 
 def issuer_of(settings: OAuthSettings, discovered: str = "") -> str:
-    """Issuer in grants: that of the settings, which discovery never changes; else the token URL of the settings, or the
-    discovered issuer.
-    """
+    """Issuer of new grants: that of the settings, or else their token URL, or else the discovered issuer."""
     return settings.issuer or settings.token_url or discovered
 
 
-def client_of(settings: OAuthSettings, credential: Credential, grant: StoredGrant) -> tuple[OAuthSettings, Credential]:
-    """Settings and credential of a grant's client: with the grant's issuer, and for a client that the gateway
-    registered with its id and secret.
+def client_settings(
+    settings: OAuthSettings, credential: Credential, grant: StoredGrant
+) -> tuple[OAuthSettings, Credential]:
+    """Settings and credential of a grant's client: those of the server with the grant's issuer, and with id and secret
+    of the client if the gateway registered it.
     """
     issuer = settings.issuer if settings.token_url else grant.issuer
     if settings.client_id:

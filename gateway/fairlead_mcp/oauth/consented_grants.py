@@ -1,18 +1,20 @@
-"""Access tokens by the refresh tokens of users who consented (RFC 6749 section 6), which a store keeps.
+"""Renews access tokens by the stored refresh tokens of users who have consented (RFC 6749 section 6).
 
-A provider that rotates refresh tokens gives each one once, and may end a consent whose refresh token it sees twice. So
+A provider that rotates refresh tokens issues a new one with each renewal, and may end a consent if it receives an old
+one. Therefore
 
-- a replica claims the grant before it renews it, by compare-and-set; others wait until it is done or the claim ends;
-- the new refresh token replaces the old one, by compare-and-set, before the access token is used;
-- a renewal that began runs to its end, whatever becomes of the calls that wait for it; a pair that the store did not
-  take is written as soon as it does, and before the next renewal.
+- a replica claims a grant by compare-and-set before it renews it; other replicas wait for the end of the renewal or of
+  the claim;
+- the new refresh token replaces the old one in the store, by compare-and-set, before the access token is used;
+- a renewal is completed even if no call waits for it. A refresh token that could not be stored is written as
+  soon as the store is available, and before the next renewal.
 
-Where a renewal did not rotate, those of the next STEADY_SECONDS neither claim nor write the grant, unless something
-changes. Those after them do, so that the store seals each grant that is used with its newest key.
+If a renewal did not rotate the refresh token, the renewals of the next STEADY_SECONDS neither claim nor write the
+grant, unless something changes. The next renewal after that writes it, so that a grant that is in use is sealed with
+the newest key of the store.
 
-A process that is killed between the provider's answer and the write leaves the old refresh token in the store. A
-provider that takes it once more, as many do for some seconds, gives another pair; at the others the person signs in
-again.
+If a process is killed between the provider's answer and the write, the store still has the old refresh token. Many
+providers accept it for some more seconds; at other providers, the user has to sign in again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.client_authentication import ClientAuthentication
-from fairlead_mcp.oauth.client_registrations import ClientRegistrations, reading_grants
+from fairlead_mcp.oauth.client_registrations import ClientRegistrations, translate_store_errors
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
@@ -54,24 +56,24 @@ from fairlead_mcp.oauth.token_http import REQUEST_SECONDS
 from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 CLAIM_SECONDS: Final = 15.0
-"""Time for which a replica renews a grant alone; longer than the request and the write take."""
+"""Duration of a claim, longer than the request and the write take."""
 SKEW_SECONDS: Final = 120.0
-"""Difference of the clocks of two replicas that makes no difference."""
+"""Tolerated difference between the clocks of two replicas."""
 PAUSE_SECONDS: Final = 0.1
-"""Time between two looks at a grant that another replica renews."""
+"""Time between two reads of a grant that another replica renews."""
 STEADY_SECONDS: Final = 86_400.0
-"""Time for which it is taken for granted that an authorization server does not rotate a refresh token."""
+"""Time for which an authorization server that did not rotate a refresh token is assumed not to rotate it."""
 _ATTEMPTS: Final = 4
-"""Renewals of which each lost its race against a change of the grant."""
-_ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
-"""Causes for which the person signs in again, although the grant may still be good: errors of a provider's own, as
-GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
+"""Maximum number of renewals, each of which was made useless by a concurrent change of the grant."""
+_SIGN_IN_CAUSES: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
+"""Causes for which the user has to sign in again although the grant may be valid. Error codes that are not in RFC 6749,
+such as GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
 """
 _REGISTRATION_GONE: Final = frozenset({INVALID_CLIENT, UNAUTHORIZED_CLIENT})
 
 
 class ConsentedGrants(TokenGrants):
-    """Renews the access tokens of all users who consented for one server."""
+    """Renews the access tokens of all users who have consented for one server."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore) -> None:
         """Raises GrantFailed if the client of the settings cannot authenticate."""
@@ -84,30 +86,30 @@ class ConsentedGrants(TokenGrants):
         self._registrations = ClientRegistrations(access, store)
         self._renewals: dict[GrantKey, asyncio.Task[AccessToken]] = {}
         self._consents: OrderedDict[bytes, float] = OrderedDict()
-        """`granted_at` of the consent that a person's last token is of."""
+        """`granted_at` of the consent from which each person's last token is, by person."""
         self._unsaved = UnsavedGrants(store)
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
-            raise sign_in_required("the server is called for users who signed in at it, and the caller is not one")
+            raise sign_in_required("calls of the server need the sign-in of a user, and the caller is not a user")
 
     async def token(self, request: GrantRequest) -> AccessToken:
         key = GrantKey(request.subject.person, self._access.server)
         while True:
             renewal = self._renewals.get(key)
-            joined = renewal is not None
+            is_shared = renewal is not None
             if renewal is None:
                 renewal = self._renewals[key] = asyncio.get_running_loop().create_task(self._renew(key, request))
                 renewal.add_done_callback(lambda task: self._end(key, task))
-            token = await asyncio.shield(renewal)  # which goes on without waiters, or the new pair might be lost
-            if not joined or request.step_up <= token.scopes:
+            token = await asyncio.shield(renewal)  # not cancelled with its waiters, or a new refresh token might be lost
+            if not is_shared or request.step_up <= token.scopes:
                 return token
 
     async def has_consent(self, person: bytes) -> bool:
         key = GrantKey(person, self._access.server)
         try:
             stored = await self._store.read(key)
-        except UnreadableGrant:  # there is one, of a replica that has another key by now
+        except UnreadableGrant:  # a grant exists, sealed by a replica that already has a newer key
             return True
         if stored is None:
             return False
@@ -125,23 +127,21 @@ class ConsentedGrants(TokenGrants):
     def forget(self, person: bytes) -> None:
         self._consents.pop(person, None)
 
-    def doubt(self) -> None:
-        self._clients.doubt()
+    def invalidate_discovery(self) -> None:
+        self._clients.invalidate_discovery()
 
     async def aclose(self) -> None:
         if self._renewals:
-            _, late = await asyncio.wait([*self._renewals.values()], timeout=REQUEST_SECONDS)
-            for renewal in late:
+            _, unfinished = await asyncio.wait([*self._renewals.values()], timeout=REQUEST_SECONDS)
+            for renewal in unfinished:
                 renewal.cancel()
         await self._unsaved.aclose()
         await self._clients.aclose()
 
-    # Internals
-
     def _end(self, key: GrantKey, task: asyncio.Task[AccessToken]) -> None:
         del self._renewals[key]
         if not task.cancelled():
-            task.exception()  # or asyncio would log it, if no waiter is left
+            task.exception()  # retrieved, so that asyncio does not log it if no waiter is left
 
     async def _renew(self, key: GrantKey, request: GrantRequest) -> AccessToken:
         for _ in range(_ATTEMPTS):
@@ -150,26 +150,27 @@ class ConsentedGrants(TokenGrants):
             if issued is not None and await self._save(key, claimed, issued, request):
                 self.note_consent(key.person, claimed.grant)
                 return issued.access
-        raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
+        raise GrantFailed("the stored sign-in of the user keeps changing: try again", cause=GRANT_STORE)
 
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
-        """Wait until no other replica renews the grant, and let others wait from now on, unless the grant is steady.
-        Returns the grant with the version of the claim. Raises GrantFailed.
+        """Wait until no other replica renews the grant, and claim it, unless it is steady. Returns the grant with the
+        version of the claim. Raises GrantFailed.
 
-        The time in a claim is that of another clock. So a claim ends here when its record has not changed for
-        CLAIM_SECONDS; the time only tells one of now from one that was left long ago.
+        The time in another replica's claim comes from another clock. A claim is therefore over when its record has not
+        changed for CLAIM_SECONDS on this replica's clock. Its time only distinguishes a current claim from one of a
+        replica that ended long ago.
         """
-        seen, seen_at = "", 0.0
+        version_read, read_at = "", 0.0
         while True:
-            stored = self._usable(await self._read(key), request.step_up)
+            stored = self._require_usable(await self._read(key), request.step_up)
             grant = stored.grant
-            client = self._clients.of(grant)
+            client = self._clients.for_grant(grant)
             await self._prepare(client, request.resource_metadata)
             now = self._access.clock()
             if abs(grant.renewing_until - now) <= CLAIM_SECONDS + SKEW_SECONDS:
-                if stored.version != seen:
-                    seen, seen_at = stored.version, self._access.monotonic()
-                if self._access.monotonic() < seen_at + CLAIM_SECONDS:
+                if stored.version != version_read:
+                    version_read, read_at = stored.version, self._access.monotonic()
+                if self._access.monotonic() < read_at + CLAIM_SECONDS:
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
             if now < grant.steady_until:
@@ -180,7 +181,7 @@ class ConsentedGrants(TokenGrants):
                 return VersionedGrant(grant, version), client
 
     async def _prepare(self, client: IssuerClient, resource_metadata: str) -> None:
-        """Find the token endpoint, before others have to wait. Raises GrantFailed."""
+        """Find the token endpoint before the grant is claimed, so that other replicas wait less. Raises GrantFailed."""
         try:
             await client.prepare(resource_metadata)
         except GrantFailed as error:
@@ -188,18 +189,20 @@ class ConsentedGrants(TokenGrants):
                 raise
             raise sign_in_required(str(error)) from error
 
-    def _usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
-        """Raise GrantFailed unless the refresh token of the grant may be used."""
-        problem = self.problem_of(None if stored is None else stored.grant, step_up)
+    def _require_usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
+        """Return the grant if its refresh token may be used; otherwise raise GrantFailed."""
+        problem = self.grant_problem(None if stored is None else stored.grant, step_up)
         if problem or stored is None:
             raise sign_in_required(problem)
         return stored
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
-        return self.problem_of(grant)
+        return self.grant_problem(grant)
 
-    def problem_of(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
-        """Why a person with this grant has to sign in; empty if the grant may be used."""
+    def grant_problem(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
+        """Why a user with this grant has to sign in; empty if the grant may be used. `step_up` are scopes that the
+        server requires.
+        """
         if grant is None:
             return f"you have not signed in at {self._access.server}"
         settings, now = self._settings, self._access.clock()
@@ -208,23 +211,25 @@ class ConsentedGrants(TokenGrants):
         if grant.server_address != self._access.address:
             problem = f"you signed in at {grant.server_address}, but the server is at {self._access.address} now"
         elif grant.server_uid != self._access.server_uid:
-            problem = "the server was removed since you signed in, and is another one now"
+            problem = "the server that you signed in at was removed, and another one has its name now"
         elif issuer_of(settings, grant.issuer) != grant.issuer:
             problem = f"you signed in at {grant.issuer}, but the server's sign-in is at {issuer_of(settings)} now"
         elif grant.token_url != settings.token_url:
-            problem = "the token endpoint in the settings of the server is another one since you signed in"
+            problem = "the token endpoint in the server's settings has changed since you signed in"
         elif settings.client_id not in ("", grant.client_id):
-            problem = "the gateway's client at the authorization server is another one since you signed in"
+            problem = "the gateway's client at the authorization server has changed since you signed in"
         elif not grant.refresh_token:
-            problem = "your sign-in has ended, for the authorization server gave no refresh token that can be stored"
+            problem = (
+                "your sign-in has ended, because the authorization server sent no refresh token that can be stored"
+            )
         elif 0 < grant.expires_at <= now or 0 < grant.client_expires_at <= now:
             problem = f"your sign-in at {self._access.server} has expired"
         elif missing:
-            problem = f"{self._access.server} wants more access than you gave ({' '.join(missing)[:200]})"
+            problem = f"{self._access.server} requires more access than you granted ({' '.join(missing)[:200]})"
         return problem
 
     async def _redeem(self, key: GrantKey, claimed: VersionedGrant, client: IssuerClient) -> IssuedToken | None:
-        """Use the refresh token; None if the grant has changed meanwhile. Raises GrantFailed."""
+        """Use the refresh token; None if the grant has changed in the meantime. Raises GrantFailed."""
         grant = claimed.grant
         form = TokenForm(
             refresh_parameters(grant.refresh_token, grant.resource),
@@ -243,23 +248,24 @@ class ConsentedGrants(TokenGrants):
                     await self._write(key, grant, claimed.version)
             if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
                 await self._registrations.forget(grant)
-            elif error.cause not in _ASK_AGAIN:
+            elif error.cause not in _SIGN_IN_CAUSES:
                 raise
             raise sign_in_required(str(error)) from error
 
     async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken, request: GrantRequest) -> bool:
-        """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
+        """Store the new refresh token; False if the grant has changed in the meantime. Raises GrantFailed."""
         now = self._access.clock()
         renewed = renewed_grant(claimed.grant, issued, now)
         if request.for_call:
-            renewed = renewed.used(now)
+            renewed = renewed.with_use(now)
         if renewed == claimed.grant:
             current = await self._read(key)
             return current is not None and current.version == claimed.version
         try:
             if await self._write(key, renewed, claimed.version) is not None:
                 return True
-            current = await self._read(key)  # if ended meanwhile, it was revoked by the refresh token that was replaced
+            # if the user has ended the consent in the meantime, only the replaced refresh token was revoked
+            current = await self._read(key)
             if current is None or not current.grant.has_client_of(renewed):
                 await self._clients.revoke(renewed)
             return False
@@ -269,37 +275,37 @@ class ConsentedGrants(TokenGrants):
 
     async def _read(self, key: GrantKey) -> VersionedGrant | None:
         await self._unsaved.save(key)
-        with reading_grants():
+        with translate_store_errors():
             return await self._store.read(key)
 
     async def _write(self, key: GrantKey, grant: StoredGrant, version: str) -> str | None:
-        with reading_grants():
+        with translate_store_errors():
             return await self._store.write(key, grant, version)
 
     async def _delete(self, key: GrantKey, version: str) -> bool:
-        with reading_grants():
+        with translate_store_errors():
             return await self._store.delete(key, version)
 
 
 def sign_in_required(problem: str) -> GrantFailed:
-    """Make the failure for a person who has to sign in."""
+    """The failure for a user who has to sign in."""
     text = problem if problem.endswith("sign in again") else f"{problem}: sign in"
     return GrantFailed(text, cause=SIGN_IN_REQUIRED)
 
 
 def renewed_grant(grant: StoredGrant, issued: IssuedToken, now: float) -> StoredGrant:
-    """The grant with a new refresh token, where the answer has one. What is too long to be stored is left out: its
-    scopes, else the refresh token too.
+    """The grant after a renewal, with the new refresh token if there is one. If it is too long to be stored, its scopes
+    are dropped, and if necessary the refresh token too.
     """
-    rotated = issued.refresh_token not in ("", grant.refresh_token)
+    is_rotated = issued.refresh_token not in ("", grant.refresh_token)
     renewed = msgspec.structs.replace(
         grant,
         refresh_token=issued.refresh_token or grant.refresh_token,
         scopes=tuple(sorted(issued.access.scopes)),
-        renewed_at=now if rotated else grant.renewed_at,
-        expires_at=issued.refresh_expires_at or (0.0 if rotated else grant.expires_at),
+        renewed_at=now if is_rotated else grant.renewed_at,
+        expires_at=issued.refresh_expires_at or (0.0 if is_rotated else grant.expires_at),
         renewing_until=0.0,
-        steady_until=0.0 if rotated else grant.steady_until if now < grant.steady_until else now + STEADY_SECONDS,
+        steady_until=0.0 if is_rotated else grant.steady_until if now < grant.steady_until else now + STEADY_SECONDS,
     )
     if renewed.fits:
         return renewed

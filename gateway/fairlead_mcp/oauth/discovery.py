@@ -1,8 +1,8 @@
-"""Discovery of an issuer's endpoints, and of the issuers that a server names.
+"""Discovers an issuer's endpoints, and the issuers that a server names.
 
-Requests about the server go to the server itself, and requests about the issuer to the issuer of the settings: no
-document or challenge leads to a third host, except the issuer's own endpoints. Only where users sign in and the
-settings name no issuer, it is the one that the server names, which gets no secret of another.
+Requests about the server are sent to the server itself, and requests about the issuer to the issuer of the settings: no
+document or challenge leads to a third host, except to the issuer's own endpoints. If users sign in and the settings
+name no issuer, the issuer is that which the server names; it gets no secret of another issuer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, PROVIDER_ERROR, TIM
 from fairlead_mcp.oauth.metadata import (
     AuthorizationServerMetadata,
     ProtectedResourceMetadata,
-    includes,
-    other_resource,
+    covers,
+    other_resource_failure,
     read_resource_metadata,
     read_server_metadata,
     require_issuer,
@@ -31,15 +31,15 @@ from fairlead_mcp.oauth.token_http import JSON, open_http
 
 _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _NO_METADATA: Final = frozenset({BAD_ANSWER, PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
-"""Causes for which a server counts as one without metadata."""
+"""Causes for which a server counts as a server without metadata."""
 Metadata = TypeVar("Metadata")
 
 
 async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str, *, consent: bool = False) -> None:
-    """Compare the issuers that a server names in its metadata with the client's, where users sign in (`consent`).
+    """Check that a server's metadata, if it names issuers, names the client's. `consent`: whether users sign in there.
 
-    Raises GrantFailed if the metadata names other issuers only, and as `discover_resource`. Missing or unreadable
-    metadata does not matter, as the settings name the issuer.
+    Raises GrantFailed if the metadata names only other issuers, and like `discover_resource`. Missing or unreadable
+    metadata does not matter, because the settings name the issuer.
     """
     metadata = await discover_resource(access, resource_metadata)
     if metadata is not None:
@@ -47,14 +47,14 @@ async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str,
 
 
 async def discover_challenge(access: TokenAccess) -> Challenge:
-    """The challenge of a server to a request without a token; an empty one if it sends none. Raises GrantFailed for an
-    invalid CA bundle.
+    """The challenge of a server to a request without token; empty if it sends none. Raises GrantFailed for an invalid
+    CA bundle.
     """
     server = Target.from_url(access.server_url, access.host_header)
     http = await open_http(server, access, access.server_ca_bundle, "server")
     try:
         answer = await http.post(_PING, kind=JSON)
-    except GrantFailed:  # which the next request tells
+    except GrantFailed:  # the next request will fail for the same reason, and report it
         return Challenge()
     finally:
         await http.aclose()
@@ -64,9 +64,9 @@ async def discover_challenge(access: TokenAccess) -> Challenge:
 
 async def discover_resource(access: TokenAccess, resource_metadata: str) -> ProtectedResourceMetadata | None:
     """Read the metadata of a server; None if it is missing or unreadable. `resource_metadata` is the URL in the
-    server's challenge; empty without one, to look at the well-known places alone.
+    server's challenge; if it is empty, only the well-known URLs are read.
 
-    Raises GrantFailed if that of a challenge is at another origin or about another resource.
+    Raises GrantFailed if the URL of a challenge is at another origin, or its document is about another resource.
     """
     if not access.server_url:
         return None
@@ -81,10 +81,10 @@ async def discover_resource(access: TokenAccess, resource_metadata: str) -> Prot
             metadata = read_resource_metadata(answer.body) if answer.status == 200 else None
             if metadata is None:
                 continue
-            if includes(metadata.resource, server):
+            if covers(metadata.resource, server):
                 return metadata
             if resource_metadata and number == 0:
-                raise other_resource(metadata, server)
+                raise other_resource_failure(metadata, server)
     except GrantFailed as error:
         if error.cause not in _NO_METADATA:
             raise
@@ -96,8 +96,8 @@ async def discover_resource(access: TokenAccess, resource_metadata: str) -> Prot
 async def discover_issuer(
     access: TokenAccess, issuer: str, ca_bundle: str | None, *, named_by_server: bool = False
 ) -> AuthorizationServerMetadata:
-    """Read an issuer's metadata at its well-known places. `named_by_server`: whether a server named the issuer, and not
-    the settings. Raises GrantFailed.
+    """Read an issuer's metadata from its well-known URLs. `named_by_server`: whether a server named the issuer, instead
+    of the settings. Raises GrantFailed.
     """
     urls = server_metadata_urls(issuer)
     http = await open_http(Target.from_url(issuer), access, ca_bundle, "issuer")
@@ -118,8 +118,10 @@ async def find_metadata(
     read: Callable[[bytes, str], Metadata],
     setting: str,
 ) -> Metadata:
-    """Read an issuer's metadata from the first of `urls` whose document `read` accepts, which raises GrantFailed for
-    any other. `get` requests a path, `setting` is the one that makes discovery unnecessary. Raises GrantFailed.
+    """Read an issuer's metadata from the first of `urls` with a document that `read` accepts. Raises GrantFailed.
+
+    `get` requests a path. `read` raises GrantFailed for a document that it does not accept. `setting` is the name of
+    the setting that makes discovery unnecessary, for messages.
     """
     failure: GrantFailed | None = None
     status = 0
@@ -128,7 +130,7 @@ async def find_metadata(
         if answer.status == 200:
             try:
                 return read(answer.body, url)
-            except GrantFailed as error:  # another place may have the issuer's own metadata
+            except GrantFailed as error:  # another URL may have the issuer's own metadata
                 failure = failure or error
         elif answer.status >= 500:
             status = answer.status

@@ -1,8 +1,8 @@
-"""Keys that users entered for servers (`auth: userKey`), by which calls of these users are authenticated.
+"""Authenticates calls by keys that users have entered for servers (`auth: userKey`).
 
-A key is kept in the store of grants, bound to the server that it was entered for, and sent as it is. A server that
-refuses it (401) makes its person be asked for another one: until then the key stays, and is tried again after a while,
-for the server may have erred.
+A key is stored with the grants, bound to the server for which it was entered, and sent unchanged. If the server refuses
+it (401), its user is asked for another key. The refused key remains stored, and is tried again after a while, because
+the server may have erred.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import ChildEndpoint, TcpEndpoint
 from fairlead_api.documents.oauth import OAuthSettings, UserKeySettings
 from fairlead_mcp.oauth.access_token import AccessToken
-from fairlead_mcp.oauth.client_registrations import reading_grants
+from fairlead_mcp.oauth.client_registrations import translate_store_errors
 from fairlead_mcp.oauth.errors import CONFIGURATION, INSUFFICIENT_SCOPE, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import (
     GrantKey,
@@ -31,54 +31,56 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_grants import GrantRequest, TokenGrants
 
 MAX_KEY_CHARS: Final = 1_024
-"""Limit on the length of a key."""
+"""Maximum length of a key."""
 REFUSED_SECONDS: Final = 60.0
 """Time after which a key that its server has refused is tried again."""
 CACHED_SECONDS: Final = 3_600.0
-"""Time after which a key is read from the store again, which notes its use."""
+"""Time after which a key is read from the store again, and its use is recorded there."""
 _KEY: Final = re.compile(r"[!-~]+")
-Noted = TypeVar("Noted")
+Value = TypeVar("Value")
 
 
 class UnusableKey(Exception):
-    """A text cannot be the key. The message says why, and does not quote the text."""
+    """A text cannot be a key. The message says why, and does not quote the text."""
 
 
 class _RefusedKey(NamedTuple):
     """A key that its server has refused."""
 
     entered_at: float
-    """`granted_at` of its grant."""
+    """`granted_at` of the key's grant."""
     until: float
-    """Monotonic seconds until which it is not tried again."""
+    """Monotonic seconds until which the key is not tried again."""
 
 
 class EnteredKeys(TokenGrants):
-    """Keys of all users who entered one for a server. Raises GrantFailed without settings for keys."""
+    """Keys of all users for one server. Raises GrantFailed if the server's settings do not describe a key."""
 
     def __init__(self, settings: OAuthSettings, access: TokenAccess, store: GrantStore) -> None:
         self._settings = require_key_settings(settings)
         self._access = access
         self._store = store
         self._entered: OrderedDict[bytes, float] = OrderedDict()
-        """`granted_at` of the key that a person's last calls were made with."""
+        """`granted_at` of the key of each person's last calls, by person."""
         self._refused: OrderedDict[bytes, _RefusedKey] = OrderedDict()
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
-            text = "the server is called with a key that each user enters, and the caller is not a user"
+            text = "calls of the server need a key that each user enters, and the caller is not a user"
             raise GrantFailed(text, cause=SIGN_IN_REQUIRED)
 
     async def token(self, request: GrantRequest) -> AccessToken:
         person, server = request.subject.person, self._access.server
         if request.step_up:
-            text = f"{server} wants a key with more rights than yours has: give it these rights, or enter another one"
+            text = f"{server} requires a key with more rights than yours: give your key these rights, or enter another"
             raise GrantFailed(text, cause=INSUFFICIENT_SCOPE)
-        with reading_grants():
+        with translate_store_errors():
             stored = await self._store.read(GrantKey(person, server))
         grant = None if stored is None else stored.grant
         if grant is not None and request.refused and request.refused == grant.user_key:
-            self._note(self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS))
+            self._store_last(
+                self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS)
+            )
         problem = self.sign_in_problem(person, grant)
         if problem or stored is None or grant is None:
             raise key_required(problem)
@@ -86,11 +88,11 @@ class EnteredKeys(TokenGrants):
             await self._note_use(GrantKey(person, server), stored)
         self._refused.pop(person, None)
         self.note_consent(person, grant)
-        return token_of_key(self._settings, grant.user_key, self._access.clock() + CACHED_SECONDS)
+        return key_token(self._settings, grant.user_key, self._access.clock() + CACHED_SECONDS)
 
     async def _note_use(self, key: GrantKey, stored: VersionedGrant) -> None:
-        """Write that a key is in use, for unused ones end. A store that does not take it is asked again later."""
-        used = stored.grant.used(self._access.clock())
+        """Record the use of a key in the store, which deletes unused keys. Errors of the store are ignored."""
+        used = stored.grant.with_use(self._access.clock())
         if used is not stored.grant:
             with suppress(GrantStoreError):
                 await self._store.write(key, used, stored.version)
@@ -102,7 +104,7 @@ class EnteredKeys(TokenGrants):
         if grant.server_address != address:
             return f"you entered your key for {server} at {grant.server_address}, but the server is at {address} now"
         if grant.server_uid != self._access.server_uid:
-            return f"the server {server} was removed since you entered your key, and is another one now"
+            return f"the server {server} that you entered your key for was removed, and another one has its name now"
         refused = self._refused.get(person)
         if refused is not None and refused.entered_at == grant.granted_at and self._access.monotonic() < refused.until:
             return f"the server {server} refused your key (401)"
@@ -111,25 +113,26 @@ class EnteredKeys(TokenGrants):
     async def has_consent(self, person: bytes) -> bool:
         try:
             stored = await self._store.read(GrantKey(person, self._access.server))
-        except UnreadableGrant:  # there is one, of a replica that has another key by now
+        except UnreadableGrant:  # a grant exists, sealed by a replica that already has a newer key
             return True
         return stored is not None and self._entered.get(person) == stored.grant.granted_at
 
     def note_consent(self, person: bytes, grant: StoredGrant) -> None:
-        self._note(self._entered, person, grant.granted_at)
+        self._store_last(self._entered, person, grant.granted_at)
 
     def forget(self, person: bytes) -> None:
         self._entered.pop(person, None)
         self._refused.pop(person, None)
 
-    def doubt(self) -> None:
-        """Nothing is discovered."""
+    def invalidate_discovery(self) -> None:
+        """No-op: nothing is discovered."""
 
     async def aclose(self) -> None:
         self._entered.clear()
         self._refused.clear()
 
-    def _note(self, table: OrderedDict[bytes, Noted], person: bytes, value: Noted) -> None:
+    def _store_last(self, table: OrderedDict[bytes, Value], person: bytes, value: Value) -> None:
+        """Set the value of a person, as the most recent one of the table, and drop the oldest value if necessary."""
         table[person] = value
         table.move_to_end(person)
         if len(table) > self._access.max_tokens:
@@ -137,8 +140,8 @@ class EnteredKeys(TokenGrants):
 
 
 class KeyEntry:
-    """Keys that users enter for one server, as they are checked and stored. Raises GrantFailed without settings for
-    keys.
+    """Checks the keys that users enter for one server, and makes their grants. Raises GrantFailed if the server's
+    settings do not describe a key.
     """
 
     def __init__(self, settings: OAuthSettings, access: TokenAccess) -> None:
@@ -146,11 +149,11 @@ class KeyEntry:
         self._access = access
 
     def grant_of(self, key: str, holder: str) -> StoredGrant:
-        """The grant that keeps a key which its person has just entered. Raises UnusableKey."""
+        """The grant of a key that the user `holder` has just entered. Raises UnusableKey."""
         return StoredGrant(
             issuer="",
             client_id="",
-            user_key=usable_key(self.settings, key),
+            user_key=normalize_key(self.settings, key),
             granted_at=self._access.clock(),
             server_address=self._access.address,
             server_uid=self._access.server_uid,
@@ -159,44 +162,46 @@ class KeyEntry:
 
 
 def require_key_settings(settings: OAuthSettings) -> UserKeySettings:
-    """Settings of the key: its description, and where it goes. Raises GrantFailed for settings that do not say it."""
+    """The settings of users' keys. Raises GrantFailed unless they name either a header or an environment variable."""
     key = settings.user_key
     if key is None or bool(key.header) == bool(key.env):
-        text = "the settings of the server say nothing about the keys of users that can be used: set header or env"
+        text = "the server's settings do not say how keys of users are sent: set either header or env"
         raise GrantFailed(text, cause=CONFIGURATION)
     return key
 
 
-def usable_key(settings: UserKeySettings, text: str) -> str:
-    """A key as it is stored and sent: without blanks around it. Raises UnusableKey."""
+def normalize_key(settings: UserKeySettings, text: str) -> str:
+    """A key as it is stored and sent: without surrounding blanks. Raises UnusableKey."""
     key = text.strip()
     if not key:
         raise UnusableKey("the key is empty")
     if len(key) > MAX_KEY_CHARS:
         raise UnusableKey(f"the key is longer than {MAX_KEY_CHARS} characters")
     if _KEY.fullmatch(key) is None:
-        raise UnusableKey("the key has blanks or characters that are not printable ASCII: copy it alone, in one piece")
+        raise UnusableKey(
+            "the key contains blanks or characters that are not printable ASCII: copy only the key itself"
+        )
     if settings.starts_with and not key.startswith(settings.starts_with):
         raise UnusableKey(f"keys of this server begin with {' or '.join(settings.starts_with)}")
     return key
 
 
-def token_of_key(settings: UserKeySettings, key: str, expires_at: float) -> AccessToken:
-    """The key as what calls are made with: its line is the header, or the variable in the same form. At `expires_at`,
-    in seconds since the epoch, it is read again.
+def key_token(settings: UserKeySettings, key: str, expires_at: float) -> AccessToken:
+    """The access token of calls with a key. Its `header_line` is the header of the key, or its environment variable in
+    the form of a header. The key is read again at `expires_at`, in seconds since the epoch.
     """
     value = f"{settings.prefix} {key}" if settings.prefix else key
     line = f"{settings.header or settings.env}: {value}\r\n".encode("ascii")
     return AccessToken(key, expires_at, frozenset(), line)
 
 
-def key_in(line: bytes) -> str:
-    """The value in the line of `token_of_key`."""
+def line_value(line: bytes) -> str:
+    """The value in the `header_line` of `key_token`."""
     return line.decode("ascii").partition(": ")[2].removesuffix("\r\n")
 
 
 def program_address(endpoint: ChildEndpoint | TcpEndpoint) -> str:
-    """Address of a server that is a program, in place of a URL: another one for other arguments, which it hides."""
+    """Address of a server that is a program, in place of a URL. It contains a digest of the program's arguments."""
     if isinstance(endpoint, TcpEndpoint):
         return f"the program {endpoint.program} ({endpoint.program_digest})"
     digest = sha256(*(word.encode() for word in (endpoint.command, *endpoint.args)))
@@ -204,5 +209,5 @@ def program_address(endpoint: ChildEndpoint | TcpEndpoint) -> str:
 
 
 def key_required(problem: str) -> GrantFailed:
-    """Make the failure for a person who has to enter a key."""
+    """The failure for a user who has to enter a key."""
     return GrantFailed(f"{problem}: enter your key", cause=SIGN_IN_REQUIRED)

@@ -1,4 +1,4 @@
-"""Failure to obtain an access token."""
+"""The exception for a failure to obtain an access token, and its causes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from fairlead_mcp.errors import McpError
 UNREACHABLE: Final = "unreachable"
 """No connection to the token endpoint, or to the server's or issuer's metadata."""
 TIMEOUT: Final = "timeout"
-"""The token endpoint did not answer in time, or no connection to it became free."""
+"""The token endpoint did not answer in time, or no connection to it was free in time."""
 PROVIDER_ERROR: Final = "provider_error"
-"""The token endpoint failed (5xx), or asks to come later (429)."""
+"""The token endpoint failed (5xx), or limits the rate of requests (429)."""
 BAD_ANSWER: Final = "bad_answer"
-"""The answer is not that of a token endpoint."""
+"""The answer is not a valid answer of a token endpoint."""
 DISCOVERY: Final = "discovery"
 """Metadata is missing, unusable or of another origin."""
 ISSUER_MISMATCH: Final = "issuer_mismatch"
 """Metadata names another issuer than the client's."""
 HOST_NOT_ALLOWED: Final = "host_not_allowed"
 """The client's secret may not be sent to the token endpoint's host, or Fairlead may not connect to the address of the
-token endpoint or of the metadata.
+token endpoint or metadata.
 """
 ISSUER_NOT_ALLOWED: Final = "issuer_not_allowed"
 """The caller's token may not be sent to the authorization server of the settings."""
@@ -31,30 +31,30 @@ UNAUTHORIZED_CLIENT: Final = "unauthorized_client"
 UNSUPPORTED_GRANT_TYPE: Final = "unsupported_grant_type"
 INVALID_REQUEST: Final = "invalid_request"
 INVALID_GRANT: Final = "invalid_grant"
-"""The person's token is not accepted, for example because it has expired or is for another audience."""
+"""The user's token is not accepted, for example because it has expired or is for another audience."""
 INVALID_SCOPE: Final = "invalid_scope"
 INVALID_TARGET: Final = "invalid_target"
 """`resource` or `audience` is unknown to the authorization server (RFC 8693 section 2.2.2)."""
 INTERACTION_REQUIRED: Final = "interaction_required"
-"""The person has to consent or to authenticate again, which needs a browser."""
+"""The user has to consent or authenticate again, in a browser."""
 SIGN_IN_REQUIRED: Final = "sign_in_required"
-"""The person has not consented yet, or the consent has ended."""
+"""The user has not consented yet, or the consent has ended."""
 GRANT_UNREADABLE: Final = "grant_unreadable"
-"""The person's grant cannot be opened: its key is lost, or it was changed."""
+"""The user's grant cannot be decrypted: its key is lost, or the grant was changed."""
 GRANT_STORE: Final = "grant_store"
-"""The store of grants is away, full or busy, which a sign-in does not help."""
+"""The store of grants is unavailable, full or busy. Another sign-in would not help."""
 ACCESS_DENIED: Final = "access_denied"
 NO_SUBJECT_TOKEN: Final = "no_subject_token"  # noqa: S105  # the name of a cause, not a secret
 """The caller has no token that can be exchanged."""
 SUBJECT_TOKEN_EXPIRED: Final = "subject_token_expired"  # noqa: S105  # likewise
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
-"""The server wants a token with more scopes, but does not say which, or names scopes that the authorization server does
-not grant to the person.
+"""The server requires a token with more scopes, but does not say which, or names scopes that the authorization server
+does not grant to the user.
 """
 TOKEN_REFUSED: Final = "token_refused"  # noqa: S105  # likewise
-"""The server refuses each token that the authorization server gives."""
+"""The server refuses every token that the authorization server issues."""
 CLOSED: Final = "closed"
-"""The server was removed or its settings changed meanwhile."""
+"""The server was removed, or its settings changed, in the meantime."""
 
 GRANT_CAUSES: Final = frozenset(
     {
@@ -86,8 +86,8 @@ GRANT_CAUSES: Final = frozenset(
         CLOSED,
     }
 )
-"""All values of `GrantFailed.cause`: labels of a metric."""
-_FOR_EVERYBODY: Final = frozenset(
+"""All values of `GrantFailed.cause`, which is a label of a metric."""
+_CAUSES_FOR_EVERYBODY: Final = frozenset(
     {
         UNREACHABLE,
         DISCOVERY,
@@ -102,7 +102,7 @@ _FOR_EVERYBODY: Final = frozenset(
 
 
 class GrantFailed(McpError):
-    """No access token could be obtained. The message says what to do, and has neither secrets nor tokens.
+    """No access token could be obtained. The message says what to do, and contains neither secrets nor tokens.
 
     `cause` is one of GRANT_CAUSES.
     """
@@ -112,42 +112,43 @@ class GrantFailed(McpError):
     def __init__(
         self, message: str, *, cause: str, claims: str = "", impersonal: str = "", sign_in_url: str = ""
     ) -> None:
-        """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty.
+        """Create a failure.
 
-        `impersonal`: the message without words of the authorization server that may be about a person; empty: the
-        message has none.
-
-        `sign_in_url`: page of the gateway at which the caller can sign in at the server; or empty.
+        Args:
+            claims: JSON that Microsoft Entra requires in the next authorization request; or empty.
+            impersonal: The message without text of the authorization server that may be about a user; empty: the
+                message contains no such text.
+            sign_in_url: Page of the gateway on which the caller can sign in to the server; or empty.
         """
         super().__init__(message)
         self.cause = cause
         self.claims = claims
         self.impersonal = impersonal or message
-        """Message that others than the caller may read."""
+        """Message that may be shown to others than the caller."""
         self.sign_in_url = sign_in_url
 
     @property
     def for_everybody(self) -> bool:
-        """Whether the cause is the same for all users, so that no grant of another person would succeed."""
-        return self.cause in _FOR_EVERYBODY
+        """Whether the cause affects all users, so that no grant of another user would succeed."""
+        return self.cause in _CAUSES_FOR_EVERYBODY
 
     def at_server(self, server: str) -> GrantFailed:
-        """Copy the exception with the server's name, for a message that stands alone."""
+        """Copy the exception, with a message that names the server."""
         if self.cause == SIGN_IN_REQUIRED and server in str(self):
-            return self.again()
-        return self._copy(f"there is no access token for a call of the server {server}: {self}")
+            return self.copy()
+        return self._with_message(f"no access token could be obtained for a call of the server {server}: {self}")
 
     def in_step(self, step: str) -> GrantFailed:
-        """Copy the exception, with the step of a grant that it happened in."""
-        copy = self._copy(f"{step}: {self}")
+        """Copy the exception, with a message that names the step of the grant in which it happened."""
+        copy = self._with_message(f"{step}: {self}")
         copy.impersonal = f"{step}: {self.impersonal}"
         return copy
 
-    def again(self) -> GrantFailed:
-        """Copy the exception, without its traceback, to raise it for another caller."""
-        return self._copy(str(self))
+    def copy(self) -> GrantFailed:
+        """Copy the exception without its traceback, to raise it for another caller."""
+        return self._with_message(str(self))
 
-    def _copy(self, message: str) -> GrantFailed:
+    def _with_message(self, message: str) -> GrantFailed:
         return GrantFailed(
             message,
             cause=self.cause,

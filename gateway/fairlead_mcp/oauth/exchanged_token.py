@@ -1,7 +1,7 @@
 """Refuses exchanged tokens with which a server could call the gateway as the caller. No I/O.
 
-A server sees the token that its calls go with. An authorization server that is asked for no audience, or for that of
-the gateway, may issue a token that the gateway accepts too.
+A server receives the token of each call. If an authorization server is asked for no audience, or for that of the
+gateway, it may issue a token that the gateway accepts too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.oauth.errors import BAD_ANSWER, GrantFailed
 
-_ADVICE: Final = "set audience, resource or scopes of the server, so that the token is for this server alone"
+_ADVICE: Final = "set the server's audience, resource or scopes, so that the token is only for this server"
 
 
 class _AudienceClaim(msgspec.Struct, frozen=True):
@@ -31,27 +31,26 @@ _read_claims: Final = msgspec.json.Decoder(_AudienceClaim).decode
 def require_token_of_server(
     token: str, subject_token: str, endpoint: str, is_own_audience: Callable[[str], bool]
 ) -> None:
-    """Raise GrantFailed if the gateway would accept a token that `subject_token` was exchanged for.
+    """Raise GrantFailed if the gateway would accept `token`, which was issued in exchange for `subject_token`.
 
-    That is the subject token itself, or a JWT with an audience of the gateway, whatever else is in its `aud`: with one
-    audience of many it can be replayed. Signature and issuer do not matter. `endpoint` is the token endpoint's host,
-    for messages.
+    The gateway would accept the subject token itself, and any JWT with an audience of the gateway among those in its
+    `aud`. Signature and issuer do not matter here. `endpoint` is the token endpoint's host, for messages.
     """
     if token == subject_token:
         raise GrantFailed(
-            f"the token endpoint {endpoint} answered with the caller's own token, which no server may get: {_ADVICE}",
+            f"the token endpoint {endpoint} returned the caller's own token, which servers must not get: {_ADVICE}",
             cause=BAD_ANSWER,
         )
     if any(is_own_audience(audience) for audience in _audiences(token)):
         raise GrantFailed(
-            f"the token endpoint {endpoint} issued a token whose audience (aud) is this gateway, so that the server "
+            f"the token endpoint {endpoint} issued a token whose audience (aud) is this gateway, with which the server "
             f"could call the gateway as the caller: {_ADVICE}",
             cause=BAD_ANSWER,
         )
 
 
 def _audiences(token: str) -> list[str]:
-    """Audiences of a JWT, which is not verified; empty for any other token, which the gateway does not accept."""
+    """Audiences of an unverified JWT; empty for any other token, because the gateway accepts only JWTs."""
     parts = token.split(".")
     if len(parts) != 3:
         return []

@@ -1,5 +1,5 @@
-"""Forms of token requests: client credentials (RFC 6749 section 4.4), token exchange (RFC 8693 section 2.1), the
-on-behalf-of flow of Microsoft Entra, and the authorization code and refresh token of a person's consent (RFC 6749
+"""Builds the forms of token requests: client credentials (RFC 6749 section 4.4), token exchange (RFC 8693 section 2.1),
+the on-behalf-of flow of Microsoft Entra, and the authorization code and refresh token of a user's consent (RFC 6749
 sections 4.1.3 and 6). No I/O.
 """
 
@@ -32,27 +32,27 @@ _JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 def check_settings(settings: OAuthSettings) -> None:
-    """Raise GrantFailed if no request can be made out of the settings."""
+    """Raise GrantFailed if the settings do not suffice for a token request."""
     problem = ""
-    if settings.grant == USER_KEY:  # which needs no authorization server
+    if settings.grant == USER_KEY:  # needs no authorization server
         return
     standard = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
-    consent = settings.grant == USER_CONSENT
-    secretless = not settings.client_id or settings.client_authentication == NONE
+    is_consent = settings.grant == USER_CONSENT
+    has_no_secret = not settings.client_id or settings.client_authentication == NONE
     if settings.grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT):
-        problem = f"the grant {settings.grant[:40]!r} is unknown"
+        problem = f"{settings.grant[:40]!r} is not a known grant"
     elif settings.profile not in ("", ENTRA_ON_BEHALF_OF, ID_JAG):
-        problem = f"the profile {settings.profile[:40]!r} is unknown"
+        problem = f"{settings.profile[:40]!r} is not a known profile"
     elif (settings.profile == ID_JAG) != (settings.resource_client is not None):
-        problem = "the profile IdJag and resourceClient need each other"
-    elif consent and bool(settings.token_url) != bool(settings.authorization_url):
+        problem = "set the profile IdJag and resourceClient together"
+    elif is_consent and bool(settings.token_url) != bool(settings.authorization_url):
         problem = "set authorizationURL and tokenURL together"
-    elif not settings.client_id and (not consent or settings.token_url):
+    elif not settings.client_id and (not is_consent or settings.token_url):
         problem = "clientID is empty"
-    elif not (settings.issuer or settings.token_url or (consent and secretless)):
-        problem = "set issuer or tokenURL"  # a secret goes to no authorization server that only the server names
+    elif not (settings.issuer or settings.token_url or (is_consent and has_no_secret)):
+        problem = "set issuer or tokenURL"  # a secret is never sent to an authorization server that the server names
     elif standard:
-        problem = f"parameters must not replace the standard parameter {standard[0][:40]}"
+        problem = f"parameters must not contain the standard parameter {standard[0][:40]}"
     elif settings.profile == ENTRA_ON_BEHALF_OF and (settings.resource or settings.audience or not settings.scopes):
         problem = "EntraOnBehalfOf needs scopes, such as api://APPLICATION/.default, and has no resource or audience"
     if problem:
@@ -60,12 +60,12 @@ def check_settings(settings: OAuthSettings) -> None:
 
 
 def check_subject(settings: OAuthSettings, subject: TokenSubject, now: float) -> None:
-    """Raise GrantFailed if the person has no token that can be exchanged. `now` is in seconds since the epoch."""
+    """Raise GrantFailed if the user has no token that can be exchanged. `now` is in seconds since the epoch."""
     if settings.grant != TOKEN_EXCHANGE:
         return
     if not subject.token:
         raise GrantFailed(
-            "the server is called with a token of its caller's own, but this caller has none that can be exchanged: "
+            "calls of the server need a token that is exchanged for the caller's own token, but this caller has none: "
             "sign in to the gateway with a token of your identity provider instead of a key",
             cause=NO_SUBJECT_TOKEN,
         )
@@ -76,8 +76,8 @@ def check_subject(settings: OAuthSettings, subject: TokenSubject, now: float) ->
 def session_token_type(settings: OAuthSettings) -> str:
     """Type of the provider's token that is exchanged for a caller who signed in at the gateway (RFC 8693 section 3).
 
-    With IdJag the ID token, which all such providers take (draft-ietf-oauth-identity-assertion-authz-grant section
-    4.3).
+    With IdJag, the default is the ID token, which all such providers accept
+    (draft-ietf-oauth-identity-assertion-authz-grant section 4.3).
     """
     return settings.subject_token_type or (ID_TOKEN_TYPE if settings.profile == ID_JAG else ACCESS_TOKEN_TYPE)
 
@@ -88,19 +88,20 @@ def subject_token_type(settings: OAuthSettings, subject: TokenSubject) -> str:
 
 
 def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, ...]:
-    """Scopes of a request: those of the settings in their order, then others sorted."""
+    """Scopes of a request: those of the settings in their order, then the others sorted."""
     return tuple(dict.fromkeys((*settings.scopes, *sorted(more))))
 
 
 def token_form(
     settings: OAuthSettings, grant: Mapping[str, str], scopes: tuple[str, ...], client: Mapping[str, str]
 ) -> bytes:
-    """Body of a token request. `grant` has the parameters of the grant, `client` those that authenticate the client.
+    """Body of a token request. `grant` are the parameters of the grant, `client` those that authenticate the client.
 
-    `requested_token_type` is left out, as some authorization servers refuse an explicit one.
+    `requested_token_type` is omitted, because some authorization servers refuse an explicit value.
     """
-    more = {} if settings.grant == USER_CONSENT else settings.parameters  # there they go with the authorization request
-    parameters = {**more, **grant, **client}
+    # with a consent, the parameters of the settings belong to the authorization request
+    configured = {} if settings.grant == USER_CONSENT else settings.parameters
+    parameters = {**configured, **grant, **client}
     if scopes:
         parameters["scope"] = " ".join(scopes)
     return urlencode(parameters).encode("ascii")
@@ -155,6 +156,6 @@ def code_parameters(code: str, verifier: str, redirect_uri: str, resource: str) 
 
 
 def refresh_parameters(refresh_token: str, resource: str) -> dict[str, str]:
-    """Parameters that renew an access token, with the scopes that the person consented to (RFC 6749 section 6)."""
+    """Parameters that renew an access token, with the scopes to which the user consented (RFC 6749 section 6)."""
     parameters = {"grant_type": "refresh_token", "refresh_token": refresh_token}
     return {**parameters, "resource": resource} if resource else parameters

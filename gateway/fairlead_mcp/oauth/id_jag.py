@@ -1,6 +1,6 @@
-"""Refuses what an identity provider sends in place of an assertion (ID-JAG). No I/O.
+"""Checks that a token from an identity provider is an assertion (ID-JAG) before it is redeemed. No I/O.
 
-An access token of the provider that went on to a foreign authorization server would let it act as the person.
+If it were an access token of the provider, the authorization server that redeems it could act as the user.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ class _AssertionClaims(msgspec.Struct, frozen=True):
     client_id: Any = None
 
 
-_header: Final = msgspec.json.Decoder(_AssertionHeader).decode
-_claims: Final = msgspec.json.Decoder(_AssertionClaims).decode
+_decode_header: Final = msgspec.json.Decoder(_AssertionHeader).decode
+_decode_claims: Final = msgspec.json.Decoder(_AssertionClaims).decode
 
 
 def require_assertion(token: str, issuer: str, client_id: str) -> None:
-    """Raise GrantFailed unless an unverified JWT is an assertion for this authorization server and client alone."""
+    """Raise GrantFailed unless an unverified JWT is an assertion only for this authorization server and client."""
     parts = token.split(".")
     try:
-        header, claims = _header(_decoded(parts[0])), _claims(_decoded(parts[1]))
+        header, claims = _decode_header(_decode_part(parts[0])), _decode_claims(_decode_part(parts[1]))
     except (IndexError, ValueError, *jsonrpc.UNREADABLE):
         header, claims = _AssertionHeader(), _AssertionClaims()
     if header.typ.lower() not in TYPES:
-        what = "is not an assertion (typ oauth-id-jag+jwt)"
+        problem = "is not an assertion (typ oauth-id-jag+jwt)"
     elif claims.aud not in (issuer, [issuer]):
-        what = f"is not for {issuer} alone (aud)"
+        problem = f"is not only for {issuer} (aud)"
     elif claims.client_id != client_id:
-        what = "is for another client (client_id): map this client to resourceClient.clientID at the provider"
+        problem = "is for another client (client_id): map this client to resourceClient.clientID at the provider"
     else:
         return
-    raise GrantFailed(f"what the identity provider sent {what}; it was sent nowhere", cause=BAD_ANSWER)
+    raise GrantFailed(f"the token from the identity provider is not used, because it {problem}", cause=BAD_ANSWER)
 
 
-def _decoded(part: str) -> bytes:
+def _decode_part(part: str) -> bytes:
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))

@@ -1,4 +1,4 @@
-"""Token requests of one client at one authorization server: its endpoint, its authentication, its clock."""
+"""Sends the token requests of one client to one authorization server, with its authentication and its clock."""
 
 from __future__ import annotations
 
@@ -20,57 +20,62 @@ from fairlead_mcp.oauth.token_http import open_http
 
 
 class TokenForm(NamedTuple):
-    """Parameters of a token request besides the client's authentication, and properties of the token."""
+    """Parameters of a token request, without those of the client's authentication, and how its answer is read."""
 
     parameters: Mapping[str, str]
     """Parameters of the grant."""
     scopes: tuple[str, ...] = ()
-    """Scopes that are requested."""
+    """Requested scopes."""
     secrets: tuple[str, ...] = ()
-    """Texts that no message may have."""
+    """Texts that must not occur in messages."""
     subject_token: str = ""
-    """The person's own token that is exchanged, which the answer may not have."""
+    """The user's own token that is exchanged. The answer must not contain it."""
     expires_at: float = float("inf")
-    """`exp` of the subject token, in seconds since the epoch, which no access token outlives."""
+    """`exp` of the subject token, in seconds since the epoch. The access token expires at the latest then."""
     known_scopes: tuple[str, ...] = ()
-    """Scopes of the token where neither request nor answer names any."""
+    """Scopes of the token if neither request nor answer names any."""
     step: str = ""
-    """Step of the profile IdJag: `refusal_advice.ASSERTION_STEP` or REDEMPTION_STEP; empty with all other grants."""
+    """Step of the profile IdJag: `refusal_advice.ASSERTION_STEP` or REDEMPTION_STEP; empty for all other grants."""
 
 
 class IssuerClient:
-    """Client of the settings. It sends nothing before its first request."""
+    """The client of the settings at its authorization server."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
-        """Raises GrantFailed if the method of authentication is unknown, or its secret or key is missing."""
+        """Raises GrantFailed if the authentication method is unknown, or its secret or key is missing."""
         self._settings = settings
         self._access = access
         self._authentication = ClientAuthentication(settings, credential)
         self._endpoint = TokenEndpoint(settings, access)
         self._offset = 0.0
-        """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
+        """Seconds by which the clock of the authorization server is ahead, for the times of client assertions."""
 
     async def prepare(self, resource_metadata: str = "") -> ResolvedEndpoint:
-        """Make ready what a request needs: the key, the endpoint. `resource_metadata` is the URL in the server's
-        challenge. Raises GrantFailed.
+        """Read the key and find the endpoint. `resource_metadata` is the URL in the server's challenge. Raises
+        GrantFailed.
         """
         self._authentication.prepare()
         return await self._endpoint.find(resource_metadata)
 
     async def request(self, form: TokenForm, resource_metadata: str = "") -> IssuedToken:
-        """Request a token. Raises GrantFailed, also for a token with which the server could call the gateway."""
+        """Request a token. Raises GrantFailed, also for a token with which the server could call the gateway.
+
+        If the client is refused because of the clocks' difference, the request is sent again with the right time.
+        """
         endpoint = await self.prepare(resource_metadata)
         offset = self._offset
         try:
             return await self._send(form, endpoint)
         except GrantFailed as error:
-            # an assertion is valid for a minute, on the provider's clock
+            # an assertion is valid for only a minute on the provider's clock
             if error.cause != INVALID_CLIENT or self._offset == offset:
                 raise
         return await self._send(form, endpoint)
 
     async def revoke(self, url: str, refresh_token: str) -> bool:
-        """End a consent at the revocation endpoint `url` (RFC 7009); False if it is refused. Raises GrantFailed."""
+        """Revoke a refresh token at the revocation endpoint `url` (RFC 7009); False if that is refused. Raises
+        GrantFailed.
+        """
         self._authentication.prepare()
         target = endpoint_target(self._settings, url, "revocation endpoint")
         client = self._authentication.parameters(url, self._access.clock() + self._offset)
@@ -79,16 +84,16 @@ class IssuerClient:
         try:
             answer = await http.post(urlencode(form).encode("ascii"), self._authentication.header_line())
             if answer.status == 400 and "client_secret" not in form:
-                # servers with the Python SDK demand the member; an empty one is as good as none (RFC 6749 section 3.1)
+                # servers with the Python SDK require the parameter; empty means omitted (RFC 6749 section 3.1)
                 form["client_secret"] = ""
                 answer = await http.post(urlencode(form).encode("ascii"), self._authentication.header_line())
         finally:
             await http.aclose()
         return 200 <= answer.status < 300
 
-    def doubt(self) -> None:
+    def invalidate_discovery(self) -> None:
         """Discover the endpoint again before the next request."""
-        self._endpoint.doubt()
+        self._endpoint.invalidate_discovery()
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()

@@ -1,4 +1,4 @@
-"""Grants in the memory of one process: lost with it, and known to no other replica."""
+"""Stores grants in the memory of one process. They are lost with it, and unknown to other replicas."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreErro
 
 MAX_GRANTS: Final = 8_192
 _MAX_UNREAD: Final = 1_024
-"""Limit on the changes that a slow reader has not read yet, beyond which it misses the oldest."""
+"""Maximum number of changes that a slow reader has not read yet. Beyond it, the reader misses the oldest."""
 
 
 class MemoryGrants(GrantStore):
-    """At most `most` grants."""
+    """A store of at most `max_grants` grants."""
 
-    def __init__(self, most: int = MAX_GRANTS) -> None:
-        self._most = most
+    def __init__(self, max_grants: int = MAX_GRANTS) -> None:
+        self._max_grants = max_grants
         self._grants: dict[GrantKey, VersionedGrant] = {}
         self._writes = 0
         self._readers: set[asyncio.Queue[GrantKey | None]] = set()
@@ -29,27 +29,29 @@ class MemoryGrants(GrantStore):
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
         if replaces is not None and replaces != self._version(key):
             return None
-        if key not in self._grants and len(self._grants) >= self._most:
-            raise GrantStoreError(f"the gateway keeps {self._most} sign-ins, its limit: remove some, or add a store")
+        if key not in self._grants and len(self._grants) >= self._max_grants:
+            raise GrantStoreError(
+                f"the gateway already stores {self._max_grants} sign-ins, its maximum: remove some, or use a store"
+            )
         self._writes += 1
         version = str(self._writes)
         self._grants[key] = VersionedGrant(grant, version)
-        self._tell(key)
+        self._notify(key)
         return version
 
     async def delete(self, key: GrantKey, version: str | None = None) -> bool:
         if key not in self._grants or version not in (None, self._version(key)):
             return False
         del self._grants[key]
-        self._tell(key)
+        self._notify(key)
         return True
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return [(key, stored.grant) for key, stored in self._grants.items() if key.person == person]
 
     async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        wanted = [key for key in self._grants if servers is None or key.server in servers]
-        return [(key, self._grants[key].grant) for key in wanted]
+        keys = [key for key in self._grants if servers is None or key.server in servers]
+        return [(key, self._grants[key].grant) for key in keys]
 
     async def changes(self, *, deletions: bool = False) -> AsyncGenerator[GrantKey, None]:
         if self._closed:
@@ -70,11 +72,11 @@ class MemoryGrants(GrantStore):
             queue.put_nowait(None)
 
     def _version(self, key: GrantKey) -> str:
-        """Version of the record; empty without one."""
+        """Version of the record; empty if there is none."""
         stored = self._grants.get(key)
         return "" if stored is None else stored.version
 
-    def _tell(self, key: GrantKey) -> None:
+    def _notify(self, key: GrantKey) -> None:
         for queue in self._readers:
             if queue.qsize() >= _MAX_UNREAD:
                 queue.get_nowait()

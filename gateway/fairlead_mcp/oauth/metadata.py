@@ -1,8 +1,8 @@
-"""Metadata of protected resources (RFC 9728) and of authorization servers (RFC 8414, OpenID Connect Discovery 1.0):
-where it is, and which of it is acceptable. No I/O.
+"""Metadata of protected resources (RFC 9728) and of authorization servers (RFC 8414, OpenID Connect Discovery 1.0): its
+URLs, and which documents are acceptable. No I/O.
 
 A client, its secret and its key belong to one issuer, which the settings name. Metadata can add the endpoints of this
-issuer, but never another issuer: otherwise a server could have the secret sent to itself.
+issuer, but never name another issuer: otherwise, a server could direct the secret to itself.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _OTHER_CLIENT: Final = (
     "the client is registered at {}: a client belongs to one issuer, so register one there and set its issuer, "
     "clientID and secretRef"
 )
-_OTHER_SIGN_IN: Final = "the sign-in is at {}: correct issuer of the server, if it is set, and sign in again"
+_OTHER_SIGN_IN: Final = "the sign-in is at {}: correct the server's issuer, if it is set, and sign in again"
 _MAX_URL: Final = 2_048
 _MAX_ISSUER: Final = 512
 
 
 class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
-    """Metadata of a protected resource (RFC 9728 section 2), as far as it matters here."""
+    """The members used of the metadata of a protected resource (RFC 9728 section 2)."""
 
     resource: str
     authorization_servers: tuple[str, ...] = ()
@@ -42,22 +42,23 @@ class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
 
 
 class AuthorizationServerMetadata(msgspec.Struct, frozen=True):
-    """Metadata of an authorization server (RFC 8414 section 2), as far as it matters here."""
+    """The members used of the metadata of an authorization server (RFC 8414 section 2). An endpoint is empty if it is
+    missing or unusable.
+    """
 
     issuer: str
     token_endpoint: str
     authentication_methods: tuple[str, ...] = ()
     """`token_endpoint_auth_methods_supported`."""
     authorization_endpoint: str = ""
-    """Empty without a usable one, as the other endpoints."""
     registration_endpoint: str = ""
     revocation_endpoint: str = ""
     has_s256: bool = True
-    """Whether it takes PKCE with S256 (RFC 7636): False only if it names other methods."""
+    """Whether PKCE with S256 is supported (RFC 7636): False only if the metadata names other methods."""
     scopes: tuple[str, ...] = ()
     """`scopes_supported`."""
     sends_issuer: bool = False
-    """Whether authorization responses have `iss` (RFC 9207 section 3)."""
+    """Whether authorization responses contain `iss` (RFC 9207 section 3)."""
     takes_documents: bool = False
     """Whether a client id may be the URL of a document about the client (`client_id_metadata_document_supported`)."""
 
@@ -69,7 +70,7 @@ class _ResourceMembers(msgspec.Struct, frozen=True):
 
 
 class _ServerMembers(msgspec.Struct, frozen=True):
-    """Members whose type is `Any` are ignored where they have another type than RFC 8414 says."""
+    """Members of type `Any` are ignored if they have another type than that in RFC 8414."""
 
     issuer: str
     token_endpoint: str
@@ -88,41 +89,39 @@ _server_metadata: Final = msgspec.json.Decoder(_ServerMembers).decode
 
 
 def resource_metadata_path(server: Target, url: str) -> bytes:
-    """Return the path of the `resource_metadata` URL in a server's challenge. Raises GrantFailed unless the URL has the
-    origin of the server.
+    """Path of the `resource_metadata` URL in a server's challenge. Raises GrantFailed if the URL is at another origin
+    than the server.
     """
     parts = server.at_own_origin(url)
     if parts is None or "://" not in url:
         raise GrantFailed(
-            f"the server's challenge names metadata at {plain_address(url)}, which is not at the server's "
-            "own origin and is not read; set tokenURL or correct the server",
+            f"the server's challenge names metadata at {plain_address(url)}, which is not read, because it is not at "
+            "the server's own origin; set tokenURL or correct the server",
             cause=DISCOVERY,
         )
     return Target.from_url(f"http://any{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")).path
 
 
 def resource_metadata_paths(server: Target) -> tuple[bytes, ...]:
-    """Return the well-known paths of a server's metadata: with the server's own path, then without (RFC 9728 section
-    3.1).
-    """
+    """The well-known paths of a server's metadata: with the server's own path, then without (RFC 9728 section 3.1)."""
     own = server.path.partition(b"?")[0].rstrip(b"/")
     root = RESOURCE_METADATA.encode()
     return (root + own, root) if own else (root,)
 
 
 def read_resource_metadata(body: bytes) -> ProtectedResourceMetadata | None:
-    """Read a document; None if it is not metadata of a protected resource."""
+    """Decode the metadata of a protected resource; None if the document is something else."""
     try:
         members = _resource_metadata(body)
     except jsonrpc.UNREADABLE:
         return None
     return ProtectedResourceMetadata(
-        members.resource, members.authorization_servers, bounded_scopes(_texts(members.scopes_supported))
+        members.resource, members.authorization_servers, bounded_scopes(_strings(members.scopes_supported))
     )
 
 
-def other_resource(metadata: ProtectedResourceMetadata, server: Target) -> GrantFailed:
-    """Make the failure for metadata that is about another resource than the server."""
+def other_resource_failure(metadata: ProtectedResourceMetadata, server: Target) -> GrantFailed:
+    """The failure for metadata that is about another resource than the server."""
     return GrantFailed(
         f"the metadata of the server at {server.authority.decode('latin-1')} is about another resource, "
         f"{plain_address(metadata.resource)}; set tokenURL or correct the server",
@@ -130,10 +129,10 @@ def other_resource(metadata: ProtectedResourceMetadata, server: Target) -> Grant
     )
 
 
-def includes(resource: str, server: Target) -> bool:
+def covers(resource: str, server: Target) -> bool:
     """Whether a resource identifier is the server's URL or a parent of it at the same origin.
 
-    That is less strict than RFC 9728 section 3.3, as many servers name their origin.
+    This is less strict than RFC 9728 section 3.3, because many servers name their origin.
     """
     parts = server.at_own_origin(resource) if "://" in resource else None
     if parts is None or "#" in resource or parts.query:
@@ -146,17 +145,17 @@ def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent:
     """Raise GrantFailed if a server names authorization servers, but not the client's issuer. `consent`: whether
     users sign in there.
 
-    A slash at the end makes no difference here: URL types of SDKs add one, and nothing is sent to what a server names.
+    A trailing slash makes no difference here: URL types of SDKs add one, and nothing is sent to the named servers.
     """
     named = metadata.authorization_servers
     if named and issuer.rstrip("/") not in [name.rstrip("/") for name in named]:
         others = ", ".join(_excerpt(name) for name in named[:_SHOWN_ISSUERS])
         advice = _OTHER_SIGN_IN if consent else _OTHER_CLIENT
-        raise GrantFailed(f"the server takes tokens of {others}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
+        raise GrantFailed(f"the server accepts tokens of {others}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
 
 
 def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) -> str:
-    """The first issuer that a server names; without one its own origin, as in MCP of 2025-03-26."""
+    """The first issuer that a server names; if it names none, the server's origin (MCP 2025-03-26)."""
     if metadata is not None and metadata.authorization_servers:
         return metadata.authorization_servers[0]
     parts = urlsplit(server_url)
@@ -164,8 +163,8 @@ def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) ->
 
 
 def well_known_urls(issuer: str) -> tuple[str, ...]:
-    """Return the URLs of an issuer's metadata: path-inserted of RFC 8414 section 3.1 and of OpenID Connect, then
-    path-appended (OpenID Connect Discovery 1.0 section 4).
+    """The URLs of an issuer's metadata: with the issuer's path inserted (RFC 8414 section 3.1, and likewise for OpenID
+    Connect), then with the path in front (OpenID Connect Discovery 1.0 section 4).
     """
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
@@ -174,7 +173,7 @@ def well_known_urls(issuer: str) -> tuple[str, ...]:
 
 
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return the `well_known_urls` of an issuer, or raise GrantFailed for an unusable one."""
+    """The `well_known_urls` of an issuer. Raises GrantFailed if the issuer is not a usable URL."""
     try:
         parts = urlsplit(issuer)
         Target.from_url(issuer)
@@ -191,18 +190,18 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
 def read_server_metadata(
     body: bytes, issuer: str, url: str, *, named_by_server: bool = False
 ) -> AuthorizationServerMetadata:
-    """Read the metadata of an issuer, from a document at `url`. Raises GrantFailed unless its `issuer` equals the
+    """Decode the metadata of an issuer from a document at `url`. Raises GrantFailed unless its `issuer` equals the
     client's as a string (RFC 8414 section 3.3) and it has a token endpoint.
 
-    `named_by_server`: a slash at the end of the issuer makes no difference, as in `require_issuer`.
+    `named_by_server`: a trailing slash of the issuer makes no difference, as in `require_issuer`.
     """
     try:
         members = _server_metadata(body)
     except jsonrpc.UNREADABLE as error:
         message = f"{url} is not metadata of an authorization server: set tokenURL, or correct the issuer"
         raise GrantFailed(message, cause=BAD_ANSWER) from error
-    same = members.issuer == issuer or (named_by_server and members.issuer.rstrip("/") == issuer.rstrip("/"))
-    if not same:
+    is_same = members.issuer == issuer or (named_by_server and members.issuer.rstrip("/") == issuer.rstrip("/"))
+    if not is_same:
         raise GrantFailed(
             f"the metadata at {url} is of the issuer {_excerpt(members.issuer)}, but the client is registered at "
             f"{issuer}: both must be equal, to the last slash",
@@ -217,18 +216,18 @@ def read_server_metadata(
         authorization_endpoint=_url(members.authorization_endpoint),
         registration_endpoint=_url(members.registration_endpoint),
         revocation_endpoint=_url(members.revocation_endpoint),
-        has_s256=methods is None or "S256" in _texts(methods),
-        scopes=bounded_scopes(_texts(members.scopes_supported)),
+        has_s256=methods is None or "S256" in _strings(methods),
+        scopes=bounded_scopes(_strings(members.scopes_supported)),
         sends_issuer=members.authorization_response_iss_parameter_supported is True,
         takes_documents=members.client_id_metadata_document_supported is True,
     )
 
 
 def require_confidential(url: str, name: str) -> None:
-    """Raise GrantFailed if requests to `url`, which have secrets, would be readable on the network."""
+    """Raise GrantFailed if requests to `url`, which contain secrets, would be readable on the network."""
     if not is_confidential(url):
         raise GrantFailed(
-            f"the {name} {plain_address(url)} must be an https URL, except on this machine or cluster",
+            f"the {name} {plain_address(url)} must be an https URL, unless it is on this machine or in this cluster",
             cause=DISCOVERY,
         )
 
@@ -238,10 +237,11 @@ def _excerpt(name: str) -> str:
     return jsonrpc.excerpt(name.encode("utf-8", "replace"))
 
 
-def _texts(value: Any) -> list[str]:
+def _strings(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _url(value: Any) -> str:
-    usable = isinstance(value, str) and len(value) <= _MAX_URL and value.isascii() and value.isprintable()
-    return value if isinstance(value, str) and usable and " " not in value else ""
+    """The URL in a member; empty if it is not usable."""
+    is_usable = isinstance(value, str) and len(value) <= _MAX_URL and value.isascii() and value.isprintable()
+    return value if isinstance(value, str) and is_usable and " " not in value else ""

@@ -1,8 +1,8 @@
-"""Addresses of the authorization server that only a server names, and of the endpoints of its metadata.
+"""Restricts the addresses of authorization servers that only a server names, and of the endpoints in their metadata.
 
-A remote server must not lead the gateway to what listens on the gateway's own machine or network, so there they have
-public addresses, unless the server's own address is not public either. What the settings name is not judged here, but
-by the rules of `fairlead_mcp.egress` alone, as everything is.
+A remote server must not lead the gateway to services on the gateway's own machine or network. Hosts that it names must
+therefore have public addresses, unless the server's own address is not public either. Hosts in the settings are not
+restricted here. The rules of `fairlead_mcp.egress` apply to all hosts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 
 
 def guard_named_hosts(settings: OAuthSettings, access: TokenAccess) -> TokenAccess:
-    """The surroundings with a resolver that raises AddressNotAllowed for inner addresses that only the server names."""
+    """`access` with a resolver that raises AddressNotAllowed for hosts that only the server names, without a public
+    address.
+    """
     if settings.issuer or settings.token_url:
         return access
     own = Target.from_url(access.server_url)
@@ -29,20 +31,20 @@ def guard_named_hosts(settings: OAuthSettings, access: TokenAccess) -> TokenAcce
         addresses = await resolve(host, port)
         if host == own.host:
             return addresses
-        good = [address for address in addresses if is_public_address(address[0])]
+        allowed = [address for address in addresses if is_public_address(address[0])]
         private = [address for address in addresses if not is_loopback_address(address[0])]
-        if not good and private and not _is_inside(host):
-            # of one private network, as the server; a name alone says nothing, for its owner can change its addresses
-            mine = await resolve(own.host, own.port)
-            good = [] if any(is_public_address(address[0]) for address in mine) else private
-        if addresses and not good:
+        if not allowed and private and not _is_inside(host):
+            # the server may be in the same private network, which only its current addresses show, not its name
+            own_addresses = await resolve(own.host, own.port)
+            allowed = [] if any(is_public_address(address[0]) for address in own_addresses) else private
+        if addresses and not allowed:
             target = f"{host}, which the server at {own.host} names, leads to an address that is not public"
             raise AddressNotAllowed(target, "issuer in the server's auth.userConsent")
-        return good
+        return allowed
 
     return replace(access, resolve=resolve_named)
 
 
 def _is_inside(host: str) -> bool:
-    """Whether a name or address says by itself that it is of this machine, its network or its cluster."""
+    """Whether a host is in this machine, its network or its cluster, judged only by its name or literal address."""
     return not is_public_address(host, unless_name=True) or service_namespace(host.lower()) is not None

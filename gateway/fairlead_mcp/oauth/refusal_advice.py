@@ -1,5 +1,5 @@
-"""Causes and remedies for the errors of token endpoints (RFC 6749 section 5.2, RFC 8693 section 2.2.2, AADSTS codes of
-Microsoft Entra). No I/O.
+"""Maps the errors of token endpoints to causes and remedies (RFC 6749 section 5.2, RFC 8693 section 2.2.2, AADSTS codes
+of Microsoft Entra). No I/O.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REDEMPTION_STEP: Final = "redemption"
 
 
 class RefusalAdvice(NamedTuple):
-    """Cause of a refusal, and a sentence that says what to do."""
+    """Cause of a refusal, and a clause that says what to do."""
 
     cause: str
     sentence: str
@@ -45,9 +45,9 @@ class RefusalAdvice(NamedTuple):
         return self.cause == INTERACTION_REQUIRED
 
 
-_SIGN_IN: Final = "sign in again; if that does not help, let the token be issued for this gateway, as its audience"
+_SIGN_IN: Final = "sign in again; if that does not help, have the token issued with this gateway as its audience"
 _CONSENT: Final = (
-    "the person or an administrator has to consent to this client's access first, by signing in to it in a browser"
+    "the person or an administrator first has to consent to this client's access, by signing in to it in a browser"
 )
 _BUSY: Final = RefusalAdvice(PROVIDER_ERROR, "the authorization server failed or is busy: try again in a moment")
 _MALFORMED: Final = RefusalAdvice(
@@ -55,27 +55,27 @@ _MALFORMED: Final = RefusalAdvice(
     "the person's token is not accepted, or a parameter is: sign in again, then compare subjectTokenType, resource, "
     "audience and parameters with the authorization server's documentation",
 )
-_ELSEWHERE: Final = RefusalAdvice(
-    BAD_ANSWER, "that is not the answer of a token endpoint: check tokenURL and the authorization server"
+_NOT_AN_ENDPOINT: Final = RefusalAdvice(
+    BAD_ANSWER, "this is not the answer of a token endpoint: check tokenURL and the authorization server"
 )
 _CLIENT: Final = RefusalAdvice(
     INVALID_CLIENT, "compare clientID, secretRef and clientAuthentication with the client's registration"
 )
 _SCOPE: Final = RefusalAdvice(
-    INVALID_SCOPE, "let the client have these scopes at the authorization server, or correct scopes"
+    INVALID_SCOPE, "give the client these scopes at the authorization server, or correct scopes"
 )
 _TARGET: Final = RefusalAdvice(
-    INVALID_TARGET, "correct resource or audience, or make it known to the authorization server for this client"
+    INVALID_TARGET, "correct resource or audience, or register it at the authorization server for this client"
 )
 _INTERACTION: Final = RefusalAdvice(INTERACTION_REQUIRED, _CONSENT)
 _BY_ERROR: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     {
         "invalid_client": _CLIENT,
         "unauthorized_client": RefusalAdvice(
-            UNAUTHORIZED_CLIENT, "let the client use this grant at the authorization server"
+            UNAUTHORIZED_CLIENT, "allow the client to use this grant at the authorization server"
         ),
         "unsupported_grant_type": RefusalAdvice(
-            UNSUPPORTED_GRANT_TYPE, "turn on this grant at the authorization server, or correct tokenURL"
+            UNSUPPORTED_GRANT_TYPE, "enable this grant at the authorization server, or correct tokenURL"
         ),
         "invalid_grant": RefusalAdvice(INVALID_GRANT, f"the person's token is not accepted: {_SIGN_IN}"),
         "invalid_token": RefusalAdvice(INVALID_GRANT, f"the person's token is not accepted: {_SIGN_IN}"),
@@ -93,40 +93,40 @@ _BY_ERROR: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
         "slow_down": _BUSY,
     }
 )
-_OF_CLIENT: Final = (
+_CHECK_CLIENT: Final = (
     "compare clientID, scopes, resource, audience and parameters with the client's registration at the authorization "
     "server"
 )
 _WITHOUT_PERSON: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     {
-        "invalid_grant": RefusalAdvice(INVALID_GRANT, _OF_CLIENT),
-        "invalid_token": RefusalAdvice(INVALID_GRANT, _OF_CLIENT),
-        "invalid_request": RefusalAdvice(INVALID_REQUEST, _OF_CLIENT),
+        "invalid_grant": RefusalAdvice(INVALID_GRANT, _CHECK_CLIENT),
+        "invalid_token": RefusalAdvice(INVALID_GRANT, _CHECK_CLIENT),
+        "invalid_request": RefusalAdvice(INVALID_REQUEST, _CHECK_CLIENT),
     }
 )
-"""Remedies for client credentials, where nobody can sign in again."""
-_AGAIN: Final = RefusalAdvice(INVALID_GRANT, "the sign-in has expired or was ended: sign in again")
+"""Remedies for client credentials, for which nobody can sign in again."""
+_ENDED_CONSENT: Final = RefusalAdvice(INVALID_GRANT, "the sign-in has expired or was ended: sign in again")
 _BY_CONSENT: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     {
-        "invalid_grant": _AGAIN,
-        "invalid_token": _AGAIN,
-        "invalid_request": RefusalAdvice(INVALID_REQUEST, _OF_CLIENT),
+        "invalid_grant": _ENDED_CONSENT,
+        "invalid_token": _ENDED_CONSENT,
+        "invalid_request": RefusalAdvice(INVALID_REQUEST, _CHECK_CLIENT),
         "access_denied": RefusalAdvice(
             ACCESS_DENIED, "the sign-in was declined, or the account may not use this server: sign in with another one"
         ),
         "invalid_target": RefusalAdvice(
             INVALID_TARGET,
-            "it issues no tokens for this server: set resource of the server to the one that it knows the server by",
+            "it issues no tokens for this server: set the server's resource to the identifier that is registered there",
         ),
     }
 )
-"""Remedies where users sign in."""
+"""Remedies for the consent of users."""
 _ASSERTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     {
         "invalid_target": RefusalAdvice(
             INVALID_TARGET,
-            "let the provider give this client, and the person, assertions for the server's authorization server "
-            "(resourceClient.issuer)",
+            "allow the provider to issue assertions for the server's authorization server (resourceClient.issuer) to "
+            "this client and the person",
         ),
         "invalid_request": RefusalAdvice(
             INVALID_REQUEST,
@@ -135,10 +135,10 @@ _ASSERTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
         ),
     }
 )
-"""Remedies for the request of an assertion."""
-_TRUST: Final = (
-    "the assertion is not accepted: let this authorization server trust the identity provider (issuer) and take its "
-    "assertions for the client in resourceClient"
+"""Remedies for the request for an assertion."""
+_UNTRUSTED: Final = (
+    "the assertion is not accepted: configure this authorization server to trust the identity provider (issuer), and "
+    "to accept its assertions for the client in resourceClient"
 )
 _REDEMPTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
     {
@@ -148,27 +148,27 @@ _REDEMPTION: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
             "there",
         ),
         "unauthorized_client": RefusalAdvice(
-            UNAUTHORIZED_CLIENT, "let the client in resourceClient exchange assertions (ID-JAG) there"
+            UNAUTHORIZED_CLIENT, "allow the client in resourceClient to exchange assertions (ID-JAG) there"
         ),
         "unsupported_grant_type": RefusalAdvice(
             UNSUPPORTED_GRANT_TYPE,
-            "let this authorization server take assertions of the identity provider (ID-JAG), or correct "
+            "configure this authorization server to accept assertions of the identity provider (ID-JAG), or correct "
             "resourceClient.issuer",
         ),
-        "invalid_grant": RefusalAdvice(INVALID_GRANT, _TRUST),
-        "invalid_token": RefusalAdvice(INVALID_GRANT, _TRUST),
-        "invalid_request": RefusalAdvice(INVALID_REQUEST, _TRUST),
+        "invalid_grant": RefusalAdvice(INVALID_GRANT, _UNTRUSTED),
+        "invalid_token": RefusalAdvice(INVALID_GRANT, _UNTRUSTED),
+        "invalid_request": RefusalAdvice(INVALID_REQUEST, _UNTRUSTED),
         "invalid_scope": RefusalAdvice(
             INVALID_SCOPE,
-            "let the provider put these scopes into its assertions, and let the client in resourceClient have them, or "
-            "correct scopes",
+            "configure the provider to put these scopes into its assertions, and give them to the client in "
+            "resourceClient, or correct scopes",
         ),
         "invalid_target": RefusalAdvice(
-            INVALID_TARGET, "correct resource of the server: this authorization server issues no tokens for it"
+            INVALID_TARGET, "correct the server's resource: this authorization server issues no tokens for it"
         ),
     }
 )
-"""Remedies for the request with an assertion, where no new sign-in helps."""
+"""Remedies for the redemption of an assertion, for which another sign-in does not help."""
 _BY_GRANT: Final[Mapping[str, Mapping[str, RefusalAdvice]]] = MappingProxyType(
     {
         CLIENT_CREDENTIALS: _WITHOUT_PERSON,
@@ -177,7 +177,7 @@ _BY_GRANT: Final[Mapping[str, Mapping[str, RefusalAdvice]]] = MappingProxyType(
         REDEMPTION_STEP: _REDEMPTION,
     }
 )
-"""Remedies in place of those of `_BY_ERROR`."""
+"""Remedies that replace those of `_BY_ERROR`, by grant."""
 _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
     {
         50001: RefusalAdvice(INVALID_TARGET, "correct scopes: their application is not known in this tenant"),
@@ -202,7 +202,7 @@ _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
         700027: RefusalAdvice(
             INVALID_CLIENT, "upload the certificate of the private key to the application, and put it beside the key"
         ),
-        901002: RefusalAdvice(INVALID_TARGET, "remove resource: Entra has scopes in its place"),
+        901002: RefusalAdvice(INVALID_TARGET, "remove resource: Entra uses scopes instead"),
         7000215: RefusalAdvice(INVALID_CLIENT, "the client secret is wrong: its value is needed, not its ID"),
         7000222: RefusalAdvice(INVALID_CLIENT, "the client secret has expired: make a new one"),
     }
@@ -213,7 +213,7 @@ _ENTRA_CODE: Final = re.compile(r"\bAADSTS([0-9]{4,8})\b")
 def advise(
     status: int, error: str, description: str, codes: Sequence[Any], *, grant: str = TOKEN_EXCHANGE
 ) -> RefusalAdvice:
-    """Return the cause and remedy for an error answer. `error` is empty if the answer is not one of RFC 6749; `codes`
+    """The cause and remedy for an error answer. `error` is empty if the answer does not comply with RFC 6749; `codes`
     are Entra's `error_codes`; `grant` is that of the settings, or ASSERTION_STEP or REDEMPTION_STEP.
     """
     match = _ENTRA_CODE.search(description[:200])
@@ -228,4 +228,4 @@ def advise(
         return _BUSY
     if status == 401:
         return remedies["invalid_client"]
-    return remedies["invalid_request"] if error else _ELSEWHERE
+    return remedies["invalid_request"] if error else _NOT_AN_ENDPOINT

@@ -1,4 +1,4 @@
-"""Task whose result several callers wait for."""
+"""A task for whose result several callers wait."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ T = TypeVar("T")
 
 
 class TaskStopped(Exception):
-    """The task was cancelled by others than its waiters."""
+    """The task was cancelled by something else than its waiters."""
 
 
 class SharedTask(Generic[T]):
-    """Runs `work` at once. A waiter's cancellation does not end the work for the others; that of the last waiter does,
-    unless the work `completes` without waiters, as it may change what cannot be asked for again.
+    """Starts `work` at once, and lets several callers wait for its result.
+
+    The work is cancelled when its last waiter is cancelled. If `completes` is True, it runs to its end instead, because
+    its request must not be repeated.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], name: str, *, completes: bool = False) -> None:
@@ -31,7 +33,7 @@ class SharedTask(Generic[T]):
         return not self._stopping and not self._task.done()
 
     def is_run_by(self, task: asyncio.Task[Any] | None) -> bool:
-        """Whether `task` is the one that runs the work."""
+        """Whether `task` is the task that runs the work."""
         return self._task is task
 
     async def result(self) -> T:
@@ -48,7 +50,7 @@ class SharedTask(Generic[T]):
         return self._task.result()
 
     async def aclose(self, seconds: float = 0.0) -> None:
-        """Wait for the end of the work, and cancel it after `seconds`."""
+        """Wait for the end of the work; cancel it after `seconds`."""
         if seconds:
             await asyncio.wait([self._task], timeout=seconds)
         self._stop()

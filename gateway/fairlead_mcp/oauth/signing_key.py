@@ -1,4 +1,4 @@
-"""Private key of an OAuth client, which signs its assertions (RFC 7523). No I/O."""
+"""Reads the private key of an OAuth client, and signs client assertions with it (RFC 7523). No I/O."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from joserfc.jws import JWSRegistry
 from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
 
 ASSERTION_SECONDS: Final = 60
-"""Lifetime of a client assertion, on the authorization server's clock (`clock_offset`)."""
+"""Lifetime of a client assertion on the authorization server's clock (`clock_offset`)."""
 MIN_RSA_BITS: Final = 2_048
 MAX_RSA_BITS: Final = 8_192
-"""Limit on RSA keys, as the time to sign grows with the cube of their length: 70 ms for 8,192 bits."""
+"""Maximum length of RSA keys. The time to sign grows with the cube of the length: 70 ms for 8,192 bits."""
 _MAX_BITS_WITHOUT_PRIMES: Final = 4_096
-"""Limit on RSA keys whose primes have to be computed."""
+"""Maximum length of RSA keys without primes, which have to be computed."""
 _MAX_MEMBER: Final = 4 * (MAX_RSA_BITS // 24 + 1)
-"""Limit on the base64url characters of a number in a JWK, with padding."""
+"""Maximum base64url characters of a number in a JWK, with padding."""
 _MAX_DER: Final = 5_120
-"""Limit on the bytes of a PEM key before it is checked; an RSA key of MAX_RSA_BITS has about 4,700."""
+"""Maximum bytes of a decoded PEM key; an RSA key of MAX_RSA_BITS has about 4,700."""
 MAX_KEY_CHARACTERS: Final = 64 << 10
 _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
@@ -44,7 +44,7 @@ _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "P-521": frozenset({"ES512"}),
     "Ed25519": frozenset({"EdDSA", "Ed25519"}),
 }
-"""Algorithms by type of key or its curve (RFC 7518 section 3.1, RFC 8037 section 3.1)."""
+"""Signature algorithms by key type or curve (RFC 7518 section 3.1, RFC 8037 section 3.1)."""
 _DEFAULTS: Final[Mapping[str, str]] = {
     "RSA": "RS256",
     "P-256": "ES256",
@@ -64,8 +64,8 @@ _HEADER_MEMBERS: Final = ("kid", "x5t", "x5t#S256")
 class SigningKey:
     """Private key of a client, with the algorithm and the header of its assertions.
 
-    The algorithm is the JWK's `alg`, else RS256 for RSA (PS256 at Microsoft Entra, as it recommends), and that of the
-    curve for others. A certificate beside a PEM key gives the thumbprint by which Entra finds the key.
+    The algorithm is the JWK's `alg`. Without `alg`, it is RS256 for RSA (PS256 at Microsoft Entra, as recommended), or
+    that of the curve. A certificate beside a PEM key provides the thumbprint by which Entra identifies the key.
     """
 
     def __init__(self, text: str, *, entra: bool = False) -> None:
@@ -76,7 +76,8 @@ class SigningKey:
             self._key, members = _read_jwk(text) if text.lstrip().startswith("{") else _read_pem(text)
             kind = "RSA" if isinstance(self._key, RSAKey) else str(self._key.as_dict(private=False).get("crv"))
         except (JoseError, ValueError, TypeError, KeyError, msgspec.MsgspecError, RecursionError):
-            raise _unusable("it is neither an unencrypted PEM private key nor a JWK") from None  # which may quote it
+            # the exception may quote the key
+            raise _unusable("it is neither an unencrypted PEM private key nor a JWK") from None
         if kind not in _ALGORITHMS or not self._key.is_private:
             raise _unusable("it must be a private RSA, EC (P-256, P-384, P-521) or Ed25519 key")
         self.algorithm = members.get("alg") or ("PS256" if entra and kind == "RSA" else _DEFAULTS[kind])
@@ -114,7 +115,7 @@ def _read_jwk(text: str) -> tuple[Key, dict[str, str]]:
     if any(len(str(members.get(name, ""))) > _MAX_MEMBER for name in _NUMBERS):
         raise _unusable(_RSA_BITS)
     kind = kinds[str(members.get("kty"))]
-    key: Key = _rsa_of_jwk(members) if kind is RSAKey and "d" in members else kind.import_key(members)
+    key: Key = _read_rsa_jwk(members) if kind is RSAKey and "d" in members else kind.import_key(members)
     texts = {name: members[name] for name in ("alg", *_HEADER_MEMBERS) if isinstance(members.get(name), str)}
     return key, texts
 
@@ -130,7 +131,7 @@ def _read_pem(text: str) -> tuple[Key, dict[str, str]]:
     members = {} if certificate is None else _thumbprints(certificate[0])
     loaded = load_pem_private_key(pem.encode("ascii"), None, unsafe_skip_rsa_key_validation=True)
     if isinstance(loaded, RSAPrivateKey):
-        return _rsa(loaded), members
+        return _check_rsa_key(loaded), members
     for kind in (ECKey, OKPKey):
         try:
             return kind.import_key(pem), members
@@ -139,8 +140,8 @@ def _read_pem(text: str) -> tuple[Key, dict[str, str]]:
     raise ValueError("no supported private key")
 
 
-def _rsa_of_jwk(members: Mapping[str, Any]) -> Key:
-    """Raises GrantFailed, KeyError, TypeError or ValueError."""
+def _read_rsa_jwk(members: Mapping[str, Any]) -> Key:
+    """The RSA key in a JWK. Raises GrantFailed, KeyError, TypeError or ValueError."""
     n, e, d = (_number(members, name) for name in ("n", "e", "d"))
     if "oth" in members:
         raise ValueError("more than two primes")
@@ -152,23 +153,23 @@ def _rsa_of_jwk(members: Mapping[str, Any]) -> Key:
         p, q = rsa_recover_prime_factors(n, e, d)
         dp, dq, qi = d % (p - 1), d % (q - 1), pow(q, -1, p)
     numbers = RSAPrivateNumbers(p, q, d, dp, dq, qi, RSAPublicNumbers(e, n))
-    return _rsa(numbers.private_key(unsafe_skip_rsa_key_validation=True))
+    return _check_rsa_key(numbers.private_key(unsafe_skip_rsa_key_validation=True))
 
 
-def _rsa(key: RSAPrivateKey) -> Key:
-    """Check the length of a key and that its numbers belong together. Raises GrantFailed or ValueError.
+def _check_rsa_key(key: RSAPrivateKey) -> Key:
+    """Check that a key has an allowed length and that its numbers are consistent. Raises GrantFailed or ValueError.
 
     The validation of `cryptography` also proves that p and q are primes, which blocks all threads for 0.6 s for a key
-    of 4,096 bits and 12 s for one of 8,192. Signatures by other numbers are only refused.
+    of 4,096 bits, and 12 s for 8,192 bits. Without the proof, wrong numbers only lead to invalid signatures.
     """
     if not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
         raise _unusable(_RSA_BITS)
-    own = key.private_numbers()
-    p, q, d, e = own.p, own.q, own.d, own.public_numbers.e
-    odd = p & q & e & 1 and min(p, q, e) > 1 and p != q
-    if not odd or p * q != own.public_numbers.n or d * e % (p - 1) != 1 or d * e % (q - 1) != 1:
+    numbers = key.private_numbers()
+    p, q, d, e = numbers.p, numbers.q, numbers.d, numbers.public_numbers.e
+    is_possible = p & q & e & 1 and min(p, q, e) > 1 and p != q
+    if not is_possible or p * q != numbers.public_numbers.n or d * e % (p - 1) != 1 or d * e % (q - 1) != 1:
         raise ValueError("inconsistent numbers")
-    if (own.dmp1, own.dmq1) != (d % (p - 1), d % (q - 1)) or own.iqmp >= p or own.iqmp * q % p != 1:
+    if (numbers.dmp1, numbers.dmq1) != (d % (p - 1), d % (q - 1)) or numbers.iqmp >= p or numbers.iqmp * q % p != 1:
         raise ValueError("inconsistent numbers")
     return RSAKey.import_key(key)
 

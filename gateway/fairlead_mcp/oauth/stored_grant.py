@@ -1,6 +1,6 @@
-"""Grants that users made, as they are kept to renew access tokens without the person, and the port of their store.
+"""Users' grants as they are stored, to renew access tokens without the user; and the port of their store.
 
-A grant is found by the person and the server. Access tokens are not stored.
+The key of a grant consists of the person and the server. Access tokens are not stored.
 """
 
 from __future__ import annotations
@@ -13,89 +13,90 @@ import msgspec
 from fairlead_mcp.oauth.stored_session import StoredSession, StoredTokenKeys
 
 MAX_GRANT_BYTES: Final = 2_048
-"""Limit on a grant as JSON."""
+"""Maximum size of a grant as JSON."""
 MAX_SESSION_BYTES: Final = 8_192
-"""Limit on a grant with a session, which has the claims of the person too."""
+"""Maximum size of a grant with a session, which includes the person's claims."""
 USED_SECONDS: Final = 86_400.0
-"""Time within which the use of a grant is written once."""
+"""Time within which the use of a grant is recorded only once."""
 
 
 class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Consent of one person for one server, the key of one person for it, or the gateway's registration at one issuer;
-    at most `max_bytes` as JSON. Its text never shows a secret.
+    """A record of the grant store: the consent or the key of one person for one server, the gateway's registration at
+    one issuer, a client's session, or the gateway's token keys. It has at most `max_bytes` as JSON. `repr` hides the
+    secrets.
     """
 
     issuer: str
-    """Authorization server that gave it (RFC 8414); empty for a key."""
+    """Authorization server of the consent or registration (RFC 8414); empty for a key."""
     client_id: str
-    """Client that it was given to; empty for a key."""
+    """Client of the consent or registration; empty for a key."""
     client_secret: str = ""
-    """Secret of a client that the gateway registered; that of the settings is not stored."""
+    """Secret of a client that the gateway registered. The secret in the settings is not stored."""
     client_authentication: str = "none"
-    """How a client that the gateway registered authenticates at the token endpoint."""
+    """Authentication method of a client that the gateway registered."""
     client_expires_at: float = 0.0
-    """End of the registration, in seconds since the epoch; 0: none."""
+    """Expiry of the registration, in seconds since the epoch; 0: none."""
     refresh_token: str = ""
-    """Empty for a registration, or if the authorization server gave none that can be stored: then the person is asked
-    again when the access token expires.
+    """Empty for a registration, or if the authorization server sent none that can be stored: the person then has to
+    sign in again when the access token expires.
     """
     scopes: tuple[str, ...] = ()
     resource: str = ""
-    """`resource` of its requests (RFC 8707); empty: not sent."""
+    """`resource` of token requests (RFC 8707); empty: not sent."""
     granted_at: float = 0.0
     """When the person consented or entered the key, in seconds since the epoch."""
     renewed_at: float = 0.0
     """When the refresh token was last replaced, in seconds since the epoch."""
     used_at: float = 0.0
-    """Last renewal for a call, or for a key its last use, in seconds since the epoch and to within a day; 0: there was
-    none after the first day.
+    """Time of the last renewal for a call, or of the last use of a key, in seconds since the epoch with a precision of
+    a day; 0: not used after the first day.
     """
     renewing_until: float = 0.0
-    """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
-    whose refresh token it sees twice; 0: none does.
+    """Seconds since the epoch until which one replica has claimed the renewal of the access token; 0: no claim. A
+    provider may end a consent if it receives the same refresh token twice.
     """
     steady_until: float = 0.0
-    """Seconds since the epoch until which replicas renew at once and without a write, for the last renewal did not
-    replace the refresh token; 0: they may not.
+    """Seconds since the epoch until which replicas renew without a claim, because the last renewal did not replace the
+    refresh token; 0: a claim is necessary.
     """
     expires_at: float = 0.0
-    """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
+    """Expiry of the refresh token, in seconds since the epoch; 0: unknown."""
     server_address: str = ""
-    """`TokenAccess.address` of the server that the person consented to; its tokens are sent to no other."""
+    """`TokenAccess.address` of the server for which the person consented. Tokens are sent to no other server."""
     server_uid: str = ""
     """`TokenAccess.server_uid` of that server."""
     token_url: str = ""
-    """Token endpoint of the settings, which alone gets the refresh token; empty: that which the issuer names."""
+    """Token endpoint of the settings, the only one that gets the refresh token; empty: the endpoint of the issuer."""
     holder: str = ""
-    """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
+    """The person as issuer and subject of the person's provider; `local` on a laptop."""
     user_key: str = ""
-    """Key that the person entered (`auth: userKey`); empty for a consent or registration."""
+    """Key that the person entered (`auth: userKey`); empty for other records."""
     redirect_uri: str = ""
-    """Redirect URI of the client that the gateway registered."""
+    """Redirect URI of a client that the gateway registered."""
     session: StoredSession | None = None
-    """Access of a client of the gateway for which the person granted it; None for a grant for a server."""
+    """Session of a client of the gateway, to which the person has granted access; None for other records."""
     token_keys: StoredTokenKeys | None = None
-    """Keys with which the gateway makes tokens of its own; None for all other records."""
+    """Keys with which the gateway issues its own tokens; None for other records."""
 
     @property
     def max_bytes(self) -> int:
-        """Limit on the bytes of the grant as JSON."""
+        """Maximum bytes of the grant as JSON."""
         return MAX_GRANT_BYTES if self.session is None else MAX_SESSION_BYTES
 
     @property
     def fits(self) -> bool:
-        """Whether it is small enough to be stored."""
+        """Whether the grant is small enough to be stored."""
         return len(msgspec.json.encode(self)) <= self.max_bytes
 
-    def used(self, now: float) -> StoredGrant:
-        """The grant, with a use at `now`; the same object if one within the last day is known."""
+    def with_use(self, now: float) -> StoredGrant:
+        """The grant with a use at `now`; the same object if a use within the last USED_SECONDS is recorded already."""
         if now - max(self.granted_at, self.used_at) < USED_SECONDS:
             return self
         return msgspec.structs.replace(self, used_at=now)
 
     def has_client_of(self, other: StoredGrant) -> bool:
-        """Whether both are of one client: to revoke one then may end the other, as authorization servers may end all
-        that a client has of a person.
+        """Whether both grants are of the same client. Revoking one may then end the other, because an authorization
+        server may revoke all tokens that a client has for a person.
         """
         return (self.issuer, self.client_id) == (other.issuer, other.client_id)
 
@@ -104,10 +105,10 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
 
 
 class GrantKey(NamedTuple):
-    """Place of a grant."""
+    """Key of a grant in the store."""
 
     person: bytes
-    """Key of the person (`Identity.person`); empty for what belongs to the gateway itself, as its registrations."""
+    """Key of the person (`Identity.person`); empty for records of the gateway itself, such as its registrations."""
     server: str
     """`NAMESPACE/NAME`; for a registration `registration:ISSUER REDIRECT_URI`, for the session of a client
     `session:ID`, for the consent to a client `consent:DIGEST`, for the keys of the gateway's tokens `token-keys`.
@@ -115,35 +116,37 @@ class GrantKey(NamedTuple):
 
 
 class VersionedGrant(NamedTuple):
-    """A grant with the version of its record, by which a writer notices that another one was faster."""
+    """A grant with the version of its record, for writes by compare-and-set."""
 
     grant: StoredGrant
     version: str
 
 
 class GrantStoreError(Exception):
-    """The store is away or full, or a record cannot be read with any known key. The message says what to do."""
+    """The store is unavailable or full, or a record cannot be decrypted. The message says what to do."""
 
 
 class UnreadableGrant(GrantStoreError):
-    """The record cannot be opened: its key is lost, or it was changed. The person has to sign in again."""
+    """A record cannot be decrypted: its key is lost, or it was changed. The person has to sign in again."""
 
 
 class GrantStore(Protocol):
     """Store of grants, shared by all replicas. All methods raise GrantStoreError."""
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
-        """The grant, or None."""
+        """The grant; None if there is none."""
         ...
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
-        """Store a grant and return its version. With `replaces`, only if the record still has that version (empty: if
-        there is none); else None, and nothing is changed.
+        """Store a grant and return its version.
+
+        With `replaces`, the grant is stored only if the record still has that version (empty: only if there is no
+        record); otherwise nothing is changed, and the result is None.
         """
         ...
 
     async def delete(self, key: GrantKey, version: str | None = None) -> bool:
-        """Delete a grant, with `version` only if the record still has it; False if nothing was deleted."""
+        """Delete a grant; with `version`, only if the record still has it. False if nothing was deleted."""
         ...
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
@@ -151,14 +154,14 @@ class GrantStore(Protocol):
         ...
 
     async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        """All grants that can be read, or those for some servers (`GrantKey.server`); others are not opened."""
+        """All grants that can be read; with `servers`, only those for these servers (`GrantKey.server`)."""
         ...
 
     def changes(self, *, deletions: bool = False) -> AsyncIterator[GrantKey]:
-        """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the store.
-        With `deletions` those that were only written are left out.
+        """Yield the keys of grants that any replica has written or deleted, within a second of the change, until the
+        store is closed. With `deletions`, only deleted grants.
 
-        Each renewal of an access token writes the grant, so a change alone must not end the use of a token:
-        `TokenSource.review` tells a renewal from another consent.
+        Each renewal of an access token writes the grant, so a change does not imply that a token is invalid:
+        `TokenSource.review` distinguishes a renewal from another consent.
         """
         ...

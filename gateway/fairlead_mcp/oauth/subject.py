@@ -1,4 +1,4 @@
-"""Person for whom an access token is obtained."""
+"""The person for whom an access token is obtained, or the gateway itself."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 
 
 class TokenSubject(msgspec.Struct, frozen=True):
-    """Person for whom a token is obtained, with the person's own token. Its text never shows the token."""
+    """Person for whom a token is obtained, with the person's own token. `repr` hides the token."""
 
     person: bytes = b""
-    """Key of the outbound person; empty for the gateway itself (client credentials)."""
+    """Key of the person (`GrantKey.person`); empty for the gateway itself (client credentials)."""
     token: str = ""
-    """The caller's own token, the subject token (RFC 8693 section 2.1); empty if there is none."""
+    """The caller's own token, the subject token of an exchange (RFC 8693 section 2.1); empty if there is none."""
     expires_at: float = float("inf")
     """`exp` of the subject token, in seconds since the epoch."""
     token_type: str = ""
@@ -24,4 +24,4 @@ class TokenSubject(msgspec.Struct, frozen=True):
 
 
 GATEWAY: Final = TokenSubject()
-"""The gateway itself."""
+"""The gateway itself, for client credentials."""

@@ -1,8 +1,9 @@
-"""Cache of access tokens by person. No I/O; the clock is a parameter.
+"""Caches access tokens by person. No I/O; the clock is a parameter.
 
-A token is given out until it expires, less a skew, and never after the expiry of the subject token that it was obtained
-with, nor of the subject token that a caller has now: the authorization server may have ended the person's session
-(CVE-2026-96460 of Keycloak). So a person's newer subject token keeps a cached token, unless it expires earlier.
+A token is used until shortly before its expiry. It is never used after the expiry of the subject token that was
+exchanged for it, nor after the expiry of the caller's present subject token: the authorization server may have ended
+the person's session (CVE-2026-96460 of Keycloak). A newer subject token of a person does not invalidate the cached
+token, but may shorten its use.
 """
 
 from __future__ import annotations
@@ -14,36 +15,40 @@ from typing import Final, NamedTuple
 from fairlead_mcp.oauth.access_token import AccessToken
 
 SKEW_SECONDS: Final = 30.0
-"""Time before its expiry from which a token is not used any more, so that it does not expire on its way."""
+"""Time before its expiry from which a token is no longer used, so that it does not expire on its way to the server."""
 SKEW_PART: Final = 0.1
-"""Limit on the skew, as a part of the token's lifetime."""
-_PRUNED: Final = 8
-"""Expired tokens that are looked for when one is added, so that tokens of absent users do not stay in memory."""
+"""Maximum of that time as a part of the token's lifetime."""
+_MAX_PRUNED: Final = 8
+"""Maximum number of expired tokens that are dropped when a token is added, so that tokens of absent users do not remain
+in memory.
+"""
 
 
 class CachedToken(NamedTuple):
-    """Token with what is known of its request."""
+    """Token with properties of its request."""
 
     token: AccessToken
     until: float
-    """End of its use, in seconds since the epoch."""
+    """Seconds since the epoch until which the token is used."""
     requested: frozenset[str]
-    """Scopes that were requested."""
+    """Requested scopes."""
     granted_at: float
-    """Monotonic seconds."""
+    """Monotonic seconds at which the token was issued."""
     after_refusal: bool
-    """Whether it replaces a token that the server refused."""
+    """Whether the token replaces one that the server refused."""
 
 
 class TokenCache:
-    """At most `most` tokens; beyond, the one used longest ago is dropped. `clock` is in seconds since the epoch."""
+    """At most `max_tokens` tokens; the least recently used one is dropped. `clock` returns seconds since the epoch."""
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        self._most = most
+    def __init__(self, max_tokens: int, clock: Callable[[], float]) -> None:
+        self._max_tokens = max_tokens
         self._clock = clock
         self._entries: OrderedDict[bytes, CachedToken] = OrderedDict()
-        self._crowded = False
-        """Whether the cache is half full. Before, the order of use is not recorded, which takes 0.1 µs and more."""
+        self._is_half_full = False
+        """Whether the cache is at least half full. Until then, the order of use is not recorded, which saves 0.1 µs per
+        call.
+        """
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -59,7 +64,7 @@ class TokenCache:
             return None
         if now >= subject_expires_at:
             return None
-        if self._crowded:
+        if self._is_half_full:
             self._entries.move_to_end(person)
         return entry.token
 
@@ -82,12 +87,12 @@ class TokenCache:
         self._prune(now)
         self._entries[person] = CachedToken(token, token.expires_at - skew, requested, granted_at, after_refusal)
         self._entries.move_to_end(person)
-        if len(self._entries) > self._most:
+        if len(self._entries) > self._max_tokens:
             self._entries.popitem(last=False)
-        self._crowded = 2 * len(self._entries) >= self._most
+        self._is_half_full = 2 * len(self._entries) >= self._max_tokens
 
     def drop(self, person: bytes, token: AccessToken) -> CachedToken | None:
-        """Remove a token and return its entry; None if another token is cached by now, which stays."""
+        """Remove a token and return its entry. If another token is cached now, keep it and return None."""
         entry = self._entries.get(person)
         if entry is None or entry.token.value != token.value:
             return None
@@ -102,7 +107,7 @@ class TokenCache:
         self._entries.clear()
 
     def _prune(self, now: float) -> None:
-        for _ in range(min(_PRUNED, len(self._entries))):
+        for _ in range(min(_MAX_PRUNED, len(self._entries))):
             person = next(iter(self._entries))
             if now < self._entries[person].until:
                 return

@@ -1,4 +1,4 @@
-"""Kinds of grants by which a `TokenSource` obtains tokens, and the kinds that need nothing but a request."""
+"""The interface by which a `TokenSource` obtains tokens, and its implementation for grants with a single request."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 
 
 class GrantRequest(NamedTuple):
-    """A token that is needed."""
+    """A request for a token."""
 
     subject: TokenSubject
     scopes: frozenset[str]
-    """All scopes that it should have."""
+    """All scopes that the token should have."""
     step_up: frozenset[str]
-    """Those that the server demands, after it took a token without them."""
+    """Scopes among them that the server requires in addition to those of an earlier token."""
     resource_metadata: str
-    """URL in the server's challenge; empty without one."""
+    """URL in the server's challenge; empty if there is none."""
     for_call: bool = True
-    """Whether a person's call needs it, so that the person's grant counts as used."""
+    """Whether the token is for a call of the person, so that the person's grant counts as used."""
     refused: str = ""
-    """Value of the token that the server has refused; empty without one."""
+    """Value of the token that the server has refused; empty if there is none."""
 
 
 class TokenGrants(Protocol):
-    """One kind of grant at one server."""
+    """Obtains tokens for one server by one kind of grant."""
 
     def check(self, subject: TokenSubject) -> None:
         """Raise GrantFailed if no token can be obtained for the person."""
@@ -42,25 +42,25 @@ class TokenGrants(Protocol):
         ...
 
     async def has_consent(self, person: bytes) -> bool:
-        """Whether the consent that the person's last token is of still holds. Raises GrantStoreError if its store does
-        not tell.
+        """Whether the consent from which the person's last token is still exists. Raises GrantStoreError if the store
+        cannot be read.
         """
         ...
 
     def note_consent(self, person: bytes, grant: StoredGrant) -> None:
-        """Remember that the person's token is of the consent of this grant, which is in the store."""
+        """Remember that the person's token is from this stored grant."""
         ...
 
     def forget(self, person: bytes) -> None:
-        """Forget which consent the person's last token is of."""
+        """Forget from which grant the person's last token is."""
         ...
 
-    def doubt(self) -> None:
+    def invalidate_discovery(self) -> None:
         """Discover endpoints again before their next use."""
         ...
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
-        """Why a person with this stored grant has to sign in or to enter a key; empty if that is not so."""
+        """Why a person with this stored grant has to sign in or enter a key; empty if the grant may be used."""
         return ""
 
     async def aclose(self) -> None:
@@ -69,7 +69,7 @@ class TokenGrants(Protocol):
 
 
 class DirectGrants(TokenGrants):
-    """Client credentials and token exchange: one request gives one token."""
+    """Obtains a token by one request, for client credentials and token exchange."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
         """Raises GrantFailed if the client cannot authenticate."""
@@ -96,13 +96,13 @@ class DirectGrants(TokenGrants):
         return True
 
     def note_consent(self, person: bytes, grant: StoredGrant) -> None:
-        """Nothing is remembered."""
+        """No-op: these grants need no consent."""
 
     def forget(self, person: bytes) -> None:
-        """Nothing is remembered."""
+        """No-op: these grants need no consent."""
 
-    def doubt(self) -> None:
-        self._client.doubt()
+    def invalidate_discovery(self) -> None:
+        self._client.invalidate_discovery()
 
     async def aclose(self) -> None:
         await self._client.aclose()

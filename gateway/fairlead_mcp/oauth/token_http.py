@@ -1,4 +1,4 @@
-"""HTTP requests of grants and discovery: bounded, without redirects, and only to addresses that egress rules allow."""
+"""Sends the HTTP requests of grants and discovery: with limits, without redirects, and only to allowed addresses."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fairlead_mcp.oauth.errors import (
 from fairlead_mcp.oauth.token_access import TokenAccess
 
 MAX_BODY_BYTES: Final = 64 << 10
-"""Limit on the body of an answer."""
+"""Maximum size of the body of an answer."""
 REQUEST_SECONDS: Final = 5.0
-"""Time limit of one request, with its connection."""
+"""Time limit of one request, including its connection."""
 CONNECT_SECONDS: Final = 4.5
-"""Time limit of the lookup of a name, and of connecting."""
+"""Time limit of the lookup of the host name and the connection."""
 CONNECTIONS: Final = 16
-"""Limit on the connections to one host."""
+"""Maximum number of connections to one host."""
 _HEAD: Final = b"%b %b HTTP/1.1\r\nHost: %b\r\nAccept: %b\r\nAccept-Encoding: identity\r\nUser-Agent: fairlead\r\n"
 FORM: Final = b"application/x-www-form-urlencoded"
 JSON: Final = b"application/json"
@@ -38,7 +38,7 @@ TOKEN_ENDPOINT: Final = "token endpoint"  # noqa: S105  # the name of an endpoin
 
 
 class TokenHttp:
-    """Sends requests to one host, over a pool of its own. `kind` names the host's part in messages."""
+    """Sends requests to one host, over its own connection pool. `kind` names the role of the host in messages."""
 
     def __init__(self, target: Target, access: TokenAccess, ssl: tls.SSLContext | None, kind: str) -> None:
         self._target = target
@@ -56,28 +56,24 @@ class TokenHttp:
         )
 
     async def get(self, path: bytes, *, accept: bytes = JSON, max_bytes: int = MAX_BODY_BYTES) -> Answer:
-        """Return the answer to a GET, whatever its status: a redirect is not followed. Raises GrantFailed, also for a
-        body of more than `max_bytes`.
+        """The answer to a GET, with any status: redirects are not followed. Raises GrantFailed, also for a body of more
+        than `max_bytes`.
         """
         return await self._exchange(_HEAD % (b"GET", path, self._target.authority, accept) + b"\r\n", max_bytes)
 
     async def post(self, body: bytes, authorization: bytes = b"", *, kind: bytes = FORM) -> Answer:
-        """Return the answer to a form, or to a body of another `kind` (media type), at the target's own path.
-        `authorization` is a header line or empty.
-
-        Raises GrantFailed.
+        """The answer to a POST to the target's own path. `kind` is the media type of `body`, `authorization` a header
+        line or empty. Raises GrantFailed, also for a redirect.
         """
         head = _HEAD % (b"POST", self._target.path, self._target.authority, JSON)
         request = with_body(b"%bContent-Type: %b\r\n%b" % (head, kind, authorization), body)
         answer = await self._exchange(request, MAX_BODY_BYTES)
         if 300 <= answer.status < 400:
             location = plain_address(answer.headers.get(b"location", b"").decode("latin-1"))
-            advice = (
-                "set tokenURL to the final address" if self._is_token_endpoint else "let the issuer name that address"
-            )
+            advice = "set tokenURL to the final URL" if self._is_token_endpoint else "correct the issuer's metadata"
             raise GrantFailed(
-                f"{self._kind} redirects to {location[:200]} ({answer.status}), which is not followed, as the request "
-                f"has a credential: {advice}",
+                f"{self._kind} redirects to {location[:200]} ({answer.status}), which is not followed, because the "
+                f"request contains a credential: {advice}",
                 cause=BAD_ANSWER,
             )
         return answer
@@ -105,7 +101,7 @@ class TokenHttp:
             return GrantFailed(f"{self._kind} cannot be used: {error}", cause=HOST_NOT_ALLOWED)
         if isinstance(error, ConnectFailed):
             return GrantFailed(f"{self._kind} cannot be reached: {error}", cause=UNREACHABLE)
-        if isinstance(error, Timeout) and not error.sent:  # slow requests of others, which may end at once
+        if isinstance(error, Timeout) and not error.sent:  # no connection was free, but one may be at any time
             text = f"{self._kind} is busy with {CONNECTIONS} other requests: try again"
             return GrantFailed(text, cause=TIMEOUT)
         if isinstance(error, Timeout):
@@ -116,7 +112,7 @@ class TokenHttp:
 
 
 async def open_http(target: Target, access: TokenAccess, ca_bundle: str | None, kind: str) -> TokenHttp:
-    """Make the sender of requests to a host. Raises GrantFailed for an invalid CA bundle."""
+    """A `TokenHttp` with the TLS context that the host needs. Raises GrantFailed for an invalid CA bundle."""
     if not target.tls:
         return TokenHttp(target, access, None, kind)
     try:

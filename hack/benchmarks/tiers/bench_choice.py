@@ -77,7 +77,7 @@ def idling() -> Callable[[], object]:
         ledger.take_catalog(shop, 0.0)
         for entry in shop.tools:
             samples = [Measured(f"{n}", 0.0, 100.0 + n, AttemptOutcome.OK) for n in range(20)]
-            ledger.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
+            ledger.add_samples(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
     ledger.decide(0.0)
     for state in ledger.due(0.0, ""):
         ledger.take_stored(state, 0.0)

@@ -32,21 +32,19 @@ _MESSAGE_LIMIT: Final = 200
 
 
 @dataclass(frozen=True)
-class ProbeAnswer:
-    """Result of a probe: `answer` is for the schedule, `sample` for the tool's latency record.
+class ProbeResult:
+    """Result of a probe: `outcome` for the schedule, `sample` for the tool's latency record."""
 
-    `sample` is None if the arguments of the probe may have caused the error.
-    """
-
-    answer: ProbeOutcome
+    outcome: ProbeOutcome
     sample: AttemptOutcome | None = None
+    """None if the arguments of the probe may have caused the error."""
     duration_ms: float = 0.0
     lost: McpError | None = None
-    """Set if the connection was lost during the probe."""
+    """The error, if the connection was lost during the probe."""
 
 
 class _ToolResult(msgspec.Struct, rename="camel"):
-    """Members of a `CallToolResult` that decide what a probe says about its tool."""
+    """Members of a `CallToolResult` that decide whether it is a measurement of the tool."""
 
     is_error: Any = False
     result_type: Any = "complete"
@@ -57,10 +55,9 @@ _decode = msgspec.json.Decoder(_ToolResult).decode
 
 
 async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
-    """Milliseconds of a request without a tool call: `ping`, or `server/discover` in the modern era. Raises
-    McpError.
+    """Milliseconds of a request without a tool call: `ping`, or `server/discover` in the modern era. Raises McpError.
 
-    An error response counts as well, because it takes the same round trip.
+    An error response counts too, because it takes the same round trip.
     """
     method = "server/discover" if session.era is Era.MODERN else "ping"
     began = clock()
@@ -69,9 +66,9 @@ async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
     return (clock() - began) * 1000
 
 
-async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], float]) -> ProbeAnswer:
+async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], float]) -> ProbeResult:
     """Call the tool, and evaluate the answer. Only the duration of a result without `isError` counts as the tool's
-    speed; an error that the probe's arguments may have caused says nothing about the tool.
+    speed. An error that the probe's arguments may have caused does not count at all.
     """
     began = clock()
     try:
@@ -80,36 +77,36 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
         return _failure(probe, error, (clock() - began) * 1000)
     duration_ms = (clock() - began) * 1000
     try:
-        words = _refusal(raw)
+        problem = _problem(raw)
     except msgspec.DecodeError:
         return _unreadable("the tool's result is not an object", duration_ms)
-    if words:
-        return ProbeAnswer(ProbeOutcome(None, duration_ms, words))
-    return ProbeAnswer(ProbeOutcome(AttemptOutcome.OK, duration_ms), AttemptOutcome.OK, duration_ms)
+    if problem:
+        return ProbeResult(ProbeOutcome(None, duration_ms, problem))
+    return ProbeResult(ProbeOutcome(AttemptOutcome.OK, duration_ms), AttemptOutcome.OK, duration_ms)
 
 
-def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeAnswer:
-    """The answer of a probe whose call failed: some errors measure the tool, others say nothing about it."""
-    words = str(error)[:_MESSAGE_LIMIT]
+def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeResult:
+    """The result of a probe whose call failed. Some errors count as a measurement of the tool, others do not."""
+    problem = str(error)[:_MESSAGE_LIMIT]
     if isinstance(error, ConnectFailed | ConnectionLost):
-        return ProbeAnswer(ProbeOutcome(None, duration_ms, words), AttemptOutcome.BAD, duration_ms, error)
+        return ProbeResult(ProbeOutcome(None, duration_ms, problem), AttemptOutcome.BAD, duration_ms, error)
     if isinstance(error, ProtocolError):
-        return _unreadable(words, duration_ms)
+        return _unreadable(problem, duration_ms)
     bad = isinstance(error, TransportError)
     bad |= isinstance(error, HttpRefused) and error.status >= 500
     bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.declared
     outcome = AttemptOutcome.BAD if bad else None
-    return ProbeAnswer(ProbeOutcome(outcome, duration_ms, words), outcome, duration_ms)
+    return ProbeResult(ProbeOutcome(outcome, duration_ms, problem), outcome, duration_ms)
 
 
-def _unreadable(words: str, duration_ms: float) -> ProbeAnswer:
-    """The answer of a probe whose result is not valid MCP, which counts against the tool's health."""
+def _unreadable(problem: str, duration_ms: float) -> ProbeResult:
+    """The result of a probe whose answer is not valid MCP, which counts against the tool's health."""
     outcome = AttemptOutcome.UNREADABLE
-    return ProbeAnswer(ProbeOutcome(outcome, duration_ms, words), outcome, duration_ms)
+    return ProbeResult(ProbeOutcome(outcome, duration_ms, problem), outcome, duration_ms)
 
 
-def _refusal(raw: Raw) -> str:
-    """Reason why a result does not measure the tool; empty if it does. Raises msgspec.DecodeError."""
+def _problem(raw: Raw) -> str:
+    """Why a result is not a measurement of the tool; empty if it is one. Raises msgspec.DecodeError."""
     result = _decode(raw)
     if result.result_type != "complete":
         return f"the tool answered with resultType {str(result.result_type)[:_MESSAGE_LIMIT]!r}"

@@ -1,8 +1,8 @@
 """Generates the smallest arguments that satisfy a tool's schema, for a probe. Pure.
 
-Follows the schema (JSON Schema, 2020-12 by default): only required members, each with a value of its `const`, `enum`,
-`examples` or `default`, otherwise with a value of its type. Several candidates are generated; the first candidate that
-validates against the whole schema is returned.
+Only required members are generated. The value of a member comes from its `const`, `enum`, `examples` or `default`, or
+else follows from its type. Several candidates are generated; the first one that is valid for the whole schema (JSON
+Schema, 2020-12 by default) is returned.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def minimal_arguments(schema: Any) -> dict[str, Any]:
 
 
 class _Generator:
-    """Generates one candidate. `choice`, the candidate's number, selects among the alternatives of each schema."""
+    """Generates one candidate. `choice` is its number, which selects among the alternatives of each schema."""
 
     def __init__(self, root: Schema, choice: int) -> None:
         self._root = root
         self._choice = choice
 
     def value(self, schema: Any, levels: int) -> Any:
-        """A value that the schema probably accepts. Raises Unsatisfied."""
+        """A value that the schema probably accepts. Follows at most `levels` nested schemas. Raises Unsatisfied."""
         if schema is False:
             raise Unsatisfied("a required member allows no value")
         if not isinstance(schema, Mapping):
@@ -129,19 +129,13 @@ class _Generator:
 
     def _by_type(self, schema: Schema, levels: int) -> Any:
         declared = schema.get("type")
-        types = (
-            [declared]
-            if isinstance(declared, str)
-            else [each for each in declared if each in _TYPES]
-            if declared
-            else []
-        )
+        types = [declared] if isinstance(declared, str) else [name for name in declared or () if name in _TYPES]
         kind = types[min(self._choice, len(types) - 1)] if types else _guess_type(schema)
         match kind:
             case "string":
                 return self._text(schema)
             case "integer" | "number":
-                return self._number(schema, resolved=kind == "integer")
+                return self._number(schema, integral=kind == "integer")
             case "boolean":
                 return False
             case "object":
@@ -166,11 +160,15 @@ class _Generator:
         count = int(least) if isinstance(least, int | float) else 0
         if count > MAX_LENGTH:
             raise Unsatisfied(f"the schema requires an array of {count} items")
-        first = schema.get("prefixItems")
-        first = first if isinstance(first, list) else []
+        prefix = schema.get("prefixItems")
+        prefix = prefix if isinstance(prefix, list) else []
         rest = schema.get("items", True)
-        makers = [_Generator(self._root, self._choice + n * bool(schema.get("uniqueItems"))) for n in range(count)]
-        return [maker.value(first[n] if n < len(first) else rest, levels - 1) for n, maker in enumerate(makers)]
+        step = 1 if schema.get("uniqueItems") else 0  # another choice generates another value
+        generators = [_Generator(self._root, self._choice + n * step) for n in range(count)]
+        return [
+            generator.value(prefix[n] if n < len(prefix) else rest, levels - 1)
+            for n, generator in enumerate(generators)
+        ]
 
     def _text(self, schema: Schema) -> str:
         format_ = schema.get("format")
@@ -182,23 +180,23 @@ class _Generator:
             raise Unsatisfied(f"the schema requires a string of {least} characters; a probe sends at most {MAX_LENGTH}")
         return (text + "x" * (least - len(text)))[: max(most, least)]
 
-    def _number(self, schema: Schema, *, resolved: bool) -> int | float:
+    def _number(self, schema: Schema, *, integral: bool) -> int | float:
         low, high = _bounds(schema)
         step = schema.get("multipleOf")
         unit = step if isinstance(step, int | float) and step > 0 else 1
-        if not resolved and step is None and self._choice > 1 and math.isfinite(low) and math.isfinite(high):
+        if not integral and step is None and self._choice > 1 and math.isfinite(low) and math.isfinite(high):
             return (low + high) / 2
         wanted = min(max(low, 0 if self._choice == 1 else 1), high)
         number = math.ceil(wanted / unit - 1e-9) * unit
         if number > high:
             number = math.floor(high / unit + 1e-9) * unit
-        if resolved or float(number).is_integer():
+        if integral or float(number).is_integer():
             return int(number)
         return float(number)
 
 
 def _named_values(schema: Schema) -> Iterator[Any]:
-    """Values that the schema itself contains, in `const`, `enum`, `examples` or `default`."""
+    """Values that the schema states in `const`, `enum`, `examples` or `default`."""
     if "const" in schema:
         yield schema["const"]
     for keyword in ("enum", "examples"):
@@ -234,7 +232,7 @@ def _guess_type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> tuple[float, float]:
-    """Lowest and highest number; for integers both are inclusive."""
+    """Lowest and highest number. For integers, both are inclusive."""
 
     def number_of(name: str) -> float | None:
         value = schema.get(name)

@@ -29,7 +29,7 @@ class PlannedProbe:
     arguments: bytes
     """Raw JSON."""
     declared: bool
-    """Whether the arguments are from the McpServer. If they are generated from the schema, they may cause errors."""
+    """Whether the McpServer declares the arguments. Arguments that are generated from the schema may cause errors."""
     timeout: float
     """Seconds after which the probe counts as failed."""
 
@@ -43,8 +43,8 @@ class ProbePlan:
     """Tools that are not probed because no arguments can be generated."""
     policy: ProbePolicy = "Declared"
     """The policy that applies to the server."""
-    has_no_person: bool = False
-    """Whether no tool is probed because calls need a user's token, and the operator has no credential instead."""
+    lacks_user_token: bool = False
+    """Whether no tool is probed because calls need a user's token, which the operator does not have."""
 
 
 class _ProbeHints(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,7 +61,7 @@ class _Execution(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _ProbedTool(msgspec.Struct, rename="camel"):
-    """The members of a tool's definition that decide whether, and with which arguments, it may be probed."""
+    """The members of a tool's definition that decide whether it may be probed, and with which arguments."""
 
     annotations: _ProbeHints = _ProbeHints()
     execution: _Execution = _Execution()
@@ -72,17 +72,17 @@ _decode = msgspec.json.Decoder(_ProbedTool).decode
 
 
 def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared") -> ProbePlan:
-    """The allowed probes of a server with this catalog; `default` is the policy if the spec has none."""
+    """The allowed probes of a server. `default` is the policy if the spec has none."""
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return ProbePlan(policy=policy)
-    if catalog.api is not None:  # probes speak MCP
+    if catalog.api is not None:  # probes are calls over MCP, which an HTTP API does not speak
         return ProbePlan(policy=policy)
     listing = server.spec.discovery.auth
-    of_person = catalog.oauth is not None and catalog.oauth.grant != CLIENT_CREDENTIALS
-    if of_person and (listing is None or listing.first_grant):
-        return ProbePlan(policy=policy, has_no_person=True)
-    most = server.spec.limits.timeout.seconds
+    needs_user_token = catalog.oauth is not None and catalog.oauth.grant != CLIENT_CREDENTIALS
+    if needs_user_token and (listing is None or listing.first_grant):
+        return ProbePlan(policy=policy, lacks_user_token=True)
+    server_timeout = server.spec.limits.timeout.seconds
     probes, refused = [], []
     for entry in catalog.tools:
         if not entry.enabled or entry.requires:  # a probe declares no client capability
@@ -98,7 +98,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
             declared = entry.probe_arguments is not None
             if entry.shape is not None:
                 arguments = {**arguments, **entry.shape.values}
-            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, _timeout(entry, most)))
+            timeout = _timeout(entry, server_timeout)
+            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, timeout))
     return ProbePlan(tuple(probes), tuple(refused), policy)
 
 
@@ -120,9 +121,9 @@ def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | No
     return minimal_arguments(msgspec.json.decode(definition.input_schema))
 
 
-def _timeout(entry: ToolEntry, most: float) -> float:
-    """Timeout of a probe in seconds: `LONGEST_S`, the server's timeout `most` or the tool's declared maximum duration,
-    whichever is shortest.
+def _timeout(entry: ToolEntry, server_timeout: float) -> float:
+    """Timeout of a probe in seconds: the shortest of `LONGEST_S`, the server's timeout, and the tool's declared maximum
+    duration.
     """
-    declared = entry.latency.max_duration_ms if entry.latency is not None else None
-    return min(LONGEST_S, most, LONGEST_S if declared is None else declared / 1000)
+    declared_ms = entry.latency.max_duration_ms if entry.latency is not None else None
+    return min(LONGEST_S, server_timeout, LONGEST_S if declared_ms is None else declared_ms / 1000)

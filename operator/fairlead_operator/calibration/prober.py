@@ -1,7 +1,7 @@
 """Probes servers: one task per server and one call at a time, over a session that is closed during long pauses.
 
-The reconciler of the leader owns the prober. Discoveries never wait for it. Measurements go to a `ProbeObserver` (the
-timekeeper); `schedule` decides when each tool is due.
+The leader's reconciler owns the prober. Discoveries never wait for it. A `ProbeObserver` (the timekeeper) receives the
+measurements; `schedule` decides when each tool is due.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead_mcp.errors import ConnectionLost, McpError
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.budget import ProbeBudget
-from fairlead_operator.calibration.call import ProbeAnswer, call, round_trip
+from fairlead_operator.calibration.call import ProbeResult, call, round_trip
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.schedule import ProbeOutcome, ProbeSchedule
 from fairlead_operator.clocks import Clocks
@@ -31,28 +31,28 @@ from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 32
+MAX_CONCURRENT: Final = 32
 """Number of servers that are probed concurrently."""
-APART_S: Final = 0.05
+MIN_GAP_S: Final = 0.05
 """Minimum seconds between two probes of a server; its `spec.limits` may require more."""
 LINGER_S: Final = 60.0
 """Seconds for which a session stays open until the next probe, because a stdio server starts a process per session."""
-LOOK_S: Final = 60.0
-"""Longest pause in seconds before the due time is computed again: the server's previous task, when it was cancelled,
-may have charged a probe to the budget in the meantime.
+RECHECK_S: Final = 60.0
+"""Longest pause in seconds before the due time is computed again. It may have changed in the meantime: when the
+server's previous task is cancelled, its last probe is charged to the budget.
 """
 TICK_S: Final = 0.01
-"""Shortest pause in seconds. A timer of the event loop may fire slightly before the monotonic clock reaches its time;
-without a minimum, the task would loop until then.
+"""Shortest pause in seconds. A timer of the event loop may fire slightly before its time on the monotonic clock; the
+task would then loop until that time.
 """
 SKIPPED_MESSAGE: Final = (
-    "the connection was lost during the last probe of the tool, which is not probed until the next round"
+    "the connection was lost during the tool's last probe, so the tool is not probed again until the next round"
 )
 
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """Probes of one server and their settings; a different set restarts the server's task."""
+    """The probes of one server and their settings. A changed set restarts the server's task."""
 
     uid: str
     endpoint: Endpoint
@@ -62,10 +62,10 @@ class ProbeSet:
     """Revision of the workload; changes when the workload is replaced or restarts."""
     plan: ProbePlan
     samples: int
-    """Probes per tool and round."""
+    """Number of probes per tool and round."""
     interval: float
     """Seconds between two rounds."""
-    apart: float = APART_S
+    gap: float = MIN_GAP_S
     """Seconds between two probes."""
 
 
@@ -101,13 +101,13 @@ class _Dependencies:
     wall: Callable[[], float]
     rng: random.Random
     retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=120.0))
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT))
     """Limits the number of probes that run at the same time."""
     probes: int = 0
     """Number of completed probes, from which samples get their identifiers."""
     skipped_until: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
-    """Probes during which the connection was lost, each with the monotonic time until which it is skipped. Without the
-    pause, a probe that crashes its server would crash it after each restart.
+    """Probes during which the connection was lost, each with the monotonic time until which it is skipped. Otherwise, a
+    probe that crashes its server would crash it again after each restart.
     """
     budgets: dict[ServerKey, ProbeBudget] = field(default_factory=dict)
 
@@ -161,8 +161,7 @@ class Prober:
         return f"<Prober servers={len(self._servers)}>"
 
     def hold(self, key: ServerKey, probe_set: ProbeSet, credential: Credential | None) -> None:
-        """Start probing a server; does nothing if it is probed with an equal `probe_set`. Another set starts a new
-        round."""
+        """Start probing a server; no-op if it is probed with an equal `probe_set`. Another set starts a new round."""
         current = self._servers.get(key)
         if current is not None and current.probe_set == probe_set:
             return
@@ -178,8 +177,8 @@ class Prober:
         if server is not None:
             server.close()
 
-    def look_again(self, key: ServerKey) -> None:
-        """Recompute which probe is due, because a tool of the server has left a tier or returned."""
+    def reschedule(self, key: ServerKey) -> None:
+        """Recompute which probe is due, because a tool of the server has left a tier or returned to one."""
         server = self._servers.get(key)
         if server is not None:
             server.tiers_changed.set()
@@ -207,9 +206,9 @@ class _ProbedServer:
         probe_set: ProbeSet,
         credential: Credential | None,
         budget: ProbeBudget,
-        before: asyncio.Task[None] | None,
+        previous: asyncio.Task[None] | None,
     ) -> None:
-        """`before` is the server's previous task. It is awaited first, so that its last probe is in the budget."""
+        """`previous` is the server's previous task. It is awaited first, so that its last probe is in the budget."""
         self._mask = Mask(credential)
         self.probe_set = probe_set
         self.tiers_changed = asyncio.Event()
@@ -222,30 +221,29 @@ class _ProbedServer:
             probe_set.interval * jitter,
             shared.monotonic(),
             samples=probe_set.samples,
-            account=self._budget,
+            budget=self._budget,
         )
         self._reported: ConditionVerdict | None = None
         self._measured: frozenset[str] | None = None
         self.task: asyncio.Task[None] | None = None
         if probe_set.plan.probes:
-            self.task = asyncio.create_task(self._keep(credential, before), name=f"probes of {key}")
+            self.task = asyncio.create_task(self._run(credential, previous), name=f"probes of {key}")
 
     def close(self) -> None:
-        """Cancel the probes. The server's hidden tools are not measured from now on, so that tiers show them again on
-        trial.
-        """
+        """Cancel the probes. The server's hidden tools are no longer measured, so they return to tiers by trial."""
+
         if self.task is not None:
             self.task.cancel()
             self._shared.observer.take_probed_tools(self._key, ())
 
-    async def _keep(self, credential: Credential | None, before: asyncio.Task[None] | None) -> None:
+    async def _run(self, credential: Credential | None, previous: asyncio.Task[None] | None) -> None:
         """Run the due probes, over one session at a time, until cancelled; retry after failures."""
-        if before is not None:
-            await asyncio.wait((before,))
+        if previous is not None:
+            await asyncio.wait((previous,))
         failures = 0
         while True:
-            while (wait := self._due_in()) > 0:
-                await self._rest(wait)
+            while (delay := self._due_in()) > 0:
+                await self._wait(delay)
             try:
                 async with self._shared.connector.session(self._key, self.probe_set.endpoint, credential) as session:
                     await self._run_due_probes(session)
@@ -261,10 +259,10 @@ class _ProbedServer:
     def _due_in(self) -> float:
         return self.schedule.due_in(self._shared.observer.hidden_limits_ms(self._key), self._shared.monotonic())
 
-    async def _rest(self, seconds: float) -> None:
-        """Wait for `seconds`, at most `LOOK_S`, or until a tool of the server has left a tier or returned."""
+    async def _wait(self, seconds: float) -> None:
+        """Wait for `seconds`, at most `RECHECK_S`, or until a tool of the server has left a tier or returned."""
         try:
-            async with asyncio.timeout(max(min(seconds, LOOK_S), TICK_S)):
+            async with asyncio.timeout(max(min(seconds, RECHECK_S), TICK_S)):
                 await self.tiers_changed.wait()
         except TimeoutError:
             pass
@@ -272,12 +270,12 @@ class _ProbedServer:
 
     async def _run_due_probes(self, session: McpSession) -> None:
         """Run the probes that are due now or within `LINGER_S`. Raises McpError when the connection is lost."""
-        while (wait := self._due_in()) <= LINGER_S:
-            if wait > 0:
-                await self._rest(wait)
+        while (delay := self._due_in()) <= LINGER_S:
+            if delay > 0:
+                await self._wait(delay)
                 continue
             now = self._shared.monotonic()
-            if (probe := self.schedule.in_round(now)) is not None:
+            if (probe := self.schedule.next_in_round(now)) is not None:
                 await self._probe_in_round(session, probe)
             elif (probe := self.schedule.next_hidden(now)) is not None:
                 await self._probe_hidden(session, probe)
@@ -285,11 +283,11 @@ class _ProbedServer:
     async def _probe_in_round(self, session: McpSession, probe: PlannedProbe) -> None:
         """Run the next probe of the round, unless the connection was lost during its last run."""
         if self._shared.is_skipped(self._key, probe):
-            result, last = ProbeAnswer(ProbeOutcome(None, words=SKIPPED_MESSAGE)), True
+            result, skip_rest = ProbeResult(ProbeOutcome(None, problem=SKIPPED_MESSAGE)), True
         else:
             result = await self._probe(session, probe)
-            last = result.lost is not None
-        self.schedule.take_answer(probe, result.answer, self._shared.monotonic(), last=last)
+            skip_rest = result.lost is not None
+        self.schedule.take_outcome(probe, result.outcome, self._shared.monotonic(), skip_rest=skip_rest)
         self._report_changes()
         if result.lost is not None:
             raise result.lost
@@ -298,7 +296,7 @@ class _ProbedServer:
         """Probe a tool that a tier hides, so that it can return to the tier."""
         limit_ms = self._shared.observer.hidden_limits_ms(self._key).get(probe.tool, 0.0)
         result = await self._probe(session, probe)
-        self.schedule.take_hidden_answer(probe, result.answer, limit_ms, self._shared.monotonic())
+        self.schedule.take_hidden_outcome(probe, result.outcome, limit_ms, self._shared.monotonic())
         self._report_changes()
         if result.lost is not None:
             raise result.lost
@@ -308,30 +306,31 @@ class _ProbedServer:
         verdict = self.schedule.verdict()
         if verdict is None:
             return
-        if self._measured != self.schedule.measured:
-            self._measured = self.schedule.measured
+        if self._measured != self.schedule.measured_tools:
+            self._measured = self.schedule.measured_tools
             self._shared.observer.take_probed_tools(self._key, self._measured)
         if self._reported != verdict:
             self._reported = verdict
             self._shared.on_condition_change(self._key)
 
-    async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeAnswer:
+    async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeResult:
         """Measure one round trip without a tool call, then one call of the tool."""
         shared = self._shared
-        await asyncio.sleep(self.probe_set.apart)
+        await asyncio.sleep(self.probe_set.gap)
         async with Slot(shared.slots):
             try:
                 self.schedule.take_round_trip(await round_trip(session, shared.monotonic))
             except McpError as error:
                 shared.on_outcome(None)
-                return ProbeAnswer(ProbeOutcome(None, words=self._mask.text(str(error))), lost=error)
+                return ProbeResult(ProbeOutcome(None, problem=self._mask.text(str(error))), lost=error)
             began = shared.monotonic()
             self._budget.begin(probe.tool)
             try:
                 result = await call(session, probe, shared.monotonic)
-            finally:  # a cancelled probe has used the tool's time as well
+            finally:  # a cancelled probe counts against the budget too
                 self._budget.spend(probe.tool, began, shared.monotonic() - began)
-            result = replace(result, answer=replace(result.answer, words=self._mask.text(result.answer.words)))
+            masked = self._mask.text(result.outcome.problem)
+            result = replace(result, outcome=replace(result.outcome, problem=masked))
         shared.probes += 1
         shared.on_outcome(result.sample)
         if result.sample is not None:

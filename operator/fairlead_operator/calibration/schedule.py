@@ -2,8 +2,8 @@
 
 A *round* probes every tool a few times, on connect and then once per interval. Between rounds, a tool that a tier hides
 is probed every ten seconds, so that it returns soon after it has become fast again. After a probe within the tier's
-limit, the next probes of the tool follow at intervals of two seconds. A tool that has been hidden for long is probed
-less often, down to once per interval. A probe is postponed if the tool's probes have used up their share of the time
+limit, the tool's next probes follow at intervals of two seconds. The longer a tool is hidden, the less often it is
+probed, down to once per interval. A probe is postponed if the tool's probes have used up their share of the time
 (`budget`).
 """
 
@@ -34,29 +34,29 @@ MAX_NAMED: Final = 3
 """Maximum number of tools that a message names."""
 ROUND_TRIPS: Final = 20
 """Number of round trips of which the median is taken."""
-_NEVER: Final = "spec.calibration allows no probes (probe: Never)"
-_NOTHING: Final[Mapping[str, str]] = {
+_PROBES_FORBIDDEN: Final = "spec.calibration allows no probes (probe: Never)"
+_NO_PROBES: Final[Mapping[str, str]] = {
     "Declared": "no tool is probed, because none has probe.arguments in spec.tools",
     "ReadOnly": "no tool is probed: none has probe.arguments in spec.tools, and none is trusted as read-only",
 }
 """Message about a server without probes, by policy."""
-_NO_PERSON: Final = (
-    "no tool is probed, because calls need the token of a user (spec.auth); with a credential in "
-    "spec.discovery.auth, probes are called with that"
+_NEEDS_USER: Final = (
+    "no tool is probed, because calls need the token of a user (spec.auth): to probe tools with a credential of their "
+    "own, set spec.discovery.auth"
 )
-MAX_USELESS: Final = 2
+MAX_FAILURES: Final = 2
 """Number of consecutive unsuccessful probes after which a tool's remaining probes of the round are skipped."""
 
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """Outcome of one probe. If `outcome` is None, the probe says nothing about the tool, and `words` quote the
-    answer.
-    """
+    """Outcome of one probe."""
 
-    outcome: AttemptOutcome | None
+    measured: AttemptOutcome | None
+    """None if the probe is not a measurement of the tool."""
     duration_ms: float = 0.0
-    words: str = ""
+    problem: str = ""
+    """The error or the refusal of the tool; empty after a success."""
 
 
 @dataclass
@@ -64,18 +64,18 @@ class _PendingProbes:
     """The remaining probes of one tool in the round."""
 
     left: int
-    useless: int = 0
+    failures: int = 0
     """Number of unsuccessful probes since the last successful one."""
-    answer: ProbeOutcome | None = None
-    """The last outcome that is a measurement of the tool; without any, the last outcome."""
+    outcome: ProbeOutcome | None = None
+    """The last outcome that is a measurement of the tool, or else the last outcome."""
 
-    def take(self, answer: ProbeOutcome) -> ProbeOutcome:
-        """Count a probe; return the outcome to keep for the round."""
+    def take(self, outcome: ProbeOutcome) -> ProbeOutcome:
+        """Count a probe; return the tool's outcome for the round so far."""
         self.left -= 1
-        self.useless = self.useless + 1 if answer.words else 0
-        if self.answer is None or self.answer.outcome is None or answer.outcome is not None:
-            self.answer = answer
-        return self.answer
+        self.failures = self.failures + 1 if outcome.problem else 0
+        if self.outcome is None or self.outcome.measured is None or outcome.measured is not None:
+            self.outcome = outcome
+        return self.outcome
 
 
 @dataclass
@@ -83,92 +83,90 @@ class _HiddenTool:
     """Schedule of one hidden tool."""
 
     since: float
-    """Time at which the tool was first seen as hidden."""
+    """Time since which the tool is known to be hidden."""
     due: float
     """Time of the next probe."""
     confirms: int = 0
-    """Number of probes within the tier's limit since the last probe over it."""
+    """Number of probes within the tier's limit since the last slower probe."""
 
 
 class ProbeSchedule:
-    """Schedule of the probes of one server. `interval` and `now` parameters are seconds of the same clock; `account` is
-    the budget that says when each tool may be probed again.
-    """
+    """Schedule of the probes of one server. `interval` and `now` parameters are seconds of the same clock."""
 
     def __init__(
-        self, plan: ProbePlan, interval: float, now: float, *, samples: int = 1, account: ProbeBudget | None = None
+        self, plan: ProbePlan, interval: float, now: float, *, samples: int = 1, budget: ProbeBudget | None = None
     ) -> None:
+        """`samples` is the number of probes per tool and round. `budget` says when each tool may be probed again."""
         self.plan = plan
         self._interval = interval
         self._samples = samples
-        self._account = account or ProbeBudget()
+        self._budget = budget or ProbeBudget()
         self._round_due = now
         self._pending: dict[str, _PendingProbes] = {}
         self._probes = {probe.tool: probe for probe in plan.probes}
         self._hidden: dict[str, _HiddenTool] = {}
-        self._answers: dict[str, ProbeOutcome] = {}
+        self._outcomes: dict[str, ProbeOutcome] = {}
         self._round_trips: list[float] = []
 
-    # What is due.
+    # Due probes.
 
     def due_in(self, hidden: Mapping[str, float], now: float) -> float:
         """Seconds until a probe is due; 0 or less if one is due now.
 
         `hidden` are the tools that a tier hides, each with the milliseconds within which a probe has to succeed.
         """
-        watched = hidden.keys() & self.measured
+        watched = hidden.keys() & self.measured_tools
         for tool in self._hidden.keys() - watched:
             del self._hidden[tool]
         for tool in watched:
             self._hidden.setdefault(tool, _HiddenTool(now, now + WATCH_S))
         times = [self._due(tool) for tool in self._hidden]
-        times += [self._account.free_at(tool) for tool in self._pending] or [self._round_due]
+        times += [self._budget.free_at(tool) for tool in self._pending] or [self._round_due]
         return min(times, default=math.inf) - now
 
     def _due(self, tool: str) -> float:
-        return max(self._hidden[tool].due, self._account.free_at(tool))
+        return max(self._hidden[tool].due, self._budget.free_at(tool))
 
-    def in_round(self, now: float) -> PlannedProbe | None:
-        """The probe that is due now in a round, or None; begins the next round when it is due.
+    def next_in_round(self, now: float) -> PlannedProbe | None:
+        """The probe of the current round that is due now, or None. Begins a round when one is due.
 
         Tools are probed in turn, so that a slow tool does not delay the others.
         """
         if not self._pending and self._round_due <= now:
             self._pending = {tool: _PendingProbes(self._samples) for tool in self._probes}
-        free = (tool for tool in self._pending if self._account.free_at(tool) <= now)
+        free = (tool for tool in self._pending if self._budget.free_at(tool) <= now)
         tool = next(free, None)
         return None if tool is None else self._probes[tool]
 
     def next_hidden(self, now: float) -> PlannedProbe | None:
         """The probe of a hidden tool that is due now, or None."""
         due = [(self._due(tool), tool) for tool in self._hidden]
-        due = [each for each in due if each[0] <= now]
+        due = [(at, tool) for at, tool in due if at <= now]
         return self._probes[min(due)[1]] if due else None
 
     # Results.
 
-    def take_answer(self, probe: PlannedProbe, answer: ProbeOutcome, now: float, *, last: bool = False) -> None:
-        """Record the outcome of a probe in a round. `last`: skip the tool's remaining probes of this round."""
+    def take_outcome(self, probe: PlannedProbe, outcome: ProbeOutcome, now: float, *, skip_rest: bool = False) -> None:
+        """Record the outcome of a probe in a round. `skip_rest`: skip the tool's remaining probes of this round."""
         pending = self._pending.pop(probe.tool)
-        latest = pending.take(answer)
-        goes_on = pending.left > 0 and pending.useless < MAX_USELESS and not last
-        if latest.outcome is not None or not goes_on:
-            self._answers[probe.tool] = latest
-        if goes_on:
+        latest = pending.take(outcome)
+        continues = pending.left > 0 and pending.failures < MAX_FAILURES and not skip_rest
+        if latest.measured is not None or not continues:
+            self._outcomes[probe.tool] = latest
+        if continues:
             self._pending[probe.tool] = pending  # after the other tools
         elif not self._pending:
             self._round_due = now + self._interval
 
-    def take_hidden_answer(self, probe: PlannedProbe, answer: ProbeOutcome, limit_ms: float, now: float) -> None:
-        """Record the outcome of a hidden tool's probe, which is within the tier's limit if it took at most
-        `limit_ms`.
-        """
-        self._answers[probe.tool] = answer
+    def take_hidden_outcome(self, probe: PlannedProbe, outcome: ProbeOutcome, limit_ms: float, now: float) -> None:
+        """Record the outcome of a hidden tool's probe. `limit_ms` is the limit of the tier that hides the tool."""
+        self._outcomes[probe.tool] = outcome
         hidden_tool = self._hidden[probe.tool]
-        in_time = answer.outcome is AttemptOutcome.OK and answer.duration_ms <= limit_ms
+        in_time = outcome.measured is AttemptOutcome.OK and outcome.duration_ms <= limit_ms
         hidden_tool.confirms = hidden_tool.confirms + 1 if in_time else 0
-        patient = max(WATCH_S, min((now - hidden_tool.since) / HIDDEN_TIME_DIVISOR, self._interval))
-        hidden_tool.due = now + (CONFIRM_S if 0 < hidden_tool.confirms <= MAX_CONFIRMS else patient)
+        is_confirming = 0 < hidden_tool.confirms <= MAX_CONFIRMS
+        long_pause = max(WATCH_S, min((now - hidden_tool.since) / HIDDEN_TIME_DIVISOR, self._interval))
+        hidden_tool.due = now + (CONFIRM_S if is_confirming else long_pause)
 
     def take_round_trip(self, milliseconds: float) -> None:
         """Record the duration of a round trip without a tool call."""
@@ -181,33 +179,34 @@ class ProbeSchedule:
         return round(times[len(times) // 2], 1) if times else None
 
     @property
-    def measured(self) -> frozenset[str]:
-        """Tools whose last probe was a measurement, and which are therefore probed while tiers hide them."""
-        return frozenset(tool for tool, answer in self._answers.items() if answer.outcome is not None)
+    def measured_tools(self) -> frozenset[str]:
+        """Tools whose last probe was a measurement. Only these are probed while tiers hide them."""
+        return frozenset(tool for tool, outcome in self._outcomes.items() if outcome.measured is not None)
 
     def verdict(self) -> ConditionVerdict | None:
-        """Verdict for the condition Calibrated; None until each tool was probed. Its message stays the same from round
-        to round, so that a round does not cause a write of the status.
+        """Verdict for the condition Calibrated; None until each tool was probed. Its message contains no figures, so
+        that a round does not cause a write of the status.
         """
         plan = self.plan
-        refused = f"; no arguments can be generated for {_some(plan.refused)}" if plan.refused else ""
+        refused = f"; no arguments can be generated for {_enumerate(plan.refused)}" if plan.refused else ""
         if plan.policy == "Never":
-            return ConditionVerdict(False, Cause.CALIBRATION_DISABLED, _NEVER)
-        if plan.has_no_person:
-            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, _NO_PERSON)
+            return ConditionVerdict(False, Cause.CALIBRATION_DISABLED, _PROBES_FORBIDDEN)
+        if plan.lacks_user_token:
+            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, _NEEDS_USER)
         if not plan.probes:
-            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{refused}")
-        if self._answers.keys() < self._probes.keys():
+            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, f"{_NO_PROBES[plan.policy]}{refused}")
+        if self._outcomes.keys() < self._probes.keys():
             return None
-        failed = [tool for tool in self._probes if tool not in self.measured]
+        failed = [tool for tool in self._probes if tool not in self.measured_tools]
         if failed:
-            words = self._answers[failed[0]].words
-            return ConditionVerdict(False, Cause.PROBES_FAILED, f"no result from {_some(failed)}: {words}{refused}")
+            problem = self._outcomes[failed[0]].problem
+            message = f"no result from {_enumerate(failed)}: {problem}{refused}"
+            return ConditionVerdict(False, Cause.PROBES_FAILED, message)
         count = f"{len(plan.probes)} tool" + "s" * (len(plan.probes) != 1)
         return ConditionVerdict(True, Cause.CALIBRATED, f"{count} probed{refused}")
 
 
-def _some(tools: Iterable[str]) -> str:
+def _enumerate(tools: Iterable[str]) -> str:
     """Up to `MAX_NAMED` names of tools, and the number of further tools."""
     names = sorted(tools)
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""

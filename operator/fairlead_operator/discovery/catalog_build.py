@@ -45,18 +45,18 @@ TAG_LENGTH: Final = 63
 
 
 @dataclass(frozen=True)
-class Reached:
-    """How a server is reached: endpoint and credential from the platform, its prefix, and its tokens."""
+class CallAccess:
+    """Endpoint, credential and prefix of a server in its catalog, and how gateways obtain tokens for calls."""
 
     endpoint: Endpoint
     credential: CredentialRef | None
     prefix: str | None
     oauth: OAuthSettings | None = None
-    """How tokens for calls are obtained."""
+    """Settings of the grants by which gateways obtain access tokens; None if calls need none."""
 
 
 class _Hints(msgspec.Struct, rename="camel"):
-    """Annotations of a tool which say that calls may be repeated."""
+    """Annotations that declare a tool's calls repeatable."""
 
     read_only_hint: Any = None
     idempotent_hint: Any = None
@@ -69,31 +69,31 @@ class _AnnotatedTool(msgspec.Struct):
 _annotated = msgspec.json.Decoder(_AnnotatedTool).decode
 
 
-def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
+def build_catalog(server: McpServer, listing: RawListing, access: CallAccess) -> tuple[Catalog, ListingFindings]:
     """The catalog, with every list sorted by name, and the findings about the listing.
 
     `online` is True and `updated_at` empty; the publisher sets them.
     """
     notes: list[str] = []
-    endpoint = listing.endpoint or reached.endpoint
+    endpoint = listing.endpoint or access.endpoint
     modern = eras.era_of(listing.protocol_version) is eras.Era.MODERN
     definition_filter = DefinitionFilter(in_headers=modern and isinstance(endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
-    tools, unusable = _tools(listing, overrides, definition_filter, server.spec)
-    notes += unusable
-    unnamed = 0 if any(tool.name in overrides for tool in tools) or server.spec.discovery.tools == "All" else len(tools)
-    tools, misshapen, unknown = shape_tools(tools, overrides)
-    notes += unknown
     spec = server.spec
+    tools, latency_notes = _tools(listing, overrides, definition_filter, spec)
+    offers_any = spec.discovery.tools == "All" or any(tool.name in overrides for tool in tools)
+    unnamed = 0 if offers_any else len(tools)
+    tools, shape_faults, shape_notes = shape_tools(tools, overrides)
+    notes += [*latency_notes, *shape_notes]
     catalog = Catalog(
         namespace=server.metadata.namespace,
         name=server.metadata.name,
         uid=server.metadata.uid,
         generation=server.metadata.generation,
-        prefix=reached.prefix,
+        prefix=access.prefix,
         endpoint=endpoint,
-        credential=reached.credential,
-        oauth=reached.oauth,
+        credential=access.credential,
+        oauth=access.oauth,
         protocol_version=listing.protocol_version,
         server_info=listing.server_info,
         capabilities=listing.capabilities,
@@ -112,20 +112,19 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         pinned=spec.pin,
         announced=dict(listing.announced),
     )
-    undecided = spec.trust_annotations is None and not spec.trusts_annotations
-    disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
-    remarks = ListingFindings(
-        listing.listed,
-        (*definition_filter.faults, *misshapen),
-        listing.notes,
-        tuple(notes),
-        disregarded,
-        listing.remarks,
-        listing.api,
-        unnamed,
-        tuple(tool.name for tool in tools),
+    untrusted_by_default = spec.trust_annotations is None and not spec.trusts_annotations
+    findings = ListingFindings(
+        listed=listing.listed,
+        faults=(*definition_filter.faults, *shape_faults),
+        failed_lists=listing.notes,
+        notes=tuple(notes),
+        untrusted_hints=sum(_claims_repeatable(tool) for tool in tools) if untrusted_by_default else 0,
+        deviations=listing.remarks,
+        api=listing.api,
+        unnamed=unnamed,
+        offered=tuple(tool.name for tool in tools),
     )
-    return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
+    return msgspec.structs.replace(catalog, hash=list_hash(catalog)), findings
 
 
 def _tools(
@@ -147,8 +146,8 @@ def _tools(
     return sorted(tools, key=lambda tool: tool.name), notes
 
 
-def _asks_for_trust(tool: ToolEntry) -> bool:
-    """Whether the tool's author declares that calls may be repeated, which counts only from a trusted author."""
+def _claims_repeatable(tool: ToolEntry) -> bool:
+    """Whether the tool's author declares that its calls may be repeated. This counts only from a trusted author."""
     if authored_latency(tool.definition).latency.idempotent:
         return True
     try:
@@ -161,9 +160,9 @@ def _asks_for_trust(tool: ToolEntry) -> bool:
 def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tuple[str, ...]:
     """Tags of a tool: those in the spec, and the part of the tool's name before `separator`, if it fits a tag."""
     declared = tuple(override.tags) if override else ()
-    before, _, rest = name.partition(separator) if separator else ("", "", "")
-    names = before and rest and len(before) <= TAG_LENGTH
-    return (*declared, before) if names and before not in declared else declared
+    group, _, rest = name.partition(separator) if separator else ("", "", "")
+    is_tag = group and rest and len(group) <= TAG_LENGTH
+    return (*declared, group) if is_tag and group not in declared else declared
 
 
 def _tool(

@@ -1,7 +1,7 @@
 """Opens sessions to servers over the network: implements `ports.Connector`.
 
-Each discovery of a server over HTTP opens its own connections and closes them. With one discovery per server in ten
-minutes, keeping connections open would not pay. Sessions with a stdio server share a process (`server_processes`).
+Each discovery over HTTP opens connections of its own and closes them at its end: a server is discovered once in ten
+minutes, which does not justify open connections. Sessions with a stdio server share a process (`server_processes`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from fairlead_operator.discovery.token_clients import TokenClients
 from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.ports import MethodObserver, TokenCredential
 
-LINE_SECONDS: Final = 1.5
-"""Timeout for opening an idle connection: long enough for one lost packet, and short enough that the loss of a server
-shows within two seconds.
+IDLE_CONNECT_SECONDS: Final = 1.5
+"""Timeout for opening an idle connection: long enough to resend one lost packet, and short enough that the loss of a
+server is detected within two seconds.
 """
 
 
@@ -61,11 +61,11 @@ class NetworkConnector:
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        """A negotiated session, which is closed at the end of the context. Raises McpError."""
+        """A session that has negotiated its protocol version; closed at the end of the context. Raises McpError."""
         resolve = self._egress.guard(self._resolve, key.namespace)
         offering = None if capabilities is None else Offering(capabilities, decline)
 
-        def negotiate(sent: Credential) -> McpSession:
+        def make_session(sent: Credential) -> McpSession:
             access = NetworkAccess(sent, resolve, self._installation)
             return network_session(str(key), endpoint, access, on_method=on_notification, offering=offering)
 
@@ -73,13 +73,13 @@ class NetworkConnector:
             try:
                 if isinstance(credential, TokenCredential):
                     client = await stack.enter_async_context(self._clients.share(key, endpoint, credential, resolve))
-                    session = await client.open(stack, negotiate)
+                    session = await client.open(stack, make_session)
                 elif isinstance(endpoint, TcpEndpoint):
                     sent = credential or Credential()
                     shared = self._processes.session(key, endpoint, sent, on_notification, capabilities)
                     session = await stack.enter_async_context(shared)
                 else:
-                    session = await stack.enter_async_context(negotiate(credential or Credential()))
+                    session = await stack.enter_async_context(make_session(credential or Credential()))
                 via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
             except McpError as error:
@@ -124,11 +124,11 @@ class NetworkConnector:
                     raise
                 return [address]
 
-        dialer = Dialer(target.host, target.port, None, None, addresses, LINE_SECONDS)
+        dialer = Dialer(target.host, target.port, None, None, addresses, IDLE_CONNECT_SECONDS)
         return await dialer.connect(IdleConnection)
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
-        """Whether the server has metadata of a protected resource at one of its well-known places."""
+        """Whether the server publishes protected resource metadata at one of its well-known URLs (RFC 9728)."""
         access = TokenAccess(
             endpoint.url,
             self._egress.guard(self._resolve, key.namespace),

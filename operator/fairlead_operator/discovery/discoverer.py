@@ -1,7 +1,7 @@
 """Schedules the discoveries of all servers and keeps the last result of each.
 
-The reconciler never waits for a server: it reads the last result here, and is called again when there is a new result.
-A hanging server therefore delays neither other servers nor the repair of its own Deployment.
+The reconciler never waits for a server: it reads the last result here, and is called again after each new result. A
+hanging server therefore delays neither other servers nor the repair of its own Deployment.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fairlead_mcp.opening import PROCESS_SECONDS, reached_endpoint
 from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.first_grant import (
-    TakenListing,
-    keeps_granted,
+    UserListing,
+    ambiguous_refusal,
     may_want_sign_in,
     not_signed_in,
-    odd_refusal,
+    prefers_user_listing,
     wants_sign_in,
 )
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
@@ -56,54 +56,56 @@ ONLY_EVENTS: Final = (
 
 
 @dataclass(frozen=True)
-class _SignInWanted:
-    """Outcome of a discovery whose server lists to people only."""
+class _SignInRequired:
+    """Outcome of a discovery: the server lists its tools only to users who have signed in."""
 
     refusal: str = ""
-    """Words of a refusal that may have another reason."""
+    """Text of a refusal that may have another reason; see `ambiguous_refusal`."""
 
 
 class Discoverer:
-    """Runs the discoveries of all servers; calls `finished(key)` when a discovery has a result.
+    """Runs the discoveries of all servers; calls `on_result(key)` when the discovery state of a server has changed.
 
-    Up to `at_once` discoveries run concurrently. Servers whose last discovery failed have a pool of their own, a
+    Up to `max_concurrent` discoveries run concurrently. Servers whose last discovery failed share a separate pool of a
     quarter of that size, so that any number of broken servers cannot block the healthy ones.
     """
 
     def __init__(
         self,
         connector: Connector,
-        finished: Callable[[ServerKey], None],
+        on_result: Callable[[ServerKey], None],
         *,
         apis: ApiLister | None = None,
-        pace: DiscoveryOptions | None = None,
-        at_once: int = 64,
+        options: DiscoveryOptions | None = None,
+        max_concurrent: int = 64,
         clocks: Clocks | None = None,
     ) -> None:
         clocks = clocks or Clocks()
         self._now = clocks.now
         self._connector = connector
         self._apis = apis
-        self._finished = finished
-        self._options = pace or DiscoveryOptions()
-        self._slots = asyncio.Semaphore(at_once)
-        self._failing_slots = asyncio.Semaphore(max(at_once // 4, 1))
+        self._on_result = on_result
+        self._options = options or DiscoveryOptions()
+        self._slots = asyncio.Semaphore(max_concurrent)
+        self._failing_slots = asyncio.Semaphore(max(max_concurrent // 4, 1))
         self._monotonic = clocks.monotonic
         self._rng = clocks.rng
         self._states: dict[ServerKey, DiscoveryState] = {}
         self._requested: set[ServerKey] = set()
-        """Servers with a requested refresh and without a `DiscoveryState`."""
-        self._granted: dict[ServerKey, TakenListing] = {}
+        """Servers with a requested refresh that have no `DiscoveryState` yet."""
+        self._user_listings: dict[ServerKey, UserListing] = {}
         """Newest listing of each server that a gateway read with a user's token, until the next reconcile."""
         self._failed_refreshes: dict[ServerKey, Refreshed] = {}
         """Failed refresh of each server that has no `DiscoveryState`."""
         self._comparisons = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
-        self._listeners = ListChangeStreams(connector, self.request_discovery, retry=self._options.retry, rng=self._rng)
-        self._lines = LossDetector(connector, ConnectionObserver(self.take_loss, self.take_recovery), rng=self._rng)
+        self._streams = ListChangeStreams(connector, self.request_discovery, retry=self._options.retry, rng=self._rng)
+        self._loss_detector = LossDetector(
+            connector, ConnectionObserver(self.take_loss, self.take_recovery), rng=self._rng
+        )
 
     def __repr__(self) -> str:
         running = sum(1 for state in self._states.values() if state.task is not None)
-        return f"<Rounds servers={len(self._states)} running={running}>"
+        return f"<Discoverer servers={len(self._states)} running={running}>"
 
     def discover_if_due(
         self,
@@ -112,12 +114,12 @@ class Discoverer:
         credential: Credential | None,
         interval: float,
         *,
-        whole: bool = False,
+        await_comparison: bool = False,
     ) -> DiscoveryState:
-        """The discovery state of a server; starts a discovery when one is due.
+        """The discovery state of a server; starts a discovery if one is due.
 
-        `interval` is the discovery interval of the McpServer, in seconds. `whole`: wait for the capability comparison,
-        because a pinned server's tools that are missing in the first answer would be held back later.
+        `interval` is the discovery interval of the McpServer, in seconds. `await_comparison`: the discovery waits for
+        its capability comparison, because tools of a pinned server that are added later would be held back.
         """
         state = self._states.get(key)
         if state is None or state.target != target:
@@ -126,38 +128,36 @@ class Discoverer:
             state = self._states[key] = self._carry_over(state, target)
             state.refresh_requested = state.refresh_requested or key in self._requested
             self._requested.discard(key)
-        state.whole = whole
-        self._take_granted(key, state)
+        state.awaits_comparison = await_comparison
+        self._take_user_listing(key, state)
         if state.task is None and self.until_due(state) <= 0:
-            if state.hinted:
+            if state.is_announced:
                 state.credit = max(self._credit(state) - 1, 0)
-            state.hinted = False
+            state.is_announced = False
             work = self._run(key, state, credential, max(interval, self._options.floor))
             state.task = asyncio.create_task(work, name=f"discovery of {key}")
-            state.asked_at = self._monotonic()
+            state.began_at = self._monotonic()
             state.stale = False
-            state.requested_at = self._stamp() if state.refresh_requested else ""
+            state.requested_at = self._timestamp() if state.refresh_requested else ""
             state.refresh_requested = False
-        self._lines.hold(key, target.endpoint)
+        self._loss_detector.hold(key, target.endpoint)
         listing = None if state.wants_sign_in or target.api is not None else state.listing
         if listing is not None and eras.announced(listing.capabilities):
-            self._listeners.hold(
-                key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential
-            )
+            self._streams.hold(key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential)
         else:
-            self._listeners.drop(key)
+            self._streams.drop(key)
         return state
 
     def pause(self, key: ServerKey, why: str) -> DiscoveryState | None:
         """Cancel the discovery of a server that is down, and return the server's state. The next discovery is due as
-        soon as the server is back.
+        soon as the server is up.
 
-        `why` is the server's failure, which becomes the result of a requested refresh. It is empty while the server is
-        starting; a requested refresh then goes on waiting.
+        `why` is the server's failure, with which a requested refresh fails. It is empty while the server is starting: a
+        requested refresh then keeps waiting.
         """
         state = self._states.get(key)
-        self._listeners.drop(key)
-        self._lines.drop(key)
+        self._streams.drop(key)
+        self._loss_detector.drop(key)
         if state is None:
             self._fail_refresh(key, why)
             return None
@@ -166,14 +166,14 @@ class Discoverer:
         if state.refresh_requested or state.requested_at:
             if why:
                 state.refresh_requested = False
-                state.requested_at = state.requested_at or self._stamp()
+                state.requested_at = state.requested_at or self._timestamp()
                 self._finish_refresh(state, why)
             else:
                 state.refresh_requested = True
         return state
 
     def stop(self, key: ServerKey, why: str) -> None:
-        """Drop a server's state. A requested refresh is answered with the failure `why`, or waits if `why` is empty."""
+        """Drop a server's state. A requested refresh fails with `why`, or keeps waiting if `why` is empty."""
         state = self._states.get(key)
         if state is not None and (state.refresh_requested or state.requested_at):
             self._requested.add(key)
@@ -181,8 +181,7 @@ class Discoverer:
         self._fail_refresh(key, why)
 
     def request_discovery(self, key: ServerKey, announced: str = "") -> None:
-        """Schedule a discovery, because the server's lists may have changed, at the rate that `DiscoveryOptions`
-        allows.
+        """Schedule a discovery because the server's lists may have changed. `DiscoveryOptions` limits the rate.
 
         `announced` is the list that the server announced as changed; empty if there was no announcement.
         """
@@ -190,24 +189,24 @@ class Discoverer:
         if state is None:
             return
         if announced:
-            state.announced[announced] = self._stamp()
+            state.announced[announced] = self._timestamp()
         if state.task is not None:
             state.stale = True
             return
         self._schedule_after_announcement(state)
-        self._finished(key)
+        self._on_result(key)
 
-    def take_listing(self, key: ServerKey, listing: TakenListing) -> None:
+    def take_listing(self, key: ServerKey, listing: UserListing) -> None:
         """Use a listing that a gateway read with a user's token, if it is newer than the last one."""
-        # a gateway whose clock is ahead would keep out the lists of all others
+        # limit the time to now: the listing of a gateway whose clock is ahead would be newer than all others
         listing = replace(listing, at=min(listing.at, self._now().timestamp()))
-        waiting = self._granted.get(key)
+        waiting = self._user_listings.get(key)
         if waiting is None or waiting.at < listing.at:
-            self._granted[key] = listing
-            self._finished(key)
+            self._user_listings[key] = listing
+            self._on_result(key)
 
-    def _take_granted(self, key: ServerKey, state: DiscoveryState) -> None:
-        granted, target = self._granted.pop(key, None), state.target
+    def _take_user_listing(self, key: ServerKey, state: DiscoveryState) -> None:
+        granted, target = self._user_listings.pop(key, None), state.target
         if granted is None or granted.at <= state.granted_at or target.refusal is RefusalMeaning.FAILURE:
             return
         if not granted.is_of(target.uid, target.endpoint):
@@ -221,7 +220,7 @@ class Discoverer:
         state.granted_at = granted.at
         if not granted.by_events:
             state.listing = KeptListing.of(granted.listing)
-            state.listed = None
+            state.ungated_listing = None  # a running comparison must not replace the user's listing
 
     def take_loss(self, key: ServerKey, error: McpError) -> None:
         """Record that the server refuses connections, which counts as a failed discovery."""
@@ -230,7 +229,7 @@ class Discoverer:
             return
         self._cancel(state)
         self._fail(state, DiscoveryFailure.of(error))
-        self._finished(key)
+        self._on_result(key)
 
     def take_recovery(self, key: ServerKey) -> None:
         """Discover the server now, without the back-off of earlier failures, because it accepts connections again."""
@@ -241,26 +240,28 @@ class Discoverer:
         self.discover_promptly(key)
 
     def discover_promptly(self, key: ServerKey) -> None:
-        """Discover the server again, because its last answer may be outdated: `DiscoveryOptions.prompt` seconds after
-        the last discovery began, or at once if that time is past.
+        """Discover the server again because its last answer may be outdated: as soon as `DiscoveryOptions.prompt`
+        seconds have passed since the last discovery began.
         """
         state = self._states.get(key)
         if state is not None and state.task is None:
-            state.due = min(state.due, state.asked_at + self._options.prompt)
-            self._finished(key)
+            state.due = min(state.due, state.began_at + self._options.prompt)
+            self._on_result(key)
 
     def refresh(self, key: ServerKey) -> None:
-        """Discover the server at once, or after the running discovery, even during the pause after a loss."""
+        """Discover the server as a user requests: at once, or after the running discovery; even during the pause after
+        a loss.
+        """
         state = self._states.get(key)
         if state is None:
             self._requested.add(key)
-            self._finished(key)
+            self._on_result(key)
             return
         state.refresh_requested = True
         state.not_before = float("-inf")
         if state.task is None:
-            state.due = min(state.due, state.asked_at + self._options.prompt)
-            self._finished(key)
+            state.due = min(state.due, state.began_at + self._options.prompt)
+            self._on_result(key)
 
     def last_refresh(self, key: ServerKey) -> Refreshed | None:
         """Result of the last requested refresh of the server."""
@@ -270,7 +271,7 @@ class Discoverer:
     def forget(self, key: ServerKey) -> None:
         """Drop everything about a deleted server."""
         self._requested.discard(key)
-        self._granted.pop(key, None)
+        self._user_listings.pop(key, None)
         self._failed_refreshes.pop(key, None)
         if self._apis is not None:
             self._apis.forget(key)
@@ -279,11 +280,11 @@ class Discoverer:
     def _fail_refresh(self, key: ServerKey, why: str) -> None:
         if why and key in self._requested:
             self._requested.discard(key)
-            self._failed_refreshes[key] = Refreshed(at=self._stamp(), failure=why)
+            self._failed_refreshes[key] = Refreshed(at=self._timestamp(), failure=why)
 
     def _drop_state(self, key: ServerKey) -> None:
-        self._listeners.drop(key)
-        self._lines.drop(key)
+        self._streams.drop(key)
+        self._loss_detector.drop(key)
         self._comparisons.forget(key)
         self._cancel(self._states.pop(key, None))
 
@@ -294,8 +295,8 @@ class Discoverer:
 
     async def aclose(self) -> None:
         """Cancel all discoveries and connections, and wait for their end."""
-        await self._listeners.aclose()
-        await self._lines.aclose()
+        await self._streams.aclose()
+        await self._loss_detector.aclose()
         await self._comparisons.aclose()
         await self._connector.aclose()
         tasks = [state.task for state in self._states.values() if state.task is not None]
@@ -305,8 +306,8 @@ class Discoverer:
 
     @staticmethod
     def _carry_over(before: DiscoveryState | None, target: DiscoveryTarget) -> DiscoveryState:
-        """The state for a changed target. If the endpoint stayed the same, the last answer is kept until the next one,
-        so that a rollout hides no tools.
+        """The state for a changed target. It includes the last answer if the endpoint is unchanged, so that a rollout
+        hides no tools.
         """
         if before is None or (before.target.uid, before.target.endpoint) != (target.uid, target.endpoint):
             return DiscoveryState(target)
@@ -314,15 +315,15 @@ class Discoverer:
             target,
             listing=before.listing,
             source=before.source,
-            listed=before.listed,
+            ungated_listing=before.ungated_listing,
             wants_sign_in=before.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
             granted_at=before.granted_at,
             granted_refused=before.granted_refused,
             lists_read_at=before.lists_read_at,
             refused=before.refused,
             failure=before.failure,
-            asked_at=before.asked_at,
-            up=before.up,
+            began_at=before.began_at,
+            up_since=before.up_since,
             losses=before.losses,
             refresh_requested=before.refresh_requested or bool(before.requested_at),
             refreshed=before.refreshed,
@@ -341,11 +342,11 @@ class Discoverer:
             async with Slot(self._failing_slots if state.failures else self._slots):
                 announced = dict(state.announced)  # later announcements are for the next discovery
                 outcome = await self._discover(key, state.target, credential)
-            if isinstance(outcome, RawListing) and keeps_granted(state, interval, self._now().timestamp()):
-                outcome = _SignInWanted()
+            if isinstance(outcome, RawListing) and prefers_user_listing(state, interval, self._now().timestamp()):
+                outcome = _SignInRequired()
             elif isinstance(outcome, RawListing) and outcome.api is None:
                 outcome = structs.replace(outcome, announced=announced)
-                state.listed = KeptListing.of(outcome)
+                state.ungated_listing = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
             listing = await pack_listing(outcome) if isinstance(outcome, RawListing) else None
             self._settle(key, state, outcome, interval, listing)
@@ -356,48 +357,51 @@ class Discoverer:
             )
         if self._states.get(key) is state:
             state.task = None
-            self._finished(key)
+            self._on_result(key)
 
     async def _compare(
         self, key: ServerKey, state: DiscoveryState, credential: Credential | None, listing: RawListing
     ) -> RawListing:
         again = bool(state.requested_at)
         await self._comparisons.compare(
-            key, state.target.endpoint, credential, listing, again=again, whole=again or state.whole
+            key, state.target.endpoint, credential, listing, again=again, required=again or state.awaits_comparison
         )
         return self._comparisons.complete(key, listing)
 
     def _after_comparison(self, key: ServerKey) -> None:
         """Complete the listing after a capability comparison that outlasted its discovery."""
         state = self._states.get(key)
-        if state is not None and state.listed is not None and state.task is None:
-            state.listing = KeptListing.of(self._comparisons.complete(key, state.listed.unpack()))
-            self._finished(key)
+        if state is not None and state.ungated_listing is not None and state.task is None:
+            state.listing = KeptListing.of(self._comparisons.complete(key, state.ungated_listing.unpack()))
+            self._on_result(key)
 
     async def _discover(
         self, key: ServerKey, target: DiscoveryTarget, credential: Credential | None
-    ) -> RawListing | DiscoveryFailure | _SignInWanted:
+    ) -> RawListing | DiscoveryFailure | _SignInRequired:
         try:
             if target.api is not None and self._apis is not None:
-                return await self._apis.list(key, target.api)  # which has limits of its own
+                return await self._apis.list(key, target.api)  # has timeouts of its own
             limit = self._options.timeout
-            opening = PROCESS_SECONDS if isinstance(target.endpoint, TcpEndpoint) else 0.0
-            async with asyncio.timeout(limit + opening) as bound:
+            start_limit = PROCESS_SECONDS if isinstance(target.endpoint, TcpEndpoint) else 0.0
+            async with asyncio.timeout(limit + start_limit) as timeout:
                 async with self._connector.session(key, target.endpoint, credential) as session:
-                    bound.reschedule(min(asyncio.get_running_loop().time() + limit, bound.when() or math.inf))
+                    timeout.reschedule(min(asyncio.get_running_loop().time() + limit, timeout.when() or math.inf))
                     reached = reached_endpoint(session, target.endpoint)
                     if target.token_per_call and not isinstance(reached, HttpEndpoint):
                         return DiscoveryFailure(Cause.UNSUPPORTED_VERSION, ONLY_EVENTS)
                     listing = await read_everything(session, self._options.timeout)
                     return structs.replace(listing, endpoint=reached)
         except McpError as error:
-            wanted = await self._wants_sign_in(key, target, error)
-            return _SignInWanted(odd_refusal(error)) if wanted else DiscoveryFailure.of(error)
+            if await self._wants_sign_in(key, target, error):
+                return _SignInRequired(ambiguous_refusal(error))
+            return DiscoveryFailure.of(error)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 
     async def _wants_sign_in(self, key: ServerKey, target: DiscoveryTarget, error: McpError) -> bool:
-        """Whether a server's refusal says that a user has to sign in; without a challenge, its metadata decides."""
+        """Whether a server's refusal means that a user has to sign in. Without a challenge, the server's metadata
+        decides.
+        """
         if wants_sign_in(error, target.refusal):
             return True
         if not may_want_sign_in(error, target.refusal) or not isinstance(target.endpoint, HttpEndpoint):
@@ -408,11 +412,11 @@ class Discoverer:
         self,
         key: ServerKey,
         state: DiscoveryState,
-        outcome: RawListing | DiscoveryFailure | _SignInWanted,
+        outcome: RawListing | DiscoveryFailure | _SignInRequired,
         interval: float,
         listing: KeptListing | None = None,
     ) -> None:
-        """Store the result of a discovery, and schedule the next discovery. `listing` is the outcome, packed."""
+        """Store the outcome of a discovery, and schedule the next one. `listing` is the outcome in packed form."""
         now = self._monotonic()
         jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
         if isinstance(outcome, RawListing):
@@ -425,7 +429,7 @@ class Discoverer:
             state.granted_refused = ""
             state.due = now + self._seconds_until_next(outcome, interval) * jitter
             self._finish_refresh(state, "")
-        elif isinstance(outcome, _SignInWanted):
+        elif isinstance(outcome, _SignInRequired):
             self._note_answer(state)
             state.wants_sign_in = True
             state.refused = outcome.refusal
@@ -438,15 +442,15 @@ class Discoverer:
         if state.stale:
             self._schedule_after_announcement(state)
         if state.refresh_requested:
-            state.due = min(state.due, state.asked_at + self._options.prompt)
+            state.due = min(state.due, state.began_at + self._options.prompt)
 
     def _note_answer(self, state: DiscoveryState) -> None:
-        """Note that the server has answered."""
-        state.up = self._monotonic() if state.failure is not None else state.up
+        """Reset the failures, because the server has answered."""
+        state.up_since = self._monotonic() if state.failure is not None else state.up_since
         state.failure = state.silent_since = None
         state.failures = 0
 
-    def _stamp(self) -> str:
+    def _timestamp(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
 
     @staticmethod
@@ -457,10 +461,10 @@ class Discoverer:
             state.requested_at = ""
 
     def _fail(self, state: DiscoveryState, failure: DiscoveryFailure) -> None:
-        """Store a failure, and schedule a retry; a server that is lost repeatedly is not queried for a while."""
+        """Store a failure, and schedule a retry, which is postponed if the server was lost several times in a row."""
         now = self._monotonic()
         if state.failure is None:
-            state.losses = 1 if now - state.up >= self._options.stable else state.losses + 1
+            state.losses = 1 if now - state.up_since >= self._options.stable else state.losses + 1
             excess = state.losses - self._options.spare
             state.not_before = now + self._options.hold.delay(excess, self._rng) if excess > 0 else now
         state.failure = failure = self._replace_long_silence(state, failure)
@@ -473,16 +477,16 @@ class Discoverer:
         if not failure.is_silence:
             state.silent_since = None
             return failure
-        state.silent_since = state.asked_at if state.silent_since is None else state.silent_since
+        state.silent_since = state.began_at if state.silent_since is None else state.silent_since
         if self._monotonic() - state.silent_since < START_SECONDS:
             return failure
         return DiscoveryFailure(Cause.START_TIMEOUT, f"the server has not answered for more than {START_SECONDS:g} s")
 
     def _schedule_after_announcement(self, state: DiscoveryState) -> None:
-        """Make a discovery due after an announcement."""
-        state.hinted = True
-        gap = self._options.prompt if self._credit(state) >= 1 else self._options.floor
-        state.due = min(state.due, state.asked_at + min(gap, self._options.floor))
+        """Schedule a discovery for an announcement of the server."""
+        state.is_announced = True
+        pause = self._options.prompt if self._credit(state) >= 1 else self._options.floor
+        state.due = min(state.due, state.began_at + min(pause, self._options.floor))
 
     def _credit(self, state: DiscoveryState) -> float:
         """Refill the token bucket of a server's announcements; return the number of tokens."""

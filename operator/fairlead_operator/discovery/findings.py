@@ -13,49 +13,46 @@ from fairlead_operator.discovery.offerable import MAX_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
 
 LINES_LIMIT: Final = 20
-ANSWERED: Final = "the server answered tools/list"
 
 
 @dataclass(frozen=True)
 class ListingFindings:
-    """Findings about one listing: number of `listed` definitions, faults, failed optional listings, and notes."""
+    """Findings about one listing. `listed` is the number of definitions in it."""
 
     listed: int = 0
     faults: tuple[Fault, ...] = ()
-    failed: tuple[str, ...] = ()
+    failed_lists: tuple[str, ...] = ()
     """One sentence for each declared optional listing that failed."""
     notes: tuple[str, ...] = ()
     """Notes for the log only."""
-    disregarded: int = 0
-    """Number of tools whose annotations `readOnlyHint` or `idempotentHint` are ignored, as the server is not
-    trusted.
-    """
-    taken: tuple[str, ...] = ()
+    untrusted_hints: int = 0
+    """Number of tools whose `readOnlyHint` or `idempotentHint` is ignored, because the server is not trusted."""
+    deviations: tuple[str, ...] = ()
     """Sentences about accepted deviations from MCP's schema."""
     api: ApiReport | None = None
     """Report on an OpenAPI document; None for a server of MCP."""
     unnamed: int = 0
-    """Number of usable tools, if `discovery.tools: Named` keeps all of them from being offered."""
+    """Number of usable tools if none is offered, because of `discovery.tools: Named`; else 0."""
     offered: tuple[str, ...] = field(default=(), compare=False)
     """Names of the listed tools that can be offered, sorted."""
 
     @property
     def tools_left_out(self) -> int:
-        """Number of tools that are listed and not offered."""
+        """Number of listed tools that cannot be offered."""
         left_out = 0 if self.api is None else self.api.left_out
-        return left_out + sum(1 for fault in self.faults if fault.left_out and fault.word == TOOL.word)
+        return left_out + sum(1 for fault in self.faults if fault.left_out and fault.noun == TOOL.noun)
 
     def unlisted_overrides(self, overrides: Iterable[ToolOverride]) -> list[str]:
         """Names in `spec.tools` that no listed tool has, sorted. A tool that is left out is listed too."""
-        listed = {*self.offered, *(fault.name for fault in self.faults if fault.word == TOOL.word)}
+        listed = {*self.offered, *(fault.name for fault in self.faults if fault.noun == TOOL.noun)}
         return sorted({override.name for override in overrides} - listed)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Log lines, one per finding, at most `LINES_LIMIT` and a count of the rest."""
-        lines = [f"{fault.cause}: {fault.word} {_label(fault)}" for fault in self.faults]
-        lines += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
-        lines += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
+        lines = [f"{fault.cause}: {fault.noun} {_label(fault)}" for fault in self.faults]
+        lines += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed_lists]
+        lines += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.deviations]
         if self.api is not None:
             lines += [
                 f"{Cause.OPERATIONS_LEFT_OUT}: {remark.operation}: {remark.why}" for remark in _left_out(self.api)
@@ -65,68 +62,68 @@ class ListingFindings:
         return tuple(lines) if excess <= 0 else (*lines[:LINES_LIMIT], f"and {excess} more findings")
 
     def verdict(self) -> ConditionVerdict:
-        """Verdict for the condition Verified. The verdict is always True, because the valid definitions are offered.
-        Its cause is the cause of the findings, or a general cause if the findings have several.
+        """Verdict for the condition Verified: always True, because the valid definitions are offered. Its cause is that
+        of the findings, or `VerifiedInPart` if the findings have several causes.
         """
         causes = {fault.cause for fault in self.faults if fault.left_out}
-        if self.failed:
+        if self.failed_lists:
             causes.add(Cause.LISTING_INCOMPLETE)
         if self.api is not None and self.api.left_out:
             causes.add(Cause.OPERATIONS_LEFT_OUT)
         if not causes:
             causes = {fault.cause for fault in self.faults}
-            if self.taken:
+            if self.deviations:
                 causes.add(Cause.MENDED_ANSWERS)
             causes = causes or {Cause.VERIFIED}
         cause = causes.pop() if len(causes) == 1 else Cause.VERIFIED_IN_PART
-        return ConditionVerdict(True, cause, "; ".join([self._answered, *self._clauses()]))
+        return ConditionVerdict(True, cause, "; ".join([self._beginning, *self._clauses()]))
 
     @property
-    def _answered(self) -> str:
+    def _beginning(self) -> str:
         """Beginning of the message."""
         if self.api is None:
-            return ANSWERED
-        made = self.api.operations - self.api.left_out
-        return f"the OpenAPI document was read: {made} of {self.api.operations} operations became tools"
+            return "the server answered tools/list"
+        converted = self.api.operations - self.api.left_out
+        return f"the OpenAPI document was read: {converted} of {self.api.operations} operations became tools"
 
     def _clauses(self) -> Iterable[str]:
-        out = [fault for fault in self.faults if fault.left_out]
-        if out:
-            yield f"{len(out)} of {self.listed} definitions are left out: {_enumerate(out)}"
-        for cause, words in _OFFERED.items():
-            alike = [fault for fault in self.faults if fault.cause == cause and not fault.left_out]
-            if alike:
-                yield f"{words.format(count=len(alike), listed=self.listed)}: {_enumerate(alike)}"
+        left_out = [fault for fault in self.faults if fault.left_out]
+        if left_out:
+            yield f"{len(left_out)} of {self.listed} definitions are left out: {_enumerate(left_out)}"
+        for cause, template in _OFFERED_WITH_FAULT.items():
+            faults = [fault for fault in self.faults if fault.cause == cause and not fault.left_out]
+            if faults:
+                yield f"{template.format(count=len(faults), listed=self.listed)}: {_enumerate(faults)}"
         if self.api is not None and self.api.left_out:
             yield f"{self.api.left_out} operations are left out: {_enumerate_operations(self.api)}"
         if self.api is not None and self.api.with_loss:
             yield f"{self.api.with_loss} tools lack a part of their operation"
-        yield from self.failed
-        yield from self.taken
+        yield from self.failed_lists
+        yield from self.deviations
         if self.unnamed:
             yield (
                 f"no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the {self.unnamed} "
                 "that the server lists"
             )
-        if self.disregarded:
-            tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"
+        if self.untrusted_hints:
+            tools = "1 tool says" if self.untrusted_hints == 1 else f"{self.untrusted_hints} tools say"
             yield f"{tools} that calls may be repeated, which is ignored: to trust it, set spec.trustAnnotations: true"
 
 
-_OFFERED: Final = {
+_OFFERED_WITH_FAULT: Final = {
     Cause.UNUSUAL_NAMES: "{count} names violate MCP's naming rule and are offered unchanged",
     Cause.MENDED_DEFINITIONS: "{count} of {listed} definitions are mended for clients",
     Cause.INVALID_SCHEMAS: "{count} of {listed} definitions are left out for older clients",
 }
-"""Beginning of the message about faults of definitions that are offered anyway."""
+"""Beginning of the clause about definitions that are offered despite a fault, by cause."""
 
 
 def _enumerate(faults: list[Fault]) -> str:
-    """Up to `MAX_NAMES` faulty definitions per cause, so that many faults of one cause do not hide another cause."""
+    """Names up to `MAX_NAMES` definitions per cause, so that many faults of one cause do not hide another cause."""
     shown: list[str] = []
     for cause in dict.fromkeys(fault.cause for fault in faults):
-        alike = [fault for fault in faults if fault.cause == cause]
-        shown += [f"{fault.word} {_label(fault)}" for fault in alike[:MAX_NAMES]]
+        same_cause = [fault for fault in faults if fault.cause == cause]
+        shown += [f"{fault.noun} {_label(fault)}" for fault in same_cause[:MAX_NAMES]]
     more = len(faults) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

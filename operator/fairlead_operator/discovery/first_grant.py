@@ -1,5 +1,7 @@
-"""Servers that list their tools only to users who have signed in: the credential, the catalog until somebody signs in,
-and the listing that a gateway read with a user's token. Pure.
+"""Servers that list their tools only to users who have signed in. Pure.
+
+Decides which refusals require a sign-in, builds the catalog that is published until a user signs in, and reads the
+listings that gateways read with a user's token.
 """
 
 from __future__ import annotations
@@ -21,60 +23,65 @@ from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.server_listing import RawListing
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.state import DiscoveryState, RefusalMeaning
 from fairlead_operator.ports import ConditionVerdict, Environment, ResolvedCredential
 from fairlead_operator.server.presented_credentials import call_oauth_settings, present_client
 
 _FRESH_INTERVALS: Final = 2
+"""Number of discovery intervals for which a user's listing counts as fresh."""
 _FRESH_SLACK_S: Final = 60.0
-"""Seconds that are added to the server's intervals for which a granted listing counts as fresh."""
+"""Seconds that are added to these intervals."""
 _ONLY_EVENTS: Final = (
-    "the server only speaks HTTP+SSE (MCP 2024-11-05) at this URL, whose connections carry the credential, while each "
-    "person's calls have a token of their own: use its URL for streamable HTTP, often with /mcp in place of /sse"
+    "the server speaks only HTTP+SSE (MCP 2024-11-05) at this URL, where a connection carries one credential, but each "
+    "user's calls have a token of their own: use the server's URL for streamable HTTP, often with /mcp in place of /sse"
 )
 NOT_SIGNED_IN: Final = "the server lists its tools only to people who have signed in, and nobody has yet"
 
 
 @dataclass(frozen=True)
-class TakenListing:
+class UserListing:
     """A listing that a gateway read with a user's token."""
 
     uid: str
+    """UID of the McpServer."""
     url: str
+    """URL of the server that the gateway read the lists from."""
     at: float
-    """When it was listed, in seconds since the epoch."""
+    """When the gateway read the lists, in seconds since the epoch."""
     listing: RawListing | None
-    """None if it was `refused`."""
+    """None if the gateway `refused` to report the lists."""
     refused: str = ""
-    """Why the gateway does not report the lists."""
+    """Why the gateway does not report the lists; else empty."""
 
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
         """Whether the listing is of the server with this UID at this endpoint."""
-        reached = None if self.listing is None else self.listing.endpoint
-        places = [self.url, *([reached.url] if isinstance(reached, HttpEndpoint | EventsEndpoint) else [])]
-        return self.uid == uid and all(is_same_place(endpoint, url) for url in places)
+        urls = [self.url]
+        used = None if self.listing is None else self.listing.endpoint
+        if isinstance(used, HttpEndpoint | EventsEndpoint):
+            urls.append(used.url)
+        return self.uid == uid and all(is_same_url(endpoint, url) for url in urls)
 
     @property
     def by_events(self) -> bool:
-        """Whether the server only speaks HTTP+SSE, over which calls cannot have tokens of their own."""
+        """Whether the server speaks only HTTP+SSE, which cannot send a token per call."""
         return self.listing is not None and isinstance(self.listing.endpoint, EventsEndpoint)
 
 
-def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
-    """The server and the listing of a report; None if it cannot be read."""
+def read_user_listing(granted: GrantedListing) -> tuple[ServerKey, UserListing] | None:
+    """The server and the listing in a gateway's report; None if the listing cannot be decoded."""
     key = ServerKey(granted.namespace, granted.server)
     if granted.refused:
-        return key, TakenListing(granted.uid, granted.url, granted.at, None, granted.refused[:SENTENCE_CHARS])
+        return key, UserListing(granted.uid, granted.url, granted.at, None, granted.refused[:SENTENCE_CHARS])
     try:
         listing = msgspec.json.decode(granted.listing, type=RawListing)
     except jsonrpc.UNREADABLE:
         return None
-    return key, TakenListing(granted.uid, granted.url, granted.at, listing)
+    return key, UserListing(granted.uid, granted.url, granted.at, listing)
 
 
-def is_same_place(endpoint: Endpoint, url: str) -> bool:
-    """Whether a URL is that of an HTTP endpoint. A trailing slash of the path makes no difference."""
+def is_same_url(endpoint: Endpoint, url: str) -> bool:
+    """Whether a URL is that of an HTTP endpoint, apart from a trailing slash of the path."""
     return isinstance(endpoint, HttpEndpoint) and _without_slash(endpoint.url) == _without_slash(url)
 
 
@@ -84,8 +91,10 @@ def _without_slash(url: str) -> tuple[str, str]:
 
 
 def refusal_meaning(server: McpServer, credential: Credential | None, environment: Environment) -> RefusalMeaning:
-    """Meaning of a refusal of the operator's requests with this credential. On a laptop, a server that is declared
-    without a credential may be one that users sign in to, unless their tokens would be readable on the network.
+    """Meaning of a refusal of the operator's requests with this credential.
+
+    On a laptop, users may be able to sign in to a server that is declared without a credential, unless their tokens
+    would be readable on the network.
     """
     spec, local = server.spec, environment == "local"
     if spec.lists_with_first_grant(default=local):
@@ -108,13 +117,13 @@ def wants_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
 
 
 def may_want_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
-    """Whether a server's refusal may mean that a user has to sign in; it does if the server also offers sign-ins."""
+    """Whether a server's refusal means that a user has to sign in, provided that the server offers sign-ins."""
     asks_for_credential = isinstance(error, HttpRefused) and error.status == 401
     return asks_for_credential and meaning is RefusalMeaning.SIGN_IN_IF_OFFERED
 
 
 def with_consent(server: McpServer, credential: ResolvedCredential) -> ResolvedCredential:
-    """The credential of a server that people sign in to; without `auth`, as if its spec had `userConsent: {}`."""
+    """The credential of a server that users sign in to; without `auth`, as if its spec had `userConsent: {}`."""
     if server.spec.auth is not None:
         return credential
     spec = server.spec.model_copy(update={"auth": Auth(user_consent=UserConsentAuth())})
@@ -122,13 +131,13 @@ def with_consent(server: McpServer, credential: ResolvedCredential) -> ResolvedC
     return replace(credential, oauth=oauth)
 
 
-def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
+def sign_in_catalog(server: McpServer, access: CallAccess) -> Catalog:
     """Catalog that contains only the tool `sign_in`, which the gateway answers with a link."""
     name = server.metadata.name
     definition = {
         "name": SIGN_IN_TOOL,
         "title": f"Sign in at {name}",
-        "description": f"{name} shows its tools after its user has signed in: call this tool for a link, which the "
+        "description": f"{name} shows its tools after its user has signed in: call this tool to get a link, which the "
         "user opens in a browser.",
         "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
         "annotations": {"openWorldHint": True},
@@ -136,23 +145,23 @@ def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
     listing = RawListing(
         eras.MODERN_VERSION, capabilities=Raw(b'{"tools":{}}'), tools=(Raw(msgspec.json.encode(definition)),)
     )
-    catalog, _ = build_catalog(server, listing, reached)
+    catalog, _ = build_catalog(server, listing, access)
     tools = tuple(msgspec.structs.replace(tool, enabled=True) for tool in catalog.tools)
     return msgspec.structs.replace(catalog, tools=tools, sign_in=True)
 
 
-def is_needless(state: DiscoveryState, stored: Catalog) -> bool:
+def is_obsolete(state: DiscoveryState, stored: Catalog) -> bool:
     """Whether a stored catalog asks for a sign-in that the server's spec no longer requires."""
     return stored.sign_in and state.target.refusal is RefusalMeaning.FAILURE
 
 
 def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing | None:
-    """The listing that a stored catalog was built from, for a server that people sign in to and that no gateway has
-    listed for this operator yet; None if there is another listing, or the catalog is of another endpoint.
+    """The listing from which a stored catalog was built, for a server that users sign in to and of which no gateway has
+    reported a listing to this operator yet; None if there is another listing, or the endpoint has changed.
     """
     if not state.wants_sign_in or state.listing is not None or stored is None or stored.sign_in:
         return None
-    if not isinstance(stored.endpoint, HttpEndpoint) or not is_same_place(state.target.endpoint, stored.endpoint.url):
+    if not isinstance(stored.endpoint, HttpEndpoint) or not is_same_url(state.target.endpoint, stored.endpoint.url):
         return None
     return RawListing(
         protocol_version=stored.protocol_version,
@@ -172,13 +181,15 @@ def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing 
 
 
 def published_listing(server: McpServer, state: DiscoveryState, listing: RawListing) -> RawListing:
-    """The published part of a listing: with a user's token, the tools and what `discovery.shared` names."""
+    """The part of a listing that may be published: if it was read with a user's token, the tools and the lists in
+    `discovery.shared`; else all of it.
+    """
     return listing.with_shared(server.spec.discovery.shared) if state.wants_sign_in else listing
 
 
 def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float, now: datetime) -> ConditionVerdict:
-    """The verdict Verified of a server that people sign in to. `of_listing` is that about its listing, `interval` that
-    of its discovery in seconds.
+    """The verdict Verified of a server that users sign in to. `of_listing` is the verdict about its listing, `interval`
+    the discovery interval in seconds.
     """
     if state.only_events:
         return ConditionVerdict(False, Cause.UNSUPPORTED_VERSION, _ONLY_EVENTS)
@@ -194,21 +205,23 @@ def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float
 
 
 def not_signed_in(state: DiscoveryState) -> str:
-    """Sentence that nobody has signed in. It quotes a refusal that may have another reason, such as a firewall: 403
-    without a challenge.
-    """
+    """Message that nobody has signed in. It quotes the server's refusal if that may have another reason."""
     return f"{NOT_SIGNED_IN}; the server refused: {state.refused}" if state.refused else NOT_SIGNED_IN
 
 
-def odd_refusal(error: McpError) -> str:
-    """The words of a refusal that does not ask for a credential; else empty. See `not_signed_in`."""
-    is_odd = isinstance(error, HttpRefused) and error.status == 403 and Challenge.parse(error.challenge) is None
-    return error.problem[:SENTENCE_CHARS] if is_odd else ""
+def ambiguous_refusal(error: McpError) -> str:
+    """Text of a refusal that may have another reason than the missing sign-in, such as a firewall: 403 without a
+    challenge. Empty for other refusals.
+    """
+    is_ambiguous = isinstance(error, HttpRefused) and error.status == 403 and Challenge.parse(error.challenge) is None
+    return error.problem[:SENTENCE_CHARS] if is_ambiguous else ""
 
 
-def keeps_granted(state: DiscoveryState, interval: float, now: float) -> bool:
-    """Whether a listing with a user's token goes before what the server lists without one, which may be less: while
-    gateways renew it. `interval` is that of the discovery, `now` in seconds since the epoch.
+def prefers_user_listing(state: DiscoveryState, interval: float, now: float) -> bool:
+    """Whether the listing that was read with a user's token takes precedence over a listing without token, which may
+    lack tools. It does as long as gateways renew it.
+
+    `interval` is the discovery interval in seconds, `now` in seconds since the epoch.
     """
     if state.target.refusal is RefusalMeaning.FAILURE or state.listing is None:
         return False
@@ -220,12 +233,12 @@ def _is_fresh(state: DiscoveryState, interval: float, now: float) -> bool:
 
 
 def _age(state: DiscoveryState, interval: float, now: datetime) -> str:
-    """Clause about the age of a granted listing; without a time while it is fresh, so that the next one does not change
-    the status.
+    """Clause about the age of a user's listing. It contains no time while the listing is fresh, so that a renewed
+    listing does not change the status.
     """
     if not state.granted_at:
-        return "; listed with the grant of a user before this operator started: who signs in again renews the list"
+        return "; listed with the grant of a user before this operator started: sign in again to renew the list"
     if _is_fresh(state, interval, now.timestamp()):
         return "; listed with the grant of a user who signed in"
     listed = datetime.fromtimestamp(state.granted_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"; listed with the grant of a user, for the last time on {listed}: who signs in again renews the list"
+    return f"; listed with the grant of a user, for the last time on {listed}: sign in again to renew the list"

@@ -1,4 +1,4 @@
-"""Verdict about a server that has not answered its first discovery yet. Pure."""
+"""Verdict for the condition Verified of a server that has not answered its first discovery yet. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNASKED: Final = frozenset({Cause.PENDING, Cause.NOT_DISCOVERED, Cause.SILENT})
 
 
 def before_first_answer(shown: McpServerStatus, state: DiscoveryState, now: float) -> ConditionVerdict | None:
-    """Verdict before the first answer; None if the shown condition is about an earlier answer, and therefore stays."""
+    """Verdict before the first answer; None if the shown condition is about an earlier answer and remains."""
     condition = shown.condition(ConditionType.VERIFIED)
     if condition is not None and cause_of(condition)[0] not in _UNASKED:
         return None
@@ -37,5 +37,5 @@ def before_first_answer(shown: McpServerStatus, state: DiscoveryState, now: floa
 
 
 def until_silent(state: DiscoveryState, now: float) -> float:
-    """Seconds until the answer counts as late; infinite while no discovery is running."""
-    return float("inf") if state.task is None else state.asked_at + SILENT_SECONDS - now
+    """Seconds until the first answer counts as late; infinite while no discovery is running."""
+    return float("inf") if state.task is None else state.began_at + SILENT_SECONDS - now

@@ -1,11 +1,11 @@
 """Adds to a discovery the tools that its server lists only to clients with certain capabilities.
 
-The session of a discovery declares no capabilities, because it also serves calls of clients without capabilities. The
-capability comparison (`fairlead_mcp.gated`) needs a second session, which is a second process of a stdio server. The
-result of a comparison is kept while the server lists the same tools, so that not every discovery starts a process, and
-a failed comparison removes no tools. A discovery does not wait for a slow comparison: the additional tools are
-published afterwards. No comparison is made for a server in a container: whether a second container may run, with the
-same ports, volumes and name, is for the user to decide.
+The session of a discovery declares no capabilities, so that its list is valid for clients without capabilities too.
+Tools that require capabilities ("gated tools") are detected by a capability comparison (`fairlead_mcp.gated`), which
+needs a second session: for a stdio server, a second process. The result is reused while the server lists the same
+tools, so that not every discovery starts a process; a failed comparison removes no tools. A discovery does not wait for
+a slow comparison: the gated tools are published afterwards. A server in a container is not compared, because only the
+user can decide whether a second container with the same ports, volumes and name may run.
 """
 
 from __future__ import annotations
@@ -37,14 +37,12 @@ logger = logging.getLogger(__name__)
 
 COMPARE_SECONDS: Final = 120.0
 """Timeout of one comparison: up to six sessions, each of which may start a process through npx or uvx."""
-KEPT_SECONDS: Final = 3600.0
-"""Seconds after which a comparison is repeated; never for a server that runs as our child process."""
+MAX_AGE_SECONDS: Final = 3600.0
+"""Seconds after which a result is outdated; the result of a child process never is."""
 GRACE_SECONDS: Final = 5.0
-"""Seconds that a discovery waits for its comparison, unless `whole` is required."""
+"""Seconds that a discovery waits for its comparison, unless the result is required."""
 PAUSES: Final = (10.0, 60.0)
-"""Seconds before the second and third attempt of a failed comparison, which may have failed only because the machine
-was busy starting servers.
-"""
+"""Seconds before the second and third attempt. The first may fail because the machine is busy starting servers."""
 PROCESS_COMPARISONS: Final = 2
 """Number of concurrent comparisons that start child processes."""
 NETWORK_COMPARISONS: Final = 32
@@ -53,7 +51,7 @@ NETWORK_COMPARISONS: Final = 32
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Result of the last comparison of a server's lists."""
+    """Result of the last comparison of a server."""
 
     endpoint: Endpoint
     digest: str
@@ -70,21 +68,21 @@ class _Running:
 
     digest: str
     task: asyncio.Task[None]
-    tried: asyncio.Event
+    first_attempt: asyncio.Event
     """Set after the first attempt, successful or not."""
 
 
 class CapabilityComparisons:
-    """The capability comparisons of all servers. `compared(key)` is called after each comparison; it should be fast."""
+    """The capability comparisons of all servers. Calls `on_compared(key)` after each; the callback should be fast."""
 
     def __init__(
         self,
         connector: Connector,
-        compared: Callable[[ServerKey], None] = lambda key: None,
+        on_compared: Callable[[ServerKey], None] = lambda key: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connector = connector
-        self._on_compared = compared
+        self._on_compared = on_compared
         self._monotonic = monotonic
         self._results: dict[ServerKey, _Comparison] = {}
         self._running: dict[ServerKey, _Running] = {}
@@ -99,37 +97,37 @@ class CapabilityComparisons:
         listing: RawListing,
         *,
         again: bool,
-        whole: bool,
+        required: bool,
     ) -> None:
-        """Start a comparison if one is due, and wait up to `GRACE_SECONDS` for its first attempt, or until its end if
-        `whole` is True. Errors of the server are not raised.
+        """Start a comparison if one is due, and wait for its first attempt: up to `GRACE_SECONDS`, or up to
+        `LOOK_SECONDS` if the result is `required`. Errors of the server are not raised.
 
-        `again`: a user requested a refresh, so the comparison is repeated, except where it would start a second process
-        of an unchanged server.
+        `again`: a user requested a refresh. The comparison is then repeated, unless it would start a second process of
+        an unchanged server.
         """
         digest, result, running = _digest_of(endpoint, listing), self._results.get(key), self._running.get(key)
         if result is not None and result.endpoint != endpoint:
             result = None
             del self._results[key]  # the result is of another endpoint
-        starts = isinstance(endpoint, ChildEndpoint) and era_of(listing.protocol_version) is Era.LEGACY
-        if starts and starts_container(endpoint):
+        starts_process = isinstance(endpoint, ChildEndpoint) and era_of(listing.protocol_version) is Era.LEGACY
+        if starts_process and starts_container(endpoint):
             self._results[key] = _Comparison(endpoint, digest, (), self._monotonic())
             return
         if running is None or running.task.done() or running.digest != digest:
-            again = again and not (starts and result is not None and result.gated is not None)
+            again = again and not (starts_process and result is not None and result.gated is not None)
             if result is not None and result.digest == digest and not again and not self._is_outdated(result):
                 return
             if running is not None:
                 running.task.cancel()
-            tried = asyncio.Event()
-            work = self._compare_with_retries(key, endpoint, credential, listing, tried)
+            first_attempt = asyncio.Event()
+            work = self._compare_with_retries(key, endpoint, credential, listing, first_attempt)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
-            running = self._running[key] = _Running(digest, task, tried)
+            running = self._running[key] = _Running(digest, task, first_attempt)
             task.add_done_callback(partial(self._after_task, key))
-        await wait_until_set(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
+        await wait_until_set(running.first_attempt, LOOK_SECONDS if required else GRACE_SECONDS)
 
     def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
-        """`listing` with the gated tools from the last comparison."""
+        """`listing` with the gated tools of the last comparison."""
         result = self._results.get(key)
         if result is None or result.gated is None:
             return structs.replace(listing, compared=False)
@@ -158,7 +156,7 @@ class CapabilityComparisons:
             del self._running[key]
 
     def _is_outdated(self, result: _Comparison) -> bool:
-        return not isinstance(result.endpoint, ChildEndpoint) and self._monotonic() - result.at > KEPT_SECONDS
+        return not isinstance(result.endpoint, ChildEndpoint) and self._monotonic() - result.at > MAX_AGE_SECONDS
 
     async def _compare_with_retries(
         self,
@@ -166,7 +164,7 @@ class CapabilityComparisons:
         endpoint: Endpoint,
         credential: Credential | None,
         listing: RawListing,
-        tried: asyncio.Event,
+        first_attempt: asyncio.Event,
     ) -> None:
         """Compare until an attempt succeeds or all `PAUSES` are used, and store the result."""
         names = {name for name in map(name_of, listing.tools) if name is not None}
@@ -187,7 +185,7 @@ class CapabilityComparisons:
             except Exception:
                 logger.exception("the capability comparison of %s failed unexpectedly", key)
             finally:
-                tried.set()
+                first_attempt.set()
         else:
             self._results[key] = _Comparison(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
         self._on_compared(key)
@@ -199,7 +197,7 @@ class CapabilityComparisons:
 
 
 def _digest_of(endpoint: Endpoint, listing: RawListing) -> str:
-    """Digest of the input of a comparison; the comparison is repeated when it changes."""
+    """Digest of everything that a comparison depends on; a changed digest makes another comparison necessary."""
     names = sorted({name_of(tool) or "" for tool in listing.tools})
     return sha256(
         repr(endpoint).encode(), listing.protocol_version.encode(), bytes(listing.server_info), repr(names).encode()
@@ -207,8 +205,8 @@ def _digest_of(endpoint: Endpoint, listing: RawListing) -> str:
 
 
 def complete_from_catalog(listing: RawListing, published: Catalog | None) -> RawListing:
-    """`listing`, completed from the published catalog after a restart of the operator: with its announcements, and with
-    its gated tools if the server was not compared yet.
+    """`listing` with the announcements of the published catalog, from before a restart of the operator; also with its
+    gated tools if the server was not compared yet.
     """
     if published is None:
         return listing
@@ -216,6 +214,6 @@ def complete_from_catalog(listing: RawListing, published: Catalog | None) -> Raw
     if listing.compared:
         return listing
     names = set(map(name_of, listing.tools))
-    hidden = [tool for tool in published.tools if tool.requires and tool.name not in names]
-    requires = {tool.name: tool.requires for tool in hidden}
-    return structs.replace(listing, tools=(*listing.tools, *(tool.definition for tool in hidden)), requires=requires)
+    gated = [tool for tool in published.tools if tool.requires and tool.name not in names]
+    requires = {tool.name: tool.requires for tool in gated}
+    return structs.replace(listing, tools=(*listing.tools, *(tool.definition for tool in gated)), requires=requires)

@@ -1,8 +1,8 @@
 """Keeps one stream to each server that declares `listChanged`, for its notifications about changed lists.
 
-The leader's `discoverer` owns the streams. A stream that ends is opened again with back-off. The end of a stream also
-triggers a discovery, at once and again before the next opening, because notifications may have been missed, or the
-server may be down. For a stdio server in a pod, the stream keeps the operator's process running.
+The leader's `discoverer` owns the streams. A stream that ends is reopened with back-off. Notifications may be lost in
+between, and the server may be down; the end of a stream therefore triggers a discovery at once, and another one before
+the stream is reopened. For a stdio server in a pod, the stream keeps the process of the operator's session running.
 """
 
 from __future__ import annotations
@@ -42,15 +42,20 @@ class ListenTarget:
 class ListChangeStreams:
     """Streams to all servers that declare `listChanged`.
 
-    `changed(key, name)` is called for each notification, with the list ("tools", "prompts", "resources"), and with ""
-    when a stream ends; it should be fast.
+    `on_change(key, name)` is called for each notification with the name of the list ("tools", "prompts", "resources"),
+    and with "" when a stream ends. It should be fast.
     """
 
     def __init__(
-        self, connector: Connector, changed: Callable[[ServerKey, str], None], *, retry: ItemBackoff, rng: random.Random
+        self,
+        connector: Connector,
+        on_change: Callable[[ServerKey, str], None],
+        *,
+        retry: ItemBackoff,
+        rng: random.Random,
     ) -> None:
         self._connector = connector
-        self._changed = changed
+        self._on_change = on_change
         self._retry = retry
         self._rng = rng
         self._tasks: ServerTasks[ListenTarget] = ServerTasks("listening to")
@@ -75,7 +80,7 @@ class ListChangeStreams:
             if method.endswith("/list_changed"):
                 name = method.removeprefix("notifications/").removesuffix("/list_changed")
                 logger.debug("%s announced %r", key, method[:80])  # DEBUG, because a server may send any number of them
-                self._changed(key, name if name in ANNOUNCED else "")
+                self._on_change(key, name if name in ANNOUNCED else "")
 
         failures, clock = 0, asyncio.get_running_loop().time
         while True:
@@ -89,9 +94,9 @@ class ListChangeStreams:
                 await asyncio.sleep(REFUSED_RETRY)
                 continue
             failures = 1 if clock() - opened_at >= STABLE else failures + 1
-            self._changed(key, "")
+            self._on_change(key, "")
             await asyncio.sleep(self._retry.delay(failures, self._rng))
-            self._changed(key, "")
+            self._on_change(key, "")
 
     async def _listen_once(
         self,

@@ -1,9 +1,9 @@
-"""Keeps one idle connection to each HTTP server, whose end shows that the server may be down.
+"""Detects the loss of an HTTP server by one idle connection, whose end shows that the server may be down.
 
-The leader's `discoverer` owns the connections, so that the loss of a server is noticed even if nobody calls its tools.
+The leader's `discoverer` owns the connections, so that a loss is detected even if nobody calls the server's tools.
 Nothing is sent on an idle connection. Many servers close idle connections after a while, which does not matter as long
 as a new connection opens at once. Only a repeated refusal counts as a loss, so that a server can be replaced within
-`CONFIRM` seconds unnoticed.
+`CONFIRM` seconds without a loss.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from fairlead_operator.workqueue import ItemBackoff
 logger = logging.getLogger(__name__)
 
 CONFIRM: Final = 0.3
-"""Seconds between a first refusal and the second attempt, whose failure counts as a loss."""
+"""Seconds between a first refusal and the second attempt. If that fails too, the server is lost."""
 BRIEF: Final = 1.0
-"""A connection that lasted fewer seconds was closed on purpose by the server; the next is opened after a pause."""
+"""Seconds below which a connection counts as brief: the server closes it on purpose, so the next one is opened after a
+pause.
+"""
 PAUSE: Final = ItemBackoff(first=0.1, limit=1.2)
 """Pause between brief connections; its limit is below the two seconds within which a loss has to be noticed."""
 REOPEN: Final = ItemBackoff(first=0.25, limit=5.0)
@@ -47,17 +49,17 @@ class ConnectionObserver:
     lost: Callable[[ServerKey, ConnectFailed], None]
     """Receives a server that refuses connections."""
     back: Callable[[ServerKey], None]
-    """Receives a server that accepts connections again after refusing at least one."""
+    """Receives a server that accepts connections again after it has refused one."""
 
 
 class LossDetector:
-    """Idle TCP connections to all HTTP servers, by which losses are noticed at once."""
+    """Idle TCP connections to all HTTP servers, which detect losses at once."""
 
     def __init__(self, connector: Connector, observer: ConnectionObserver, *, rng: random.Random) -> None:
         self._connector = connector
         self._observer = observer
         self._rng = rng
-        self._tasks: ServerTasks[Endpoint] = ServerTasks("line to")
+        self._tasks: ServerTasks[Endpoint] = ServerTasks("idle connection to")
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -78,7 +80,9 @@ class LossDetector:
         try:
             await self._watch(key, endpoint)
         except Exception:
-            logger.exception("the idle connection to %s failed unexpectedly; losses of it are noticed later", key)
+            logger.exception(
+                "the idle connection to %s failed unexpectedly; its losses are detected only by discoveries", key
+            )
 
     async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
         clock, address, brief = asyncio.get_running_loop().time, None, 0
@@ -99,15 +103,15 @@ class LossDetector:
         self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
     ) -> IdleConnection | None:
         """Open a connection, retrying without limit; None for a server that needs no idle connection."""
-        failures, observer = 0, False
+        failures, is_reported = 0, False
         while True:
             try:
                 connection = await self._connector.open_idle_connection(key, endpoint, address)
             except ConnectFailed as error:
                 failures += 1
                 is_confirmed = failures > 1 or error.reason == "ConnectTimeout"
-                if is_confirmed and not observer and indicates_loss(error):
-                    observer = True
+                if is_confirmed and not is_reported and indicates_loss(error):
+                    is_reported = True
                     self._observer.lost(key, error)
                 await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM)
             else:
@@ -117,6 +121,6 @@ class LossDetector:
 
 
 def indicates_loss(error: ConnectFailed) -> bool:
-    """Whether an error means that the server is down, and does not come from DNS or from this machine."""
+    """Whether a connect error indicates that the server is down, rather than a fault of DNS or of this machine."""
     cause = error.__cause__
     return error.reason != "UnknownHost" and not (isinstance(cause, OSError) and cause.errno in LOCAL_ERRNOS)

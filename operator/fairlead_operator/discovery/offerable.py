@@ -1,11 +1,11 @@
 """Decides which of a server's definitions can be offered, and names the faults of the others. Pure.
 
 A definition that cannot be offered is left out and named in the server's condition; the server's other definitions
-stay. A definition that violates the protocol's schema is left out because clients reject a whole list for one invalid
-entry, and with it the tools of all other servers on a merged endpoint. A definition with a fault of clear meaning
-(`fairlead_tools.definitions.forms`) is stored as the server wrote it and mended by each gateway for its clients; the
-condition mentions the fault. The condition also mentions definitions that the protocol only advises against. A missing
-or meaningless schema is not replaced, because models would have to guess the arguments of an invented schema.
+are offered. A definition that violates MCP's schema is left out, because clients reject a whole list for one invalid
+entry; on a merged endpoint, the list contains the tools of all servers. A definition whose fault has one obvious
+correction (`fairlead_tools.definitions.forms`) is stored as the server wrote it; gateways correct it for their clients,
+and the condition mentions it. The condition also mentions names that the protocol only advises against. A missing or
+meaningless schema is not replaced: models would have to guess the arguments of an invented schema.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class _NamedDefinition(msgspec.Struct, rename="camel"):
 class DefinitionKind:
     """A kind of definition: its noun in messages, the member that identifies it, and its type in MCP's schema."""
 
-    word: str
+    noun: str
     member: str
-    listed: ListedType | None
+    schema_type: ListedType | None
     """None for a kind that MCP's schema lacks."""
     limit: int = NAME_LIMIT
     """Maximum characters of the identifying member."""
@@ -112,7 +112,7 @@ class Fault:
     """One fault of one definition."""
 
     cause: Cause
-    word: str
+    noun: str
     """Noun for a definition of this kind: "tool", "prompt", …"""
     name: str
     """Name of the definition, made printable and bounded for a message."""
@@ -126,8 +126,7 @@ class Fault:
 class DefinitionFilter:
     """Selects the usable definitions of one server's listings, and collects the faults of the others.
 
-    `in_headers`: whether the server's transport sends tool arguments in HTTP headers too, so that their annotations are
-    checked.
+    `in_headers`: whether the transport also sends tool arguments in HTTP headers, so that `x-mcp-header` is checked.
     """
 
     in_headers: bool = False
@@ -157,11 +156,11 @@ class DefinitionFilter:
             return None
         try:
             bytes(raw).decode()
-            misread = _misread(raw)
-            if misread:
-                self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), misread)
+            ambiguity = _ambiguity(raw)
+            if ambiguity:
+                self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), ambiguity)
                 return None
-            forms = None if kind.listed is None else make_forms(bytes(raw), kind.listed)
+            forms = None if kind.schema_type is None else make_forms(bytes(raw), kind.schema_type)
             refusal = forms.modern.refusal if forms is not None else ""
             if refusal:
                 cause = Cause.INVALID_SCHEMAS if "inputSchema" in refusal else Cause.INVALID_DEFINITIONS
@@ -200,20 +199,21 @@ class DefinitionFilter:
         return ""
 
     def _note(self, cause: Cause, kind: DefinitionKind, name: str, why: str, *, left_out: bool = True) -> None:
-        self.faults.append(Fault(cause, kind.word, fit(name), why, left_out))
+        self.faults.append(Fault(cause, kind.noun, fit(name), why, left_out))
 
 
-def _misread(raw: Raw) -> str:
-    """Fault of a definition that a client may parse differently than this operator; empty if there is none.
+def _ambiguity(raw: Raw) -> str:
+    """Fault of a definition that JSON parsers read differently; empty if there is none.
 
-    A client that parses it differently could list a name, or show a model a description, that was never checked here.
+    A client could otherwise list a name, or show a model a description, that was never checked here.
     """
     decoded = jsonrpc.decode_object(raw)
     try:
-        repeated = members.has_repeated_member(raw)
-    except jsonrpc.UNREADABLE:  # a number too large for Python does not matter: compare the re-encoded members
-        repeated = msgspec.json.format(jsonrpc.encode(decoded), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
-    return "an object has a member twice" if repeated else _MEMBERS.misread(decoded, "the definition") or ""
+        is_repeated = members.has_repeated_member(raw)
+    except jsonrpc.UNREADABLE:  # a number is too large for Python: compare with the re-encoded members instead
+        encoded = jsonrpc.encode(decoded)
+        is_repeated = msgspec.json.format(encoded, indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
+    return "an object has a member twice" if is_repeated else _MEMBERS.misread(decoded, "the definition") or ""
 
 
 def _name_fault(name: str, limit: int) -> str:

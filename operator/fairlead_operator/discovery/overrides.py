@@ -1,4 +1,4 @@
-"""Checks whether the tools that an McpServer names in `spec.tools` are listed by the server. Pure."""
+"""Checks whether a server lists all tools that its McpServer names in `spec.tools`. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _EXAMPLES: Final = 10
 
 
 def override_verdict(server: McpServer, findings: ListingFindings | None) -> ConditionVerdict | None:
-    """Verdict PartiallyInvalid about a server whose `spec.tools` names tools that it does not list; None if it lists
-    all of them.
+    """Verdict PartiallyInvalid about a server that does not list all tools of its `spec.tools`; None if it does.
 
     `findings` are those of the last listing; None if this operator has not listed the server: then an existing
     condition of this cause is kept.

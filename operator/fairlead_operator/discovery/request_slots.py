@@ -1,17 +1,17 @@
-"""Admission to a bounded number of concurrent requests to servers."""
+"""Limits the number of concurrent requests to servers."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
-PATIENCE: Final = 5.0
+MAX_HOLD_SECONDS: Final = 5.0
 """Maximum seconds for which one request holds a slot."""
 
 
 class Slot:
-    """Context manager that holds one slot of a semaphore during its block, but at most for PATIENCE seconds, so that
-    hanging requests do not use up all slots.
+    """Context manager that holds one slot of a semaphore during its block, but for at most `MAX_HOLD_SECONDS`, so that
+    hanging requests do not occupy all slots.
     """
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
@@ -20,7 +20,7 @@ class Slot:
 
     async def __aenter__(self) -> None:
         await self._slots.acquire()
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._release)
+        self._timer = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, self._release)
 
     async def __aexit__(self, *_: object) -> None:
         self._release()

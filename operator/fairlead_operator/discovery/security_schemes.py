@@ -1,4 +1,4 @@
-"""Checks whether the security schemes that an McpServer has credentials for are those of its document. Pure."""
+"""Checks whether an McpServer has credentials only for security schemes that its OpenAPI document defines. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fairlead_operator.server.scheme_credentials import scheme_credentials
 
 
 def scheme_verdict(server: McpServer, catalog: Catalog | None) -> ConditionVerdict | None:
-    """Verdict PartiallyInvalid about a server with a credential for a scheme that its document does not have; None if
-    there is none, or the document's schemes are not known.
+    """Verdict PartiallyInvalid about a server with a credential for a scheme that its document does not define; None if
+    all schemes are defined, or the document's schemes are not known.
     """
     if catalog is None or catalog.api is None or catalog.api.schemes is None:
         return None

@@ -1,9 +1,10 @@
-"""Lets the operator have one process at a time of each stdio server in a pod.
+"""Limits the operator to one process at a time of each stdio server in a pod.
 
 Each connection to such a server starts a process, which counts against `limits.processes` until it has ended.
-Discovery, notification stream and probes therefore share a connection, which is kept for a moment for the next of them.
-A capability comparison with a legacy server needs a process of its own, because capabilities are declared in the
-handshake. It waits until no request uses the shared process, and ends it; the notification stream is reopened later.
+Discovery, notification stream and probes therefore share one connection, which stays open for `LINGER_SECONDS` after
+its last use. A capability comparison with a legacy server needs a process of its own, because capabilities are declared
+in the handshake. It waits until no request uses the shared process, and ends that; the notification stream is reopened
+later.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from fairlead_operator.ports import MethodObserver
 
 LINGER_SECONDS: Final = 5.0
 """Seconds for which an unused process is kept: a notification stream or a comparison often follows a discovery."""
-REST_SECONDS: Final = 1.0
-"""Seconds between the end of a process's output, which closes the connection, and the start of another process: the
-first one still counts until its interpreter has ended.
+EXIT_SECONDS: Final = 1.0
+"""Seconds between the end of a process's output, which closes the connection, and the start of another process. The
+first process counts against the limit until its interpreter has ended.
 """
 CLOSE_SECONDS: Final = 1.0
 """Seconds for which `ServerProcesses.aclose` waits for the end of the processes."""
@@ -50,14 +51,14 @@ class LinkOpener(Protocol):
 
 @dataclass(frozen=True)
 class _ProcessTarget:
-    """Server and credential of a session; sessions with equal ones may share a process."""
+    """Endpoint and credential of a session; only sessions with the same target may share a process."""
 
     endpoint: TcpEndpoint
     credential: Credential
 
 
 class _SharedProcess:
-    """A link with its users."""
+    """A process with the sessions that share it."""
 
     def __init__(self, target: _ProcessTarget, open_link: Callable[[MethodObserver], StreamClient]) -> None:
         self.target = target
@@ -78,7 +79,7 @@ class _SharedProcess:
         return negotiated is not None and negotiated.era is Era.MODERN
 
     def enter(self, observer: MethodObserver | None) -> None:
-        self.keep()
+        self.cancel_linger()
         if observer is None:
             self.requesters += 1
         else:
@@ -90,7 +91,7 @@ class _SharedProcess:
         else:
             self.observers.remove(observer)
 
-    def keep(self) -> None:
+    def cancel_linger(self) -> None:
         if self.linger is not None:
             self.linger.cancel()
             self.linger = None
@@ -106,7 +107,7 @@ class _Server:
 
     process: _SharedProcess | None = None
     sessions: int = 0
-    """Number of sessions, including those that wait for their turn."""
+    """Number of sessions, including those that wait for a process."""
     has_private: bool = False
     """Whether a session has a process of its own."""
     ending: int = 0
@@ -120,8 +121,8 @@ class _Server:
         return not self.has_private and not self.ending
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether a session may have a process of its own."""
+    def is_idle(self) -> bool:
+        """Whether a session may start a process of its own."""
         return self.is_free and (self.process is None or not self.process.requesters)
 
     @property
@@ -153,10 +154,10 @@ class ServerProcesses:
         on_notification: MethodObserver | None = None,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        """A negotiated session, after waiting for its turn. Raises McpError.
+        """A negotiated session, as soon as the server may run a process for it. Raises McpError.
 
-        `capabilities` (raw JSON) are declared by the session. `on_notification` gets all notifications of the process;
-        a session with it is ended when another one needs a process of its own.
+        The session declares `capabilities` (raw JSON). `on_notification` gets all notifications of the process; a
+        session with `on_notification` is ended when another session needs a process of its own.
         """
         server = self._servers.setdefault(key, _Server())
         server.sessions += 1
@@ -164,9 +165,9 @@ class ServerProcesses:
         process = server.process
         can_share = capabilities is None or (process is not None and process.target == target and process.is_modern)
         opened: AbstractAsyncContextManager[McpSession] = (
-            self._shared(key, server, target, on_notification, capabilities or b"{}")
+            self._open_shared(key, server, target, on_notification, capabilities or b"{}")
             if can_share
-            else self._private(key, server, target, capabilities or b"{}")
+            else self._open_private(key, server, target, capabilities or b"{}")
         )
         try:
             async with opened as session:
@@ -176,7 +177,7 @@ class ServerProcesses:
             self._note_change(key, server)
 
     def renew(self, key: ServerKey) -> None:
-        """End the server's shared process, so that the next session starts another one, in a pod that runs then."""
+        """End the server's shared process; the next session starts another one, possibly in another pod."""
         server = self._servers.get(key)
         if server is not None:
             self._end_process(key, server)
@@ -189,7 +190,7 @@ class ServerProcesses:
             await asyncio.wait(self._endings, timeout=CLOSE_SECONDS)
 
     @asynccontextmanager
-    async def _shared(
+    async def _open_shared(
         self,
         key: ServerKey,
         server: _Server,
@@ -217,10 +218,10 @@ class ServerProcesses:
                 self._after_use(key, server, process)
 
     @asynccontextmanager
-    async def _private(
+    async def _open_private(
         self, key: ServerKey, server: _Server, target: _ProcessTarget, capabilities: bytes
     ) -> AsyncIterator[McpSession]:
-        await server.until(lambda: server.is_at_rest)
+        await server.until(lambda: server.is_idle)
         server.has_private = True
         try:
             self._end_process(key, server)
@@ -250,7 +251,7 @@ class ServerProcesses:
         process = server.process
         server.process = None
         if process is not None:
-            process.keep()
+            process.cancel_linger()
             self._end_link(key, server, process.link)
 
     def _end_link(self, key: ServerKey, server: _Server, link: StreamClient) -> None:
@@ -261,7 +262,7 @@ class ServerProcesses:
         try:
             await link.aclose()
         finally:
-            asyncio.get_running_loop().call_later(REST_SECONDS, self._note_end, key, server)
+            asyncio.get_running_loop().call_later(EXIT_SECONDS, self._note_end, key, server)
 
     def _note_end(self, key: ServerKey, server: _Server) -> None:
         server.ending -= 1

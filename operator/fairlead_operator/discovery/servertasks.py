@@ -1,4 +1,4 @@
-"""One task per server, which is replaced when the server's target changes."""
+"""Keeps one task per server, and replaces it when the server's target changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Target = TypeVar("Target")
 
 
 class ServerTasks(Generic[Target]):
-    """One task per server, for the server's current target: an endpoint, or the target of a stream.
+    """The tasks of all servers, each for the current target of its server: an endpoint, or the target of a stream.
 
     `name` is the beginning of each task's name.
     """

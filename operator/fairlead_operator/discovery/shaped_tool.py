@@ -1,4 +1,4 @@
-"""Gives a tool the shape that `spec.tools` describes: name, annotations, arguments and results for clients. Pure."""
+"""Changes tools for clients as `spec.tools` describes: their name, annotations, arguments and results. Pure."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def shape_tools(
     tools: Iterable[ToolEntry], overrides: dict[str, ToolOverride]
 ) -> tuple[list[ToolEntry], list[Fault], list[str]]:
     """Apply the shapes of tools. Returns the tools in their order, the faults of tools that are left out because of
-    their shape, and notes. If two tools have the same name for clients, the one with this name at the server is kept,
-    else the first by the server's name.
+    their shape, and notes.
+
+    If several tools would have the same name for clients, the tool with this name at the server keeps it, or else the
+    first tool by its name at the server; the others are left out.
     """
     shaped: list[ToolEntry] = []
     faults: list[Fault] = []
@@ -45,24 +47,24 @@ def shape_tools(
             faults.append(_fault(tool, str(error)))
             continue
         if override is not None and shape is not None:
-            notes += _notes(tool, shape, override)
-        shaped.append(tool if shape is None else _with_shape(tool, shape))
-    holders: dict[str, ToolEntry] = {}
+            notes += _argument_notes(tool, shape, override)
+        shaped.append(tool if shape is None else _apply_shape(tool, shape))
+    owners: dict[str, ToolEntry] = {}
     for tool in sorted(shaped, key=lambda tool: (tool.shown_name != tool.name, tool.name)):
         if tool.enabled:
-            holders.setdefault(tool.shown_name, tool)
-    named: list[ToolEntry] = []
+            owners.setdefault(tool.shown_name, tool)
+    distinct: list[ToolEntry] = []
     for tool in shaped:
-        holder = holders.get(tool.shown_name, tool)
-        if not tool.enabled or holder is tool:
-            named.append(tool)
+        owner = owners.get(tool.shown_name, tool)
+        if not tool.enabled or owner is tool:
+            distinct.append(tool)
         else:
-            faults.append(_fault(tool, f"as: the tool '{holder.name}' is called '{tool.shown_name}' too"))
-    return named, faults, notes
+            faults.append(_fault(tool, f"as: the tool '{owner.name}' is called '{tool.shown_name}' too"))
+    return distinct, faults, notes
 
 
 def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
-    """The shape of a tool with this definition; None if the override has none. Raises UnshapeableTool."""
+    """The shape of a tool with this definition; None if the override describes none. Raises UnshapeableTool."""
     result = override.result or ResultShape()
     shown_as = override.shown_as
     annotations = {} if override.annotations is None else _annotations(override)
@@ -87,31 +89,31 @@ def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
         _check_expression(result.select)
         shown.pop("outputSchema", None)
     if result.output_schema is not None:
-        shown["outputSchema"] = _checked(result.output_schema)
+        shown["outputSchema"] = _check_output_schema(result.output_schema)
     if shown_as is not None:
         shown["name"] = shown_as
     return ToolShape(
-        definition=_usable(_encode(shown)),
+        definition=_check_definition(_encode(shown)),
         name=shown_as,
         arguments=names,
         hidden=tuple(sorted(plan.hidden)),
-        values=dict(plan.sent),
-        defaults=dict(plan.filled),
-        secrets=tuple(sorted(plan.unknown)),
+        values=dict(plan.values),
+        defaults=dict(plan.defaults),
+        secrets=tuple(sorted(plan.secrets)),
         select=result.select,
     )
 
 
-def _with_shape(tool: ToolEntry, shape: ToolShape) -> ToolEntry:
+def _apply_shape(tool: ToolEntry, shape: ToolShape) -> ToolEntry:
     searched = search_hash(shape.name or tool.name, shape.definition, tags=tool.tags, categories=tool.categories)
     return msgspec.structs.replace(tool, shape=shape, search_hash=searched)
 
 
 def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
-    unknown = frozenset(name for name, shape in arguments.items() if shape.secret_ref is not None)
-    hidden = {name for name, shape in arguments.items() if shape.hidden or shape.value is not None} | unknown
-    values = {name: shape.default if shape.value is None else shape.value for name, shape in arguments.items()}
-    given = {name: value for name, value in values.items() if value is not None}
+    secrets = frozenset(name for name, shape in arguments.items() if shape.secret_ref is not None)
+    hidden = {name for name, shape in arguments.items() if shape.hidden or shape.value is not None} | secrets
+    optional = {name: shape.default if shape.value is None else shape.value for name, shape in arguments.items()}
+    values = {name: value for name, value in optional.items() if value is not None}
     return ArgumentPlan(
         renamed={
             name: shape.shown_as
@@ -119,9 +121,9 @@ def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
             if name not in hidden and shape.shown_as not in (None, name)
         },
         hidden=frozenset(hidden),
-        sent={name: value for name, value in given.items() if name in hidden and name not in unknown},
-        unknown=unknown,
-        filled={name: value for name, value in given.items() if name not in hidden},
+        values={name: value for name, value in values.items() if name in hidden and name not in secrets},
+        secrets=secrets,
+        defaults={name: value for name, value in values.items() if name not in hidden},
         descriptions={name: shape.description for name, shape in arguments.items() if shape.description is not None},
     )
 
@@ -131,7 +133,7 @@ def _annotations(override: ToolOverride) -> dict[str, Any]:
     return override.annotations.model_dump(by_alias=True, exclude_none=True)
 
 
-def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+def _check_output_schema(schema: dict[str, Any]) -> dict[str, Any]:
     try:
         jsonschema_rs.validator_for(schema, offline=True)
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
@@ -140,8 +142,8 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_out_of_headers(definition: bytes, plan: ArgumentPlan) -> None:
-    """Refuse a secret for an argument that is sent in a header too (`x-mcp-header`): proxies log headers."""
-    in_headers = sorted({parameter.path[0] for parameter in parameters(definition)} & plan.unknown)
+    """Refuse a secret for an argument that is also sent in a header (`x-mcp-header`), because proxies log headers."""
+    in_headers = sorted({parameter.path[0] for parameter in parameters(definition)} & plan.secrets)
     if in_headers:
         raise UnshapeableTool(f"arguments: '{in_headers[0]}' is sent in a header too, so it cannot be a secret")
 
@@ -153,8 +155,8 @@ def _check_expression(expression: str) -> None:
         raise UnshapeableTool(f"result.select: {error}") from error
 
 
-def _usable(definition: bytes) -> Raw:
-    """The definition, after the same checks as for servers' definitions. Raises UnshapeableTool."""
+def _check_definition(definition: bytes) -> Raw:
+    """Check a shaped definition like those of servers, and return it. Raises UnshapeableTool."""
     refusal = make_forms(definition, ListedType.TOOL).modern.refusal
     if refusal:
         raise UnshapeableTool(refusal)
@@ -165,15 +167,17 @@ def _usable(definition: bytes) -> Raw:
     return Raw(definition)
 
 
-def _notes(tool: ToolEntry, shape: ToolShape, override: ToolOverride) -> list[str]:
-    """Notes about arguments that the tool lacks. They are not hidden, so that nothing is missing without them."""
+def _argument_notes(tool: ToolEntry, shape: ToolShape, override: ToolOverride) -> list[str]:
+    """Notes about arguments in the override that the tool may lack. Such an argument is never hidden, so nothing is
+    missing from calls; a hidden argument that the tool lacks raises UnshapeableTool instead.
+    """
     shown = {*shape.arguments.values(), *shape.hidden}
     properties = _decode(tool.definition).get("inputSchema", {}).get("properties") or {}
     lacking = sorted(name for name in override.arguments if name not in shown and name not in properties)
-    return [f"tool '{tool.name}': spec.tools describes arguments that it may not have: {', '.join(lacking)}"] * bool(
-        lacking
-    )
+    if not lacking:
+        return []
+    return [f"tool '{tool.name}': spec.tools describes arguments that it may not have: {', '.join(lacking)}"]
 
 
 def _fault(tool: ToolEntry, why: str) -> Fault:
-    return Fault(Cause.INVALID_SHAPES, TOOL.word, fit(tool.name), fit(why, WHY_LIMIT))
+    return Fault(Cause.INVALID_SHAPES, TOOL.noun, fit(tool.name), fit(why, WHY_LIMIT))

@@ -21,12 +21,10 @@ STILL_SILENT: Final = (
     "the server's process runs but has not answered: if its first start still downloads something, wait; else run its "
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
-ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
+EXPLAINED_BY_LOG: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
 """Failures of a stdio server that its process may have explained in its log."""
-
-
-_PROVIDER_AWAY: Final = frozenset({grants.UNREACHABLE, grants.TIMEOUT, grants.PROVIDER_ERROR})
-"""Causes of failed grants that are temporary: no change of the configuration is needed."""
+_PROVIDER_UNAVAILABLE: Final = frozenset({grants.UNREACHABLE, grants.TIMEOUT, grants.PROVIDER_ERROR})
+"""Causes of failed grants that pass without a change of the configuration."""
 
 
 class RefusalMeaning(Enum):
@@ -52,10 +50,10 @@ class DiscoveryTarget:
     revision: str
     """Revision of the workload; changes when the workload is replaced or restarts."""
     token_per_call: bool = False
-    """Whether each call has an access token of its own, which needs streamable HTTP."""
+    """Whether each call has an access token of its own, which requires streamable HTTP."""
     refusal: RefusalMeaning = RefusalMeaning.FAILURE
     api: ApiSource | None = None
-    """Source of an HTTP API's tools; None for a server of MCP."""
+    """Source of an HTTP API's tools; None for an MCP server."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +62,29 @@ class DiscoveryFailure:
 
     reason: str
     message: str
-    words: str | None = None
-    """Last log line of the server's process, empty if it has none; None before the log was read."""
+    log_line: str | None = None
+    """Last line in the log of the server's process, empty if the log is empty; None before the log was read."""
 
     @classmethod
     def of(cls, error: McpError) -> DiscoveryFailure:
         """The failure that an exception describes."""
-        if isinstance(error, GrantFailed) and error.cause in _PROVIDER_AWAY:
+        if isinstance(error, GrantFailed) and error.cause in _PROVIDER_UNAVAILABLE:
             return cls(Cause.ISSUER_UNREACHABLE, error.problem)
         return cls(error.reason, error.problem)
 
     @property
-    def wants_words(self) -> bool:
+    def wants_log_line(self) -> bool:
         """Whether the log of the server's process may explain the failure and was not read yet."""
-        return self.words is None and self.reason in ENDED
+        return self.log_line is None and self.reason in EXPLAINED_BY_LOG
 
     @property
     def is_silence(self) -> bool:
-        """Whether the server's process was started and has sent nothing yet."""
+        """Whether the server's process has started and has not sent anything yet."""
         return self.reason == Cause.SILENT
 
     @property
-    def is_full(self) -> bool:
-        """Whether as many processes of the server run as may, which serve calls."""
+    def hit_process_limit(self) -> bool:
+        """Whether no process could be started because calls use the server's maximum number of processes."""
         return self.reason == Cause.TOO_MANY_PROCESSES
 
     def verdict(self) -> ConditionVerdict:
@@ -97,7 +95,9 @@ class DiscoveryFailure:
             cause = Cause(self.reason)
         except ValueError:
             cause = Cause.MCP_ERROR
-        message = f"{self.message}; the last line in the server's log: {self.words}" if self.words else self.message
+        message = (
+            f"{self.message}; the last line in the server's log: {self.log_line}" if self.log_line else self.message
+        )
         return ConditionVerdict(False, cause, message)
 
 
@@ -110,48 +110,51 @@ class DiscoveryState:
     """The last good answer of this target."""
     source: ApiSource | None = None
     """For an HTTP API, the source from which `listing` was made; the source in `target` may have changed since."""
-    listed: KeptListing | None = None
+    ungated_listing: KeptListing | None = None
     """The last good answer without gated tools, which only clients with certain capabilities see."""
-    whole: bool = False
-    """Whether an answer counts only after the capability comparison: a pinned server's later tools would be held back.
+    awaits_comparison: bool = False
+    """Whether a discovery waits for its capability comparison: tools of a pinned server that are added later would be
+    held back.
     """
     wants_sign_in: bool = False
     """Whether the server lists only to users, according to the last discovery and to gateways' listings."""
     only_events: bool = False
-    """Whether the last listing of a gateway was read over HTTP+SSE, which gives calls no token each."""
+    """Whether a gateway read the last listing over HTTP+SSE, which cannot send a token per call."""
     granted_at: float = 0.0
     """Time at which `listing` was read with a user's token, in seconds since the epoch; 0: unknown, or read without
     one.
     """
     granted_refused: str = ""
-    """Why the last lists that a gateway read with a user's token are not used; empty if they are."""
+    """Why the last listing that a gateway read with a user's token is not used; empty if it is used."""
     lists_read_at: float = 0.0
     """When a gateway last read the lists with a user's token, as `Catalog.lists_read_at`."""
     refused: str = ""
-    """Words of the last refusal that was taken for a request to sign in, if it may have another reason."""
+    """Text of the last refusal that was interpreted as a request to sign in, if it may have another reason."""
     failure: DiscoveryFailure | None = None
     """The failure of the last discovery; None if it succeeded, or if a user has to sign in."""
     failures: int = 0
     """Number of consecutive failed discoveries."""
     silent_since: float | None = None
-    """Start of the first of the consecutive discoveries that got no answer at all, on the monotonic clock; None if the
-    last discovery was not of this kind.
+    """When the first of the last consecutive silent discoveries began, on the monotonic clock; None if the last
+    discovery got an answer or another failure.
     """
     due: float = 0.0
     """When the next discovery is due, on the monotonic clock."""
-    asked_at: float = float("-inf")
+    began_at: float = float("-inf")
     """When the last discovery began, on the monotonic clock."""
     stale: bool = False
     """Whether the server announced a change after the last discovery began."""
     announced: dict[str, str] = field(default_factory=dict)
     """Each list that the server announced as changed, with the time of the last announcement (RFC 3339)."""
-    hinted: bool = False
-    """Whether an announcement caused the next discovery."""
+    is_announced: bool = False
+    """Whether an announcement is the reason for the next discovery."""
     credit: float = 0.0
-    """Token bucket: number of announcements that are followed at once; grows by one per `DiscoveryOptions.floor`."""
+    """Token bucket: number of announcements that are answered by a discovery at once; grows by one per
+    `DiscoveryOptions.floor`.
+    """
     credited: float = float("-inf")
     """When `credit` was last computed, on the monotonic clock."""
-    up: float = float("-inf")
+    up_since: float = float("-inf")
     """When the server first answered after its last failure, on the monotonic clock."""
     losses: int = 0
     """Number of losses in a row between which the server was up for less than `DiscoveryOptions.stable` seconds."""
@@ -168,11 +171,13 @@ class DiscoveryState:
 
     @property
     def has_lost_server(self) -> bool:
-        """Whether the last discovery shows that the server does not answer calls. That of an HTTP API only reads the
-        API's document, which may be at another host: its tools stay, unless the spec wants others by now.
+        """Whether the last discovery shows that the server does not answer calls.
+
+        The discovery of an HTTP API only reads the API's document, which may be at another host. A failure is therefore
+        no loss of the API, unless the spec's source has changed.
         """
-        failed = self.failure is not None and not self.failure.is_silence and not self.failure.is_full
-        return failed and (self.target.api is None or self.target.api != self.source)
+        is_lost = self.failure is not None and not self.failure.is_silence and not self.failure.hit_process_limit
+        return is_lost and (self.target.api is None or self.target.api != self.source)
 
 
 @dataclass(frozen=True)
@@ -189,12 +194,12 @@ class DiscoveryOptions:
     prompt: float = 0.25
     burst: int = 8
     jitter: float = 0.1
-    """Width of the random change of each interval, as a share of the interval."""
+    """Width of the random variation of each interval, as a share of the interval."""
     retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=1.0, limit=60.0))
     """Pause after each failed discovery."""
     stable: float = 60.0
-    """Time for which a server has to be up for its next loss to count as the first."""
+    """Uptime after which a server's next loss counts as its first."""
     hold: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=60.0))
-    """Pause after each loss beyond `spare` of a server that is repeatedly lost within `stable` seconds."""
+    """Pause after each loss beyond the first `spare` losses in a row."""
     spare: int = 2
-    """Number of losses in a row without a pause."""
+    """Number of losses in a row that are followed by no pause."""

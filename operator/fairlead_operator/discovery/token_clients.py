@@ -1,8 +1,8 @@
 """Opens the operator's sessions with access tokens that it obtains for itself (client credentials).
 
-All sessions of one server share a client, and so its tokens, as long as one of them is open: a discovery, its
-capability comparison and a notification stream that begin together need one grant. Afterwards nothing is kept; the next
-discovery obtains a token again.
+All open sessions of one server share a client and its tokens: a discovery, its capability comparison and a
+notification stream that begin together need one grant. The last session that ends closes the client; the next discovery
+obtains a new token.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.session import McpSession
 from fairlead_operator.ports import TokenCredential
 
-Negotiate = Callable[[Credential], McpSession]
-"""Makes a session, not connected yet, that sends a credential."""
+SessionFactory = Callable[[Credential], McpSession]
+"""Makes an unconnected session that sends the given credential."""
 
 
 class TokenClient:
-    """Client of one server's issuer, with its tokens."""
+    """OAuth client of one server's issuer, with the tokens obtained."""
 
     def __init__(self, credential: TokenCredential, endpoint: HttpEndpoint, resolve: Resolve) -> None:
         self.credential = credential
@@ -41,34 +41,34 @@ class TokenClient:
         )
         self._source = TokenSource(credential.oauth, credential, access)
 
-    async def open(self, stack: AsyncExitStack, negotiate: Negotiate) -> McpSession:
-        """Connect a session with a token and enter it into `stack`; if the server refuses the token, or wants one with
-        more scopes, connect once more with another token.
+    async def open(self, stack: AsyncExitStack, make_session: SessionFactory) -> McpSession:
+        """Connect a session with a token and enter it into `stack`. If the server refuses the token or requires more
+        scopes, obtain another token and connect once more.
 
-        Raises McpError; GrantFailed if there is no token, or the server refuses each. A token that the server refuses
-        later, during the session, is not used again.
+        Raises McpError; GrantFailed if no token can be obtained, or the server refuses both. A token that the server
+        refuses later, during the session, is not used again.
         """
         token = await self._source.obtain(GATEWAY)
         try:
-            return await self._connect(stack, negotiate, token)
+            return await self._connect(stack, make_session, token)
         except McpError as error:
             challenge = challenge_of(error)
             if challenge is None:
                 raise
             token = await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
         try:
-            return await self._connect(stack, negotiate, token)
+            return await self._connect(stack, make_session, token)
         except McpError as error:
             challenge = challenge_of(error)
             if challenge is not None:  # raises GrantFailed, whose message says that the server refuses new tokens
                 await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
             raise
 
-    async def _connect(self, stack: AsyncExitStack, negotiate: Negotiate, token: AccessToken) -> McpSession:
+    async def _connect(self, stack: AsyncExitStack, make_session: SessionFactory, token: AccessToken) -> McpSession:
         sent = Credential(headers={**self.credential.headers, "Authorization": f"Bearer {token.value}"})
         mask = Mask(sent)
         try:
-            session = await stack.enter_async_context(negotiate(sent))
+            session = await stack.enter_async_context(make_session(sent))
         except McpError as error:
             raise mask.error(error)  # noqa: B904 - the same error, masked
         stack.push(partial(self._after_session, mask))
@@ -88,7 +88,7 @@ class TokenClient:
 
 
 class TokenClients:
-    """Clients of the servers with open sessions."""
+    """OAuth clients of all servers with open sessions."""
 
     def __init__(self) -> None:
         self._clients: dict[ServerKey, TokenClient] = {}
@@ -100,8 +100,8 @@ class TokenClients:
     async def share(
         self, key: ServerKey, endpoint: Endpoint, credential: TokenCredential, resolve: Resolve
     ) -> AsyncIterator[TokenClient]:
-        """The client of a server, which is closed after the last session that shares it. Raises McpError for an
-        endpoint without HTTP requests.
+        """The client of a server; closed when the last session that shares it ends. Raises McpError if the endpoint
+        does not use streamable HTTP.
         """
         if not isinstance(endpoint, HttpEndpoint):
             raise McpError(f"{key} cannot be sent a token per request: it does not use streamable HTTP")

@@ -16,7 +16,7 @@ _NAMED: Final = 5
 
 
 def pattern_verdict(server: McpServer, findings: ListingFindings | None) -> ConditionVerdict | None:
-    """Verdict PartiallyInvalid about an API with patterns that match nothing; None if all match.
+    """Verdict PartiallyInvalid about an API with patterns that match no operation; None if all match.
 
     `findings` are those of the last listing; None if this operator has not listed the API: then an existing condition
     of this cause is kept.
@@ -31,6 +31,8 @@ def pattern_verdict(server: McpServer, findings: ListingFindings | None) -> Cond
         return None
     unmatched = findings.api.unmatched
     more = f" and {len(unmatched) - _NAMED} more" if len(unmatched) > _NAMED else ""
-    made = f"{findings.api.operations} operations are selected"
-    message = f"no operation of the document matches {', '.join(map(repr, unmatched[:_NAMED]))}{more}; {made}"
+    patterns = ", ".join(map(repr, unmatched[:_NAMED]))
+    message = (
+        f"no operation of the document matches {patterns}{more}; {findings.api.operations} operations are selected"
+    )
     return ConditionVerdict(True, Cause.PATTERNS_MATCH_NOTHING, message)

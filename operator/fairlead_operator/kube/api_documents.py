@@ -7,8 +7,8 @@ import base64
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, NotFound
 from fairlead_kube.resources import CONFIG_MAPS
-from fairlead_operator.openapi.api_source import ConfigMapPlace, DocumentPlace
-from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
+from fairlead_operator.openapi.api_source import ConfigMapLocation, DocumentLocation
+from fairlead_operator.openapi.document_content import DocumentUnusable, decompress, document_key
 
 
 class ConfigMapDocuments:
@@ -17,9 +17,9 @@ class ConfigMapDocuments:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    async def read(self, location: DocumentPlace) -> bytes:
+    async def read(self, location: DocumentLocation) -> bytes:
         """The document at a location. Raises DocumentUnusable."""
-        if not isinstance(location, ConfigMapPlace):
+        if not isinstance(location, ConfigMapLocation):
             raise DocumentUnusable(f"{location} cannot be read on a cluster: use openapi.url or openapi.configMapRef")
         try:
             config_map = await self._kube.get(CONFIG_MAPS, location.namespace, location.name)
@@ -31,9 +31,9 @@ class ConfigMapDocuments:
         return _document(location, config_map)
 
 
-def _document(location: ConfigMapPlace, config_map: Json) -> bytes:
+def _document(location: ConfigMapLocation, config_map: Json) -> bytes:
     text, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
-    key = chosen_key(location, [*text, *binary])
+    key = document_key(location, [*text, *binary])
     if key in text:
         return str(text[key]).encode()
-    return unpacked(base64.b64decode(binary[key]), location)
+    return decompress(base64.b64decode(binary[key]), location)

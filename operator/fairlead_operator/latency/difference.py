@@ -1,4 +1,4 @@
-"""Decides whether measured figures have changed enough (by more than a tenth) to be published again. Pure."""
+"""Decides whether measured figures have changed enough to be published again: by more than a tenth. Pure."""
 
 from __future__ import annotations
 

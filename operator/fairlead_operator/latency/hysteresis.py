@@ -1,11 +1,11 @@
 """Gate that decides when a hidden tool may be shown again. Pure. A tool has one gate per tier for its latency (`score`)
 and one for its health (`reliability`).
 
-Samples may still arrive while the tool is hidden, from probes, or from calls through slower tiers. The first time, good
-samples bring the tool back at once. If it is hidden again within ten minutes of its return (a relapse), good samples
-count only after a minute; further relapses prolong this time to two, four … ten minutes. If no samples arrive, the tool
-is shown for a trial half a minute after the last bad sample; relapses prolong this time to one, two … ten minutes. Any
-bad call during the trial hides the tool again.
+While a tool is hidden, samples may still arrive from probes, or from calls through slower tiers. After the first time
+of hiding, good samples bring the tool back at once. If the tool is hidden again within ten minutes of its return (a
+relapse), good samples count only after a minute; further relapses prolong this time to two, four … ten minutes. If no
+samples arrive, the tool is shown for a trial half a minute after the last bad sample; relapses prolong this time to
+one, two … ten minutes. Any bad call during the trial hides the tool again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 STEADY_S: Final = 600.0
-"""Seconds for which a tool has to be shown until its earlier relapses no longer count."""
+"""Seconds for which a tool has to be shown before its earlier relapses no longer count."""
 LONGEST_S: Final = 600.0
 """Maximum seconds until good samples count, and until a trial."""
 HOLD_S: Final = 60.0

@@ -1,5 +1,6 @@
-"""Keeps the latency records of all tools, and decides which state documents have to be written. Pure; owned by the task
-that receives the samples.
+"""Keeps the latency records of all tools, and decides which state documents have to be written.
+
+Pure; owned by the task that receives the samples.
 
 A state document holds up to 100 servers. It is written at once when the tiers or the health of one of its tools
 changed. Otherwise it is written at most every `figures_every` seconds, and only when a published figure changed by more
@@ -32,7 +33,7 @@ from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 NOTHING_DECLARED: Final = DeclaredLatency()
 FIGURES_EVERY_S: Final = 60.0
-"""Default of the minimum seconds between two writes of a document of which only figures have changed."""
+"""Default of the minimum seconds between two writes of a document in which only figures have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Move:
     before: tuple[str, ...]
     after: tuple[str, ...]
     sentence: str
-    """Sentence for users about the change and the calls that caused it."""
+    """Message to users about the change and the calls that caused it."""
 
 
 @dataclass
@@ -64,7 +65,7 @@ class _ServerRecord:
     declarations: dict[str, Declaration] = field(default_factory=dict)
     """Declared latencies of the tools in the server's catalog, by tool name."""
     records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
-    """Records of the tools that this operator has measured or decided about since it began to lead."""
+    """Records of the tools that this operator has measured or decided about since it became leader."""
     published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
     """State of each tool in the stored document."""
     probed: frozenset[str] = frozenset()
@@ -82,8 +83,8 @@ class Ledger:
     def __init__(
         self, tiers: Sequence[Tier], environment: str = "cluster", figures_every: float = FIGURES_EVERY_S
     ) -> None:
-        """`environment` is the name under which the measurements of the operator's own probes are stored.
-        `figures_every` is the minimum number of seconds between two writes of a document of which only figures changed.
+        """`environment` is the name under which measurements of the operator's probes are stored. `figures_every` is
+        the minimum number of seconds between two writes of a document in which only figures have changed.
         """
         self._figures_every = figures_every
         self._tiers = tuple(tiers)
@@ -107,16 +108,17 @@ class Ledger:
         """The last samples of each tool that arrived before the tiers were read."""
 
     def restore(self, states: Iterable[State]) -> None:
-        """Take over the states that were published before a restart. Call it once, before any other method."""
+        """Restore the states that were published before a restart. Must be called once, before any other method."""
         for state in states:
             for server in state.servers:
-                record = self._servers.setdefault(ServerKey(server.namespace, server.name), _ServerRecord(state.shard))
-                record.published = {(tool.name, tool.environment): tool for tool in server.tools}
-                record.round_trips = dict(server.round_trip_ms)
-                record.round_trips_published = dict(server.round_trip_ms)
+                key = ServerKey(server.namespace, server.name)
+                server_record = self._servers.setdefault(key, _ServerRecord(state.shard))
+                server_record.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                server_record.round_trips = dict(server.round_trip_ms)
+                server_record.round_trips_published = dict(server.round_trip_ms)
 
     def take_catalog(self, catalog: Catalog, now: float) -> None:
-        """Take over the tools of a server's catalog; drops the records of removed tools."""
+        """Use the tools of a server's catalog; drop the records of removed tools."""
         server_record = self._servers.get(catalog.key)
         if server_record is None:
             server_record = self._servers[catalog.key] = _ServerRecord(self._free_shard())
@@ -138,20 +140,20 @@ class Ledger:
         if removed:
             self._due_now.add(server_record.shard)
         for key in server_record.published:
-            if key not in server_record.records:  # restored after a restart: decide about it without waiting for a call
+            if key not in server_record.records:  # restored after a restart: decide without waiting for a call
                 self._pending[ToolKey(catalog.key, *key)] = None
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Drop every server that is not `alive`."""
         for key in [key for key in self._servers if key not in alive]:
-            record = self._servers.pop(key)
+            server_record = self._servers.pop(key)
             self.changes += 1
-            if record.published:
-                self._due_now.add(record.shard)
+            if server_record.published:
+                self._due_now.add(server_record.shard)
         self._early_samples = {tool: samples for tool, samples in self._early_samples.items() if tool.server in alive}
 
     def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
-        """Decide by these tiers from now on. Windows of samples are kept; the scores of changed tiers start again."""
+        """Decide by these tiers from now on. Windows of samples remain; the scores of changed tiers start again."""
         before, self._tiers = self._tiers, tuple(tiers)
         self._floors = Floors(self._tiers)
         if before == self._tiers:
@@ -175,16 +177,16 @@ class Ledger:
         if self._tiers:
             early, self._early_samples = self._early_samples, {}
             for tool, samples in early.items():
-                self.take(tool, samples, now)
+                self.add_samples(tool, samples, now)
 
-    def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
-        """Add samples of one tool, sorted by the times of their ends; False for a tool that is in no catalog."""
+    def add_samples(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
+        """Add samples of one tool. Returns False if the tool is in no catalog."""
         server_record = self._servers.get(tool.server)
         if server_record is None or tool.name not in server_record.declarations:
             return False
         ordered = sorted(samples, key=lambda sample: sample.at)
         record = self._record(tool, now)
-        if record is None:  # just after a start, probes may end before the tiers are read
+        if record is None:  # no tiers yet: shortly after a start, probes may end before the tiers are read
             self._early_samples.setdefault(tool, deque(maxlen=WINDOW)).extend(ordered)
             return True
         for sample in ordered:
@@ -206,16 +208,14 @@ class Ledger:
     def hidden_limits_ms(self, server: ServerKey) -> dict[str, float]:
         """Hidden tools that probes can bring back, each with the milliseconds within which a probe has to succeed."""
         server_record = self._servers.get(server)
-        returns_with_time = (
-            {}
-            if server_record is None
-            else {
-                name: record.hidden_limit_ms()
-                for (name, environment), record in server_record.records.items()
-                if environment == self._environment
-            }
-        )
-        return {name: limit_ms for name, limit_ms in returns_with_time.items() if limit_ms is not None}
+        if server_record is None:
+            return {}
+        limits_ms = {
+            name: record.hidden_limit_ms()
+            for (name, environment), record in server_record.records.items()
+            if environment == self._environment
+        }
+        return {name: limit_ms for name, limit_ms in limits_ms.items() if limit_ms is not None}
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         """Store the duration of a round trip without a tool call."""
@@ -226,7 +226,7 @@ class Ledger:
                 self._figures_due.add(server_record.shard)
 
     def decide(self, now: float) -> list[Move]:
-        """Update the decisions about all pending tools; return the changes of tiers."""
+        """Decide about all pending tools; return the changes of tiers."""
         moves = []
         for tool in {**self._changing_with_time, **self._pending}:
             record, server_record = self._record(tool, now), self._servers.get(tool.server)
@@ -245,17 +245,17 @@ class Ledger:
         self._pending.clear()
         return moves
 
-    def due(self, now: float, stamp: str) -> list[State]:
-        """State documents that have to be written now, with the RFC 3339 time `stamp`.
+    def due(self, now: float, timestamp: str) -> list[State]:
+        """State documents that have to be written now, with `timestamp` (RFC 3339) as the time of the decisions.
 
-        After each write, call `take_stored`; a document that was not written is due again.
+        Call `take_stored` after each write; a document that was not written is due again.
         """
         due = []
         for shard in sorted({*self._due_now, *self._figures_due, *self._uncompared}):
             written_at = self._written_at.get(shard)
             old_enough = written_at is None or now - written_at >= self._figures_every
             if shard in self._due_now or (old_enough and self._figures_differ(shard)):
-                due.append(self._document(shard, now, stamp))
+                due.append(self._document(shard, now, timestamp))
         return due
 
     def take_stored(self, state: State, now: float) -> None:
@@ -265,7 +265,7 @@ class Ledger:
         self._uncompared.pop(state.shard, None)
         if state.servers:
             self._written_at[state.shard] = now
-        else:  # an empty document was withdrawn: its next figures need not wait for `figures_every`
+        else:  # the empty document was deleted: its next figures are due without waiting for `figures_every`
             self._written_at.pop(state.shard, None)
         for server in state.servers:
             server_record = self._servers.get(ServerKey(server.namespace, server.name))
@@ -274,11 +274,11 @@ class Ledger:
                 server_record.round_trips_published = dict(server.round_trip_ms)
 
     def rewrite(self, shard: int) -> None:
-        """Make a document due because its stored copy differs from what was written."""
+        """Make a document due, because its stored copy was edited or deleted."""
         self._due_now.add(shard)
 
     def states(self, server: ServerKey, now: float) -> tuple[ToolState, ...]:
-        """States of a server's tools, as a document would publish them now."""
+        """States of a server's tools as they would be published now."""
         server_record = self._servers.get(server)
         return () if server_record is None else self._tool_states(server_record, now)
 
@@ -301,8 +301,7 @@ class Ledger:
         return count
 
     def _shows(self, server_record: _ServerRecord, name: str, declaration: Declaration, tier: Tier) -> bool:
-        """Whether a tier shows a tool: by the tool's record, or else by its published state, or else by its
-        declaration."""
+        """Whether a tier shows a tool, by the tool's record, or else its published state, or else its declaration."""
         record = server_record.records.get((name, self._environment))
         if record is not None:
             return tier.name in record.tiers
@@ -321,12 +320,12 @@ class Ledger:
         record = server_record.records.get(key)
         if record is None:
             published = server_record.published.get(key)
-            record = server_record.records[key] = self._begin(server_record, *key, now, published)
+            record = server_record.records[key] = self._new_record(server_record, *key, now, published)
             if published is not None and published.tiers != record.tiers:
                 self._due_now.add(server_record.shard)
         return record
 
-    def _begin(
+    def _new_record(
         self, server_record: _ServerRecord, name: str, environment: str, now: float, published: ToolState | None
     ) -> ToolRecord:
         probed = name in server_record.probed and environment == self._environment
@@ -344,7 +343,7 @@ class Ledger:
             shard += 1
         return shard
 
-    def _document(self, shard: int, now: float, stamp: str) -> State:
+    def _document(self, shard: int, now: float, timestamp: str) -> State:
         servers = [
             ServerState(
                 namespace=key.namespace,
@@ -355,7 +354,7 @@ class Ledger:
             for key, server_record in sorted(self._servers.items())
             if server_record.shard == shard and (tools := self._tool_states(server_record, now))
         ]
-        return State(shard=shard, servers=tuple(servers), decided_at=stamp)
+        return State(shard=shard, servers=tuple(servers), decided_at=timestamp)
 
     def _tool_states(self, server_record: _ServerRecord, now: float) -> tuple[ToolState, ...]:
         """State of each tool, from its record if there is one, otherwise as published."""

@@ -1,11 +1,11 @@
 """Health of a tool, as a bounded score of its bad and good calls. Pure; owned by `tool_record.ToolRecord`.
 
-    score = 100 - 5 × points, points from 0 to 20: +5 for a bad call, −1 for a good call degraded at score 0, healthy
-    again from score 25
+The score is 100 - 5 × points. A bad call adds 5 points, a good call subtracts 1; points are from 0 to 20. A tool is
+degraded at score 0, and healthy again from score 25. Four consecutive bad calls therefore degrade a tool, and five
+consecutive good calls restore it, however long it was down.
 
-Four consecutive bad calls therefore degrade a tool, and five consecutive good calls restore it, however long it was
-down. Bad calls are transport errors, time-outs, calls longer than `maxDurationMs`, and internal errors of the server.
-Results with `isError`, refused arguments and cancelled calls do not count as failures of the tool.
+Bad calls are transport errors, time-outs, calls longer than `maxDurationMs`, and internal errors of the server. Results
+with `isError`, refused arguments and cancelled calls do not count as failures of the tool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEALTHY_SCORE: Final = 25
 class HealthScore:
     """The health of one tool in one environment."""
 
-    __slots__ = ("_trial_failed", "bad", "gate", "points", "seen")
+    __slots__ = ("_trial_failed", "bad", "gate", "points", "total")
 
     def __init__(self, *, score: int = 100, degraded: bool = False, now: float = 0.0) -> None:
         """`score` (0 to 100) and `degraded` are the published values before a restart. A degraded tool waits for its
@@ -33,7 +33,7 @@ class HealthScore:
         self.gate = Gate()
         self.bad = 0
         """Number of bad calls since the score was last 100."""
-        self.seen = 0
+        self.total = 0
         """Number of all calls since the score was last 100."""
         if degraded:
             self.gate.keep_hidden(now)
@@ -52,23 +52,23 @@ class HealthScore:
     def observe(self, *, bad: bool) -> None:
         """Count one attempt."""
         if self.points == 0:
-            self.bad = self.seen = 0
+            self.bad = self.total = 0
         self.points = (
             min(MAX_POINTS, self.points + POINTS_PER_BAD_CALL) if bad else max(0, self.points - POINTS_PER_GOOD_CALL)
         )
         self.bad += bad
-        self.seen += 1
+        self.total += 1
         self._trial_failed |= self.gate.count_call(bad=bad)
 
-    def decide(self, now: float, *, watched: bool) -> bool:
-        """Whether the tool counts as healthy from now on. `watched`: whether probes reach it while it is degraded."""
+    def decide(self, now: float, *, probed: bool) -> bool:
+        """Whether the tool counts as healthy from now on. `probed`: whether it is probed while it is degraded."""
         if self.gate.shown:
             if self.score == 0 or self._trial_failed:
                 self.gate.hide(now)
                 self.points = MAX_POINTS
         elif self.score >= HEALTHY_SCORE and self.gate.evidence_counts(now):
             self.gate.show(now)
-        elif not watched and self.gate.trial_in(now) <= 0:
+        elif not probed and self.gate.trial_in(now) <= 0:
             self.gate.show(now, trial=TRIAL_CALLS)
             self.points = (100 - HEALTHY_SCORE) // 5
         self._trial_failed = False

@@ -1,5 +1,5 @@
-"""Score of one tool in one tier: counts late calls, and decides by them whether the tier shows the tool. The tests that
-hide a tool are explained in `thresholds`, the times of its return in `hysteresis`.
+"""Score of one tool in one tier: counts late calls, and decides by them whether the tier shows the tool. `thresholds`
+explains which numbers of late calls hide a tool, `hysteresis` when it returns.
 
 Pure; owned by `tool_record.ToolRecord`.
 """
@@ -14,7 +14,7 @@ from fairlead_operator.latency.thresholds import DETECTORS, Detector, run_needed
 from fairlead_operator.latency.window import Window
 
 MEASURED: Final = ("recent", "window")
-"""Causes for hiding a measured tool."""
+"""Causes of a tool that is hidden because of measurements."""
 
 Definition = tuple[int | None, str, int, str, float | None]
 
@@ -66,7 +66,7 @@ class TierScore:
         self.points = self._lowest = self.detector.start if points is None else points
         """Score that grows with late calls, and its lowest value so far."""
         self._since = 0
-        """Number of samples since the score was lowest, which led to the present score."""
+        """Number of samples since the score was lowest. They led to the present score."""
         self._alarm = False
         """Whether the score reached its cap, or a call of a trial was late, since the last decision."""
         self._was_late = False
@@ -74,10 +74,8 @@ class TierScore:
         self.run = 0
         """Number of samples in time since the last late sample."""
 
-    def begin_hidden(self, now: float, cause: str) -> None:
-        """Hide the tool from the start: because of its declaration, because it is unmeasured, or as before a
-        restart.
-        """
+    def hide_initially(self, now: float, cause: str) -> None:
+        """Hide the tool from the start, because of its declaration, without measurements, or as before a restart."""
         self.gate.keep_hidden(now)
         self.cause = cause
 
@@ -86,10 +84,10 @@ class TierScore:
         """Whether the tool is hidden and the passage of time alone may bring it back."""
         return not self.gate.shown and self.cause in MEASURED
 
-    def observe(self, *, late: bool, proves: bool = True) -> None:
-        """Count one sample. `proves`: whether a sample in time counts for the return of a hidden tool."""
+    def observe(self, *, late: bool, counts_for_return: bool = True) -> None:
+        """Count one sample. `counts_for_return`: whether a sample in time may bring back a hidden tool."""
         detector = self.detector
-        self.points = self.points + detector.late if late else max(0, self.points - detector.in_time)
+        self.points = self.points + detector.late_points if late else max(0, self.points - detector.in_time_points)
         self._since += 1
         if self.points <= self._lowest:
             self._lowest = self.points
@@ -99,7 +97,7 @@ class TierScore:
         self._was_late |= late
         if late:
             self.run = 0
-        elif proves or self.gate.shown:
+        elif counts_for_return or self.gate.shown:
             self.run += 1
 
     def use_bimodality(self, *, bimodal: bool) -> None:
@@ -112,9 +110,9 @@ class TierScore:
             self._restart(0)
 
     def decide(self, now: float, window: Window, *, trials: bool) -> bool:
-        """Whether the tier shows the tool from now on; may cut the window to the samples that led to the decision.
+        """Whether the tier shows the tool from now on. May cut the window to the samples that led to the decision.
 
-        `trials`: whether the hidden tool returns by trial after some time without late calls, because no probes measure
+        `trials`: whether a hidden tool returns by trial after some time without late calls, because no probes measure
         it.
         """
         if self._was_late:
@@ -128,23 +126,21 @@ class TierScore:
         self._alarm = self._was_late = False
         return self.gate.shown
 
-    def late(self, window: Window) -> int:
+    def count_late(self, window: Window) -> int:
         """Number of late calls in the window."""
-        return window.late(self.late_from_ms)
+        return window.count_late(self.late_from_ms)
 
     def samples_needed(self, window: Window) -> int:
-        """Number of consecutive samples in time that bring a hidden tool back, which is also the number of calls of a
-        trial.
-        """
+        """Number of consecutive samples in time that bring back a hidden tool. A trial has the same number of calls."""
         before = len(window) - self.run
-        needed = run_needed(self.late(window) / before if before > 0 else 1.0, self.gate.relapses)
-        return needed if self.cause in MEASURED else max(needed, self.min_samples)
+        run = run_needed(self.count_late(window) / before if before > 0 else 1.0, self.gate.relapses)
+        return run if self.cause in MEASURED else max(run, self.min_samples)
 
     def _may_return(self, now: float, window: Window) -> bool:
         return self.run >= self.samples_needed(window) and self.gate.evidence_counts(now)
 
     def _hide_if_late(self, now: float, window: Window) -> None:
-        too_many = len(window) >= self.min_samples and self.late(window) >= self.detector.late_calls_to_hide(
+        too_many = len(window) >= self.min_samples and self.count_late(window) >= self.detector.late_calls_to_hide(
             len(window)
         )
         if not self._alarm and not too_many:
@@ -159,7 +155,7 @@ class TierScore:
         """Show the tool, and drop all samples before the last `keep` ones."""
         self.gate.show(now, trial=trial)
         window.keep_last(keep)
-        self._restart(self.detector.again)
+        self._restart(self.detector.after_return)
 
     def _restart(self, points: int) -> None:
         """Continue from this score, without the history of the previous score."""

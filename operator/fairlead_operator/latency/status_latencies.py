@@ -1,7 +1,7 @@
 """Decides which measured figures the status of each server shows. Pure; owned by the timekeeper.
 
-Each change of a status is a write to the API server. A status is therefore updated at most once per `every` seconds,
-and only if a figure changed by more than a tenth, or another tool is the slowest.
+Each change of a status is a write to the API server. A status is therefore changed at most once per `every` seconds,
+and only if a figure changed by more than a tenth, or if another tool is the slowest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StatusLatencies:
         self._pending: dict[ServerKey, LatencySummary] = {}
 
     def offer(self, server: ServerKey, slowest: ToolState | None, now: float) -> None:
-        """Take over the published state of a server's slowest tool; None if no tool is measured."""
+        """Record the published state of a server's slowest tool; None if no tool is measured."""
         self._shown_at.setdefault(server, now - self._every + min(SETTLE_S, self._every))
         summary = _summary(slowest)
         if _differ(self._shown.get(server, LatencySummary()), summary):
@@ -45,7 +45,7 @@ class StatusLatencies:
         return due
 
     def summary(self, server: ServerKey) -> LatencySummary | None:
-        """Summary for the server's status; None if the shown summary stays."""
+        """Summary for the server's status; None if the status should not change."""
         return self._shown.get(server)
 
     def forget(self, alive: Collection[ServerKey]) -> None:

@@ -1,9 +1,9 @@
 """Thresholds for the number of late calls that hide a tool, one set per quantile. Pure.
 
 A call is late if it takes longer than the tier's limit (with its hysteresis), and in time otherwise. "p95 within the
-limit" means that at most 5 of 100 calls may be late. Late calls are therefore counted. An estimated quantile is not
-compared with the limit, because estimates vary by chance: a plain p95 of the last 100 calls would sooner or later hide
-a steady tool whose true p95 is at 0.9 of the limit.
+limit" means that at most 5 of 100 calls may be late, so late calls are counted. The measured p95 is not compared with
+the limit, because it varies by chance: sooner or later, the p95 of the last 100 calls would hide a steady tool whose
+true p95 is at 0.9 of the limit.
 
 A tool is hidden by either of two tests:
 
@@ -26,9 +26,7 @@ RUN: Final = 5
 LONGEST_RUN: Final = 30
 """Maximum number of consecutive samples in time that bring back a tool."""
 DOUBT: Final = 0.01
-"""Probability that a tool which is late as often as when it was hidden returns because of a random run of samples in
-time.
-"""
+"""Probability that a tool that has not improved returns because of a random run of samples in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +36,15 @@ class Detector:
     quantile: str
     share: float
     """Share of calls that may be late."""
-    late: int
-    """Points added by a late call."""
-    in_time: int
-    """Points subtracted by a call in time; the score never goes below 0."""
+    late_points: int
+    """Points that a late call adds to the score."""
+    in_time_points: int
+    """Points that a call in time subtracts; the score never falls below 0."""
     cap: int
     """Smallest score that hides the tool."""
     start: int
     """Initial score of a new tool."""
-    again: int
+    after_return: int
     """Score of a tool that has just returned."""
     most_late: int
     """Smallest number of late calls among the last 100 calls that hides the tool."""
@@ -58,21 +56,21 @@ class Detector:
 
 # `start` is `cap` minus the points of three late calls, except for p50, which reacts slowly: three late calls hide a
 # new tool. If two sufficed, one in a thousand steady tools with a p95 at 0.8 of the limit would by chance be hidden at
-# its first calls; with three, it is one in ten thousand. Two late calls hide a tool that has just returned (`again`).
+# its first calls; with three, it is one in ten thousand. Two late calls hide a tool that has just returned.
 DETECTORS: Final = {
-    "p50": Detector("p50", 0.50, late=2, in_time=3, cap=36, start=0, again=0, most_late=69),
-    "p90": Detector("p90", 0.10, late=3, in_time=1, cap=21, start=12, again=15, most_late=23),
-    "p95": Detector("p95", 0.05, late=6, in_time=1, cap=30, start=12, again=18, most_late=15),
-    "p99": Detector("p99", 0.01, late=24, in_time=1, cap=96, start=24, again=48, most_late=7),
+    "p50": Detector("p50", 0.50, late_points=2, in_time_points=3, cap=36, start=0, after_return=0, most_late=69),
+    "p90": Detector("p90", 0.10, late_points=3, in_time_points=1, cap=21, start=12, after_return=15, most_late=23),
+    "p95": Detector("p95", 0.05, late_points=6, in_time_points=1, cap=30, start=12, after_return=18, most_late=15),
+    "p99": Detector("p99", 0.01, late_points=24, in_time_points=1, cap=96, start=24, after_return=48, most_late=7),
 }
 
 
 def run_needed(late_share: float, relapses: int = 0) -> int:
     """Number of consecutive samples in time after which a hidden tool returns (5 to 30).
 
-    `late_share` (0 to 1) is the share of late calls while the tool was hidden: the smaller the share, the longer a run
-    of calls in time has to be to show an improvement. The share is measured while the tool is slow, and overestimates
-    the share of later calls, so that the run may be too short. Each of the `relapses` therefore doubles the run.
+    `late_share` (0 to 1) is the share of late calls when the tool was hidden: the smaller it is, the longer a run of
+    calls in time has to be to show an improvement. The share is measured while the tool is slow and overestimates that
+    of later calls, so the run may be too short. Each of the `relapses` therefore doubles the run.
     """
     run = RUN if late_share >= 1 else math.ceil(math.log(DOUBT) / math.log(1 - max(late_share, 0.01)))
     return min(LONGEST_RUN, max(RUN, run) << min(relapses, 3))

@@ -26,7 +26,7 @@ class MoveReasons:
     window: Window
     health: HealthScore
     declared_ms: int | None
-    """The declared duration of a call."""
+    """The declared duration of a call in milliseconds."""
     floor: Floor | None = None
     """The fastest tier that may show the tool; None if any tier may."""
 
@@ -40,7 +40,7 @@ class MoveReasons:
                 "" if self.floor.tier_exists else ", which does not exist"
             )
         if score.gate.shown:
-            return f"{self.health.bad} of its last {_calls(self.health.seen)} failed" if self.health.degraded else ""
+            return f"{self.health.bad} of its last {_calls(self.health.total)} failed" if self.health.degraded else ""
         if score.cause == "declared" and self.declared_ms is not None:
             return f"it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
         if score.cause == "unmeasured" or not len(self.window):
@@ -48,7 +48,7 @@ class MoveReasons:
         return _measurement(score, self.window)
 
     def why_gained(self, tier: str) -> str:
-        """Why the tool has entered a tier, as the end of a sentence; empty if unknown."""
+        """Why the tool has entered a tier, as the rest of a sentence; empty if unknown."""
         score = self.scores.get(tier)
         if score is None:
             return ""
@@ -63,8 +63,8 @@ class MoveReasons:
         return ": it is not measured yet, and the tier shows such tools"
 
 
-def sentence(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
-    """Sentence about the move of the tool `name` from the tiers `before` to the tiers `after`, with its reasons."""
+def describe_move(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
+    """Describe the move of the tool `name` from the tiers `before` to the tiers `after`, with its reasons."""
     lost = [tier for tier in before if tier not in after]
     gained = [tier for tier in after if tier not in before]
     clauses = []
@@ -76,11 +76,12 @@ def sentence(name: str, before: Sequence[str], after: Sequence[str], reasons: Mo
     return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
 
 
-def _with_reasons(tiers: Sequence[str], whys: Sequence[str]) -> str:
-    """Tiers with their reasons; a common reason is mentioned once."""
-    if len(set(whys)) == 1:
-        return _tiers(tiers) + (f": {whys[0]}" if whys[0] else "")
-    return ", and ".join(_tiers([tier]) + (f": {why}" if why else "") for tier, why in zip(tiers, whys, strict=True))
+def _with_reasons(tiers: Sequence[str], reasons: Sequence[str]) -> str:
+    """Tiers with the reasons why the tool left them; a common reason is mentioned once."""
+    if len(set(reasons)) == 1:
+        return _tiers(tiers) + (f": {reasons[0]}" if reasons[0] else "")
+    clauses = [_tiers([tier]) + (f": {why}" if why else "") for tier, why in zip(tiers, reasons, strict=True)]
+    return ", and ".join(clauses)
 
 
 def _tiers(names: Sequence[str]) -> str:
@@ -91,15 +92,15 @@ def _tiers(names: Sequence[str]) -> str:
 
 def _measurement(score: TierScore, window: Window) -> str:
     """Clause about the calls in the window: how many were late, and the tier's quantile of their durations."""
-    late, seen = score.late(window), len(window)
+    late, count = score.count_late(window), len(window)
     figure = window.quantile(1 - score.detector.share)
     digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # 500.4 ms has to read as over 500 ms
     quantile = f"({score.detector.quantile} {figure:,.{digits}f} ms)"
-    if seen == 1:
+    if count == 1:
         return f"its last call took {'over' if late else 'at most'} {_over(score)} {quantile}"
     if not late:
-        return f"its last {_calls(seen)} took at most {_over(score)} {quantile}"
-    return f"{late} of its last {_calls(seen)} took over {_over(score)} {quantile}"
+        return f"its last {_calls(count)} took at most {_over(score)} {quantile}"
+    return f"{late} of its last {_calls(count)} took over {_over(score)} {quantile}"
 
 
 def _over(score: TierScore) -> str:

@@ -1,6 +1,6 @@
 """Receives the measurements of gateways and probes, decides about tiers, and publishes the state documents.
 
-All I/O goes through the protocols of `ports`; the decisions are made by the pure `ledger`.
+The pure `ledger` makes the decisions; all I/O goes through the protocols of `ports`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 1.0
-"""Maximum seconds between two rounds of decisions, because hidden tools return with time even without new
-measurements.
-"""
+"""Maximum seconds between two rounds of decisions. Hidden tools may return without new measurements."""
 RETRY_SECONDS: Final = 1.0
 
 
@@ -49,7 +47,7 @@ class Timekeeper:
     """Turns measurements into tier decisions and publishes them. Implements `calibration.prober.ProbeObserver`.
 
     `on_remeasured` is called for each server at most every `figures_every` seconds. `documents_every` is the minimum
-    number of seconds between two writes of a state document of which only figures changed.
+    number of seconds between two writes of a state document in which only figures have changed.
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class Timekeeper:
             elif isinstance(document, Catalog):
                 catalogs.append(document)
         self.ledger.restore(states)
-        for catalog in catalogs:  # its tools are served and counted before its server is discovered again
+        for catalog in catalogs:  # gateways already serve its tools, before its server is discovered again
             self.take_catalog(catalog)
         for state in states:
             self._offer(state)
@@ -111,7 +109,7 @@ class Timekeeper:
             return None
 
     def take_catalog(self, catalog: Catalog) -> None:
-        """Take over the tools of a published catalog."""
+        """Use the tools of a published catalog."""
         self.ledger.take_catalog(catalog, self._monotonic())
 
     def forget(self, alive: Collection[ServerKey]) -> None:
@@ -125,8 +123,8 @@ class Timekeeper:
         self.ledger.use_tiers(tuple(tiers), self._monotonic())
         self._changed.set()
 
-    def take(self, report: Report) -> None:
-        """Record a gateway's measurements."""
+    def take_report(self, report: Report) -> None:
+        """Record the measurements in a gateway's report."""
         now = self._monotonic()
         for catalog in report.own:
             if isinstance(catalog.endpoint, LocalEndpoint):
@@ -134,13 +132,13 @@ class Timekeeper:
                 self.ledger.take_catalog(catalog, now)
         for tool in report.tools:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
-            self.ledger.take(key, list(_samples(report.replica, tool)), now)
+            self.ledger.add_samples(key, list(_samples(report.replica, tool)), now)
         if report.tools:
             self._changed.set()
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         """Record the sample of one probe."""
-        if self.ledger.take(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
+        if self.ledger.add_samples(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
             self._changed.set()
 
     def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
@@ -200,7 +198,7 @@ class Timekeeper:
     def _offer(self, state: State) -> None:
         for published in state.servers:
             server = ServerKey(published.namespace, published.name)
-            if server not in self._gateway_servers:  # those have no McpServer whose status could show figures
+            if server not in self._gateway_servers:  # they have no McpServer whose status could show figures
                 self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
 
 

@@ -20,13 +20,14 @@ from fairlead_operator.latency.difference import quantiles_differ
 from fairlead_operator.latency.reliability import HealthScore
 from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
-from fairlead_operator.latency.tier_moves import MoveReasons, sentence
+from fairlead_operator.latency.tier_moves import MoveReasons, describe_move
 from fairlead_operator.latency.window import Window
 from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
 
 MAX_RUNNING: Final = 1000
-"""Maximum number of running attempts per tool. If there are more, the oldest is dropped, because the report of its end
-was probably lost."""
+"""Maximum number of running attempts per tool. Beyond it, the oldest is dropped: the report of its end was probably
+lost.
+"""
 BIMODALITY_CHECK_SAMPLES: Final = 10
 """Number of samples between two checks whether the durations are bimodal."""
 
@@ -110,12 +111,12 @@ class ToolRecord:
         remaining = {score.tier for score in self._scores if (score.tier, score.definition) in scores}
         for _, counted in self._running.values():
             counted &= remaining
-        decided = self.decide(now)
+        decision = self.decide(now)
         names = (*(score.tier for score in self._scores), *self._unlimited)
-        self.tiers = tuple(name for name in names if name in (shown if name in existed else decided))
+        self.tiers = tuple(name for name in names if name in (shown if name in existed else decision))
 
     def declare(self, declaration: Declaration, now: float) -> None:
-        """Take over a changed declaration; it affects only tiers that no measurement decides yet."""
+        """Use a changed declaration. It affects only tiers that no measurement decides yet."""
         self.declaration = replace(declaration, probed=self.declaration.probed)
         self._scores = [
             score
@@ -132,7 +133,7 @@ class ToolRecord:
         unreadable = sample.outcome is AttemptOutcome.UNREADABLE
         late = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not unreadable]
         if late or sample.outcome is AttemptOutcome.OK:
-            entry = self._remember(entry, sample.duration_ms, successful=sample.outcome is AttemptOutcome.OK)
+            entry = self._store_duration(entry, sample.duration_ms, successful=sample.outcome is AttemptOutcome.OK)
         if sample.outcome is AttemptOutcome.OK:
             self.measured_at = max(self.measured_at, rfc3339(sample.at))
         for score in late:
@@ -141,7 +142,7 @@ class ToolRecord:
                 counted.add(score.tier)
         if sample.outcome is AttemptOutcome.RUNNING:
             if entry is not None:
-                self._remember_running(sample.attempt, entry, counted)
+                self._store_running(sample.attempt, entry, counted)
             return
         if sample.outcome is AttemptOutcome.OK:
             self._observe_success(sample, counted)
@@ -159,15 +160,14 @@ class ToolRecord:
             if fast_enough and not (floor is not None and floor.hides(score.rule)):
                 fits.append(score.tier)
         fits += self._unlimited
-        healthy = self.health.decide(now, watched=self.declaration.probed)
+        healthy = self.health.decide(now, probed=self.declaration.probed)
         self.tiers = tuple(fits if healthy or len(fits) < 2 else fits[1:])
         return self.tiers
 
     def state(self, name: str, environment: str, now: float, published: ToolState | None = None) -> ToolState:
-        """State of the tool for publication: its figures, the last decision, and for each tier a reason with these
-        figures.
+        """State of the tool for publication: its figures, the last decision, and for each tier the reason.
 
-        `published` is the state that was published before.
+        `published` is the state that was published last.
         """
         declared, floor, figures = self.declaration.estimated_ms, self.floor, self._figures(published)
         hidden, fits = {}, {}
@@ -196,10 +196,8 @@ class ToolRecord:
         )
 
     def _figures(self, published: ToolState | None) -> Quantiles | None:
-        """The quantiles to publish.
-
-        The published quantiles are repeated while the tiers are the same and no quantile changed by more than a tenth.
-        A document that is written because of another tool then does not change what is displayed about this tool.
+        """The quantiles to publish: those already published if the tiers are the same and no quantile changed by more
+        than a tenth. A document that is written because of another tool then shows no changes of this tool.
         """
         now = self.window.quantiles()
         before = published.quantiles if published is not None and published.tiers == self.tiers else None
@@ -208,10 +206,10 @@ class ToolRecord:
         return msgspec.structs.replace(before, samples=now.samples)
 
     def describe_move(self, name: str, before: Sequence[str]) -> str:
-        """Sentence about the last decision for users: how the tiers differ from those `before`, and why."""
+        """Message to users about the last decision: how the tiers differ from those `before`, and why."""
         scores = {score.tier: score for score in self._scores}
         reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
-        return sentence(name, before, self.tiers, reasons)
+        return describe_move(name, before, self.tiers, reasons)
 
     def hidden_limit_ms(self) -> float | None:
         """Milliseconds within which a probe has to succeed to bring back the hidden tool; None for a shown tool.
@@ -233,10 +231,10 @@ class ToolRecord:
         """Whether the passage of time alone may change the decision."""
         return self.health.degraded or any(score.returns_with_time for score in self._scores)
 
-    def set_probed(self, reached: bool) -> None:
+    def set_probed(self, probed: bool) -> None:
         """Set whether the tool is probed while tiers hide it."""
-        if self.declaration.probed is not reached:
-            self.declaration = replace(self.declaration, probed=reached)
+        if self.declaration.probed is not probed:
+            self.declaration = replace(self.declaration, probed=probed)
 
     @property
     def _returns_by_trial(self) -> bool:
@@ -251,27 +249,29 @@ class ToolRecord:
         window, or else from the declaration, or else by the tier's `unmeasured`.
         """
         cause = cause_of(hidden[tier.name]) if tier.name in hidden else None
-        is_measured = len(self.window) > 0 or cause in MEASURED  # by late calls of which none succeeded
+        # without a successful call, the published figures are empty, although late calls have hidden the tool
+        is_measured = len(self.window) > 0 or cause in MEASURED
         if tier.name in points and is_measured and cause not in ("declared", "unmeasured"):
             score = TierScore(tier, points=points[tier.name], bimodal=self.bimodal)
             if cause is not None and cause in MEASURED:
-                score.begin_hidden(now, cause)
+                score.hide_initially(now, cause)
             return score
         if len(self.window) >= tier.min_samples:
             return TierScore(tier, points=0, bimodal=self.bimodal)
         score = TierScore(tier, points=points.get(tier.name), bimodal=self.bimodal)
         if not self.declaration.fits(tier):
-            score.begin_hidden(now, "declared" if tier.excludes(self.declaration.estimated_ms) else "unmeasured")
+            score.hide_initially(now, "declared" if tier.excludes(self.declaration.estimated_ms) else "unmeasured")
         return score
 
-    def _remember(self, entry: int | None, duration_ms: float, *, successful: bool) -> int:
+    def _store_duration(self, entry: int | None, duration_ms: float, *, successful: bool) -> int:
+        """Add a duration to the window, or update the entry of its running attempt; return the entry's number."""
         self._samples += 1
         if entry is None:
             return self.window.add(duration_ms, successful=successful)
         self.window.lengthen(entry, duration_ms, successful=successful)
         return entry
 
-    def _remember_running(self, attempt: str, entry: int, counted: set[str]) -> None:
+    def _store_running(self, attempt: str, entry: int, counted: set[str]) -> None:
         self._running[attempt] = (entry, counted)
         if len(self._running) > MAX_RUNNING:
             del self._running[next(iter(self._running))]
@@ -279,7 +279,7 @@ class ToolRecord:
     def _observe_success(self, sample: Sample, counted: set[str]) -> None:
         for score in self._scores:
             if score.tier not in counted:
-                score.observe(late=False, proves=not (sample.probe and self.bimodal))
+                score.observe(late=False, counts_for_return=not (sample.probe and self.bimodal))
         if self._samples >= BIMODALITY_CHECK_SAMPLES:
             self._samples = 0
             self.bimodal = is_bimodal(self.window.durations())

@@ -1,6 +1,6 @@
 """The last 100 durations of one tool in one environment, and the quantiles of those that succeeded.
 
-An attempt that runs or failed is in the window only if it is late, because decisions about tiers count late attempts.
+Running and failed attempts are in the window only if they are late, because decisions about tiers count late attempts.
 
 Pure; owned by `tool_record.ToolRecord`.
 """
@@ -47,7 +47,7 @@ class Window:
         return self._dropped + len(self._durations) - 1
 
     def lengthen(self, entry: int, duration_ms: float, *, successful: bool = True) -> None:
-        """Update a running attempt; does nothing if its entry was dropped."""
+        """Update the duration of a running attempt; no-op if its entry was dropped."""
         index = entry - self._dropped
         if index >= 0:
             self._sorted.remove(self._durations[index])
@@ -55,7 +55,7 @@ class Window:
             self._durations[index] = duration_ms
             self._unsuccessful[index] = not successful
 
-    def late(self, limit_ms: float) -> int:
+    def count_late(self, limit_ms: float) -> int:
         """Number of durations above the limit."""
         return len(self._sorted) - bisect_right(self._sorted, limit_ms)
 

@@ -40,7 +40,7 @@ def why_hidden(
         else f"{score.samples_needed(window)}-in-time"
     )
     measured = f"{_quantile(score, figures)} " if figures is not None else ""
-    return f"over_budget {measured}{tier} late={score.late(window)}/{len(window)} by={score.cause} back={back}"
+    return f"over_budget {measured}{tier} late={score.count_late(window)}/{len(window)} by={score.cause} back={back}"
 
 
 def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, declared_ms: int | None) -> str:
@@ -53,14 +53,14 @@ def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, de
         estimate = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
         return f"fits {estimate} {tier} {points}"
     hides_at = score.detector.late_calls_to_hide(max(len(window), score.min_samples))
-    late = f"late={score.late(window)}/{len(window)} hides-at={hides_at}"
+    late = f"late={score.count_late(window)}/{len(window)} hides-at={hides_at}"
     return f"fits {_quantile(score, figures)} {tier} {late} {points}"
 
 
 def why_degraded(health: HealthScore, tier: str) -> str:
     """Why a degraded tool left its fastest tier, and the fastest tier that still shows it."""
     good = max(1, math.ceil((HEALTHY_SCORE - health.score) / 5))
-    return f"degraded score={health.score} failures={health.bad}/{health.seen} tier={tier} back={good}-good"
+    return f"degraded score={health.score} failures={health.bad}/{health.total} tier={tier} back={good}-good"
 
 
 def cause_of(reason: str) -> str:

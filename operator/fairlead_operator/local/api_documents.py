@@ -1,4 +1,4 @@
-"""Reads OpenAPI documents from this machine's disk, and from ConfigMaps of manifests."""
+"""Reads OpenAPI documents from files on this machine, and from ConfigMaps in manifests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fairlead_api.documents.base import sha256
 from fairlead_api.meta import ServerKey
 from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
 from fairlead_operator.local.inventory import Inventory
-from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, FilePlace
-from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
+from fairlead_operator.openapi.api_source import ApiSource, ConfigMapLocation, DocumentLocation, FileLocation
+from fairlead_operator.openapi.document_content import DocumentUnusable, decompress, document_key
 
 
 class LocalDocuments:
@@ -19,18 +19,18 @@ class LocalDocuments:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._revisions: dict[ServerKey, str] = {}
-        """Revision of each server's document at the last call of `changed`."""
+        """Revision of each server's document at the last call of `find_changed`."""
 
-    async def read(self, location: DocumentPlace) -> bytes:
+    async def read(self, location: DocumentLocation) -> bytes:
         """The document at a location. Raises DocumentUnusable."""
-        if not isinstance(location, ConfigMapPlace):
+        if not isinstance(location, ConfigMapLocation):
             return await asyncio.to_thread(_from_file, Path(str(location)))
         config_map = self._inventory.contents.config_maps.get((location.namespace, location.name))
         if config_map is None:
             raise DocumentUnusable(f"no manifest declares a ConfigMap {location.name} in the server's namespace")
-        return config_map.data[chosen_key(location, config_map.data)].encode()
+        return config_map.data[document_key(location, config_map.data)].encode()
 
-    def changed(self) -> list[ServerKey]:
+    def find_changed(self) -> list[ServerKey]:
         """Servers whose documents have changed since the last call."""
         before = self._revisions
         servers = self._inventory.contents.servers.items()
@@ -38,13 +38,13 @@ class LocalDocuments:
         self._revisions = {key: self.revision(source.location) for key, source in sources.items() if source is not None}
         return [key for key, revision in self._revisions.items() if before.get(key, revision) != revision]
 
-    def revision(self, location: DocumentPlace) -> str:
-        """Changes with a document that is not at a URL; empty where it is missing."""
-        if isinstance(location, ConfigMapPlace):
+    def revision(self, location: DocumentLocation) -> str:
+        """Revision of a document that is not at a URL, which changes with its content; empty if it is missing."""
+        if isinstance(location, ConfigMapLocation):
             config_map = self._inventory.contents.config_maps.get((location.namespace, location.name))
             return "" if config_map is None else sha256(*(text.encode() for text in config_map.data.values()))
         try:
-            stat = Path(str(location)).stat() if isinstance(location, FilePlace) else None
+            stat = Path(str(location)).stat() if isinstance(location, FileLocation) else None
         except OSError:
             return ""
         return "" if stat is None else f"{stat.st_mtime_ns}-{stat.st_size}"
@@ -56,4 +56,4 @@ def _from_file(path: Path) -> bytes:
             data = file.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise DocumentUnusable(f"the OpenAPI document {path} cannot be read: {error.strerror}") from error
-    return unpacked(data, path)
+    return decompress(data, path)

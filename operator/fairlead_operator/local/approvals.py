@@ -1,7 +1,8 @@
-"""Approvals outside of a cluster: one file per server, because servers of an `mcp.json` have no annotations.
+"""Reads and writes approvals outside of a cluster: one file per server, because servers of an `mcp.json` have no
+annotations.
 
-`fairlead approve` writes the files; `localoperator` reads them as often as the manifests. Only the user who owns the
-folder can access it.
+`fairlead approve` writes the files; `localoperator` reads them as often as the manifests. Only the owner of the folder
+can access it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _MAX_BYTES = 256
 
 
 def write(directory: Path, key: ServerKey, approval: str) -> Path:
-    """Write an approval of the definitions with this hash, and return its file. Raises PlatformTrouble."""
+    """Write a file that approves the definitions with the hash `approval`; return it. Raises PlatformTrouble."""
     with file_troubles():
         file = private_directory(directory) / f"{key.namespace}.{key.name}"
         write_private(file, approval.encode())

@@ -1,7 +1,7 @@
 """Reads one configuration file of an MCP client: entries become validated McpServers, or problems with line numbers.
 
-`client_files.servers` parses the forms of different clients; this module adds files, line numbers and validation. It
-takes the text of the file, and reads the env files that entries name.
+`client_files.servers` parses the forms of different clients; this module adds line numbers and validation. The caller
+passes the text of the file; the env files that entries name are read here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AnyDocument = Document | JsonDocument | TomlDocument
 JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
 EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
 EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
-NAMED: Final = 8
+MAX_NAMED: Final = 8
 """Maximum number of servers that a message names."""
 EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
 NO_LIST: Final = f'declares no server: a client configuration begins with {{"mcpServers": {{{EXAMPLE}}}}}'
@@ -55,9 +55,9 @@ class Configuration:
     servers: list[DeclaredServer] = field(default_factory=list)
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
-    """Problems that do not stop a server."""
+    """Problems that prevent no server from running."""
     refused: list[RefusedServer] = field(default_factory=list)
-    """Named entries with a problem that stops their server."""
+    """Named entries with a problem that prevents their server from running."""
 
 
 def read_configuration(
@@ -66,8 +66,8 @@ def read_configuration(
     """Read a client configuration; None for a file of another kind. Invalid JSON is reported as a problem.
 
     Args:
-        is_own: Tells whether a URL is the URL of this gateway; such an entry is skipped.
-        bare: Whether a list of servers may be the top-level object, without a member such as `mcpServers` around it.
+        is_own: Returns whether a URL is that of this gateway; entries with such a URL are skipped.
+        bare: Whether a list of servers may be the top-level value, instead of a member such as `mcpServers`.
     """
     try:
         document = _parse(text, file)
@@ -85,7 +85,7 @@ def read_configuration(
         if not bare and server_lists(content)[0].path == ():
             return None
         return _ConfigurationReader(content, document, file, environ, is_own).read()
-    key_and_message = _no_list(content, maybe_manifests=file.suffix not in (*JSON_SUFFIXES, ".toml"))
+    key_and_message = _missing_list(content, maybe_manifests=file.suffix not in (*JSON_SUFFIXES, ".toml"))
     if key_and_message is None:
         return None
     key, message = key_and_message
@@ -123,8 +123,8 @@ def _is_blank(text: str, file: Path) -> bool:
     return file.suffix in JSON_SUFFIXES or not list(documents(text))
 
 
-def _no_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | None:
-    """Key and message about a file that should be a server list but is not; None for a file of another kind."""
+def _missing_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | None:
+    """Key and message about a file that should declare a server list but does not; None for a file of another kind."""
     if not isinstance(content, Mapping):
         return None if maybe_manifests else ("", NO_LIST)
     if "kind" in content or "apiVersion" in content:
@@ -138,11 +138,11 @@ def _no_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] | Non
     if "servers" in content:
         listed = ", or a list of servers that each have a name" if isinstance(content["servers"], list) else ""
         return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}{listed}"
-    meant = misspelt_list_key(content)
-    if meant == "mcp":
-        return meant, "holds no servers in a form that can be read: put them into mcpServers, beside it"
-    if meant is not None:
-        return meant, "unknown key: did you mean mcpServers?"
+    key = misspelt_list_key(content)
+    if key == "mcp":
+        return key, "contains no servers in a known form: move them into mcpServers, at the same level"
+    if key is not None:
+        return key, "unknown key: did you mean mcpServers?"
     return "", NO_LIST
 
 
@@ -162,9 +162,9 @@ class _ConfigurationReader:
         self._file = file
         self._environ = environ
         self._is_own = is_own
-        where = file.absolute()  # servers may run in another folder than this process
-        around = surroundings_of(where, environ.get("HOME"))
-        self._around = surroundings_with_bundle(around, content, str(where.parent), environ)
+        path = file.absolute()  # servers may run in another folder than this process
+        surroundings = surroundings_of(path, environ.get("HOME"))
+        self._surroundings = surroundings_with_bundle(surroundings, content, str(path.parent), environ)
         self._result = Configuration()
 
     def read(self) -> Configuration:
@@ -191,8 +191,10 @@ class _ConfigurationReader:
             problem = self._problem(first, "", f"{why}; it is ignored, and nothing has to be done")
         else:
             names = [entry.name for entry in unserved_entries]
-            some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-            message = f"each of {some} {why}; they are ignored, and nothing has to be done"
+            listed = ", ".join(names[:MAX_NAMED]) + (
+                f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            )
+            message = f"each of {listed} {why}; they are ignored, and nothing has to be done"
             problem = self._remark(first.path[:-1], message)
         return replace(problem, is_note=True)
 
@@ -214,7 +216,7 @@ class _ConfigurationReader:
         translated = translate(
             entry,
             self._environ,
-            self._around,
+            self._surroundings,
             lambda name: read_env_file(folder_of_file / name),
             lambda name: read_secret_file(folder_of_file / name),
         )
@@ -222,13 +224,15 @@ class _ConfigurationReader:
         if url is not None and self._is_own(url):
             return None
         server = _validate(entry, translated)
-        if entry.cwd is None and (name := resource_name(entry.name)) != server.key.name:  # projects share names
+        # servers of several projects may share a name
+        if entry.cwd is None and (name := resource_name(entry.name)) != server.key.name:
             message = f"gets the name {server.key.name}, because another server has the name {name}: rename one of them"
             self._result.remarks.append(self._problem(entry, "", message))
         for remark in translated.remarks:
             self._result.remarks.append(self._problem(entry, remark.key, remark.message))
         folder = translated.cwd
-        if folder is None and entry.cwd and Path(entry.cwd).is_dir():  # absent if the project was moved: start anyway
+        # if the project was moved, its folder is missing: start the server in the default folder
+        if folder is None and entry.cwd and Path(entry.cwd).is_dir():
             folder = entry.cwd
         cwd = None if folder is None else str((self._file.parent / folder).expanduser().resolve())
         origin = f"{self._file}:{self._document.line_of(entry.path)}"
@@ -249,10 +253,10 @@ class _ConfigurationReader:
         content = self._content if isinstance(self._content, Mapping) else {}
         if LISTS[0] in content and isinstance(content.get(LISTS[1]), Mapping | list):
             yield self._remark((LISTS[1],), f"is ignored because the file has {LISTS[0]} as well: use only one of them")
-        for twice in self._document.repeated if isinstance(self._document, JsonDocument) else ():
-            path = ".".join(str(step) for step in twice.path if step != "\0")
-            message = f"is a duplicate of line {twice.first_line}, so it is ignored: rename or remove one of them"
-            yield ManifestProblem(str(self._file), twice.line, path, message)
+        for duplicate in self._document.repeated if isinstance(self._document, JsonDocument) else ():
+            path = ".".join(str(step) for step in duplicate.path if step != "\0")
+            message = f"is a duplicate of line {duplicate.first_line}, so it is ignored: rename or remove one of them"
+            yield ManifestProblem(str(self._file), duplicate.line, path, message)
 
     def _remark(self, path: Sequence[str | int], message: str) -> ManifestProblem:
         line = self._document.line_of(path)
@@ -265,25 +269,25 @@ class _ConfigurationReader:
 
 
 def _as_written(entry: ConfiguredServer, inner: str) -> str:
-    """`inner`, a path within an entry, in the file's own keys.
+    """The path `inner` within an entry, with the keys of the client's file.
 
-    If the client names the first key differently, the result is that key alone, because the structure inside it may
-    differ as well.
+    If the client has another name for the first key, the result is that name alone, because the structure inside may
+    differ too.
     """
     member = inner.partition(".")[0].partition("[")[0]
-    written = entry.original_keys.get(member)
-    return inner if written is None else written
+    original = entry.original_keys.get(member)
+    return inner if original is None else original
 
 
 def _own_secret(server: McpServer, translated: Translated) -> DeclaredSecret | None:
-    """The Secret that stands for the secrets of an entry; None for an entry without any."""
+    """A Secret with the secrets that the entry itself contains; None if it contains none."""
     if not translated.secrets:
         return None
     return DeclaredSecret(server.key.namespace, server.key.name, translated.secrets, {LABEL_CREDENTIAL: "true"})
 
 
 def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
-    """The McpServer of an entry. Raises EntryProblem, in the keys of the client's file."""
+    """The McpServer of an entry. Raises EntryProblem, which names the keys of the client's file."""
     try:
         return McpServer.model_validate(translated.manifest)
     except ValidationError as error:
@@ -291,7 +295,7 @@ def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
 
 
 def _path(entry: ConfiguredServer, inner: str) -> str:
-    """Path of an entry, or of the member `inner` of it, for a message, such as `mcpServers.time.env`."""
+    """Path of an entry, or of its member `inner`, for a message, such as `mcpServers.time.env`."""
     *members, step = entry.path
     outer = ".".join(map(str, members))
     outer = f"{outer}[{step}]" if isinstance(step, int) and not entry.name else f"{outer}.{entry.name}".lstrip(".")

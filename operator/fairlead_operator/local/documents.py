@@ -52,7 +52,7 @@ def write_private(path: Path, content: bytes) -> None:
         temporary.replace(path)
     except OSError:
         with suppress(OSError):
-            temporary.unlink()  # a part of a file would take up the last space of a full disk
+            temporary.unlink()  # an incomplete file would occupy the last space of a full disk
         raise
 
 
@@ -74,8 +74,10 @@ def file_troubles() -> Iterator[None]:
 
 
 class UnwrittenFiles:
-    """Files whose last write failed. `on_change` receives the first of them and why it was not written, and receives
-    another file once that one is written; None as soon as no such file is left. `clock` returns seconds.
+    """Files whose last write failed.
+
+    `on_change` receives the file that failed first, with the reason, whenever this file or reason changes; it receives
+    None when no such file is left. `clock` returns seconds.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class UnwrittenFiles:
         self._clock = clock
         self._files: dict[Path, tuple[float, str]] = {}
         """Each file, with the time and the reason of its last failure."""
-        self._shown: tuple[Path, str] | None = None
+        self._reported: tuple[Path, str] | None = None
 
     def __repr__(self) -> str:
         return f"<UnwrittenFiles {len(self._files)}>"
@@ -99,45 +101,47 @@ class UnwrittenFiles:
 
     @contextmanager
     def writing(self, file: Path) -> Iterator[None]:
-        """Note whether a write or deletion of `file` fails. Raises DirectoryTrouble in place of OSError."""
+        """Context of a write or deletion of `file`, which records a failure. Raises DirectoryTrouble for OSError."""
         try:
             with file_troubles():
                 yield
         except DirectoryTrouble as trouble:
             cause = trouble.__cause__
             self._files[file] = self._clock(), (isinstance(cause, OSError) and cause.strerror) or str(cause)
-            self._show()
+            self._report()
             raise
         self._drop([file])
 
     def forget_older(self, seconds: float) -> None:
-        """Drop files whose last failure was that long ago: they would have been retried if they were still wanted."""
+        """Drop files whose last failure was more than `seconds` ago: nothing writes them any more, or they would have
+        been retried.
+        """
         latest = self._clock() - seconds
         self._drop([file for file, (failed_at, _) in self._files.items() if failed_at < latest])
 
     def _drop(self, files: Iterable[Path]) -> None:
         for file in files:
             self._files.pop(file, None)
-        self._show()
+        self._report()
 
-    def _show(self) -> None:
-        shown = next(((file, why) for file, (_, why) in self._files.items()), None)
-        if shown != self._shown:
-            self._shown = shown
-            self._on_change(shown)
+    def _report(self) -> None:
+        first = next(((file, why) for file, (_, why) in self._files.items()), None)
+        if first != self._reported:
+            self._reported = first
+            self._on_change(first)
 
 
 class DirectoryDocuments:
-    """Documents as files of one directory. `written` is called after each change.
+    """Documents as files of one directory. `on_write` is called after each change.
 
-    Space is kept for the servers document, which says what cannot be written for lack of space.
+    Disk space is reserved for the servers document, because it reports which files could not be written on a full disk.
     """
 
     def __init__(
-        self, directory: Path, written: Callable[[], None] = lambda: None, unwritten: UnwrittenFiles | None = None
+        self, directory: Path, on_write: Callable[[], None] = lambda: None, unwritten: UnwrittenFiles | None = None
     ) -> None:
         self._directory = private_directory(directory)
-        self._written = written
+        self._on_write = on_write
         self._unwritten = unwritten or UnwrittenFiles()
         self._labels = dict(_stored_labels(directory))
         self._reserve = SpaceReserve(directory / RESERVE)
@@ -145,10 +149,10 @@ class DirectoryDocuments:
     def __repr__(self) -> str:
         return f"<DirectoryDocuments {self._directory}>"
 
-    def claim_space(self) -> None:
-        """Take up the space that is kept. Raises DirectoryTrouble if there is none."""
+    def reserve_space(self) -> None:
+        """Reserve disk space for the servers document. Raises DirectoryTrouble if there is not enough."""
         with file_troubles():
-            self._reserve.claim()
+            self._reserve.allocate()
         self._reserve.grow()
 
     async def heads(self) -> Mapping[str, Mapping[str, str]]:
@@ -156,7 +160,7 @@ class DirectoryDocuments:
         return self._labels
 
     async def read(self, name: str) -> bytes | None:
-        """The document of that name; None if it does not exist."""
+        """The content of a document; None if it does not exist."""
         with file_troubles():
             try:
                 return self._file(name).read_bytes()
@@ -164,7 +168,7 @@ class DirectoryDocuments:
                 return None
 
     def catalog(self, key: ServerKey) -> Catalog | None:
-        """Published catalog of a server, for display."""
+        """Published catalog of a server, for display; None if it is missing or unreadable."""
         try:
             document = decode(self._file(catalog_name(key)).read_bytes())
         except (OSError, UnreadableDocument):
@@ -172,12 +176,14 @@ class DirectoryDocuments:
         return document if isinstance(document, Catalog) else None
 
     async def holds(self, blobs: list[Blob]) -> bool:
-        """Whether the document is stored, as the labels of its head show; edits of these files are not expected."""
+        """Whether the document is stored, by the labels of its head. Files that other programs have edited are not
+        detected.
+        """
         head = blobs[-1]
         return head.labels.items() <= self._labels.get(head.name, {}).items()
 
     async def publish(self, blobs: list[Blob]) -> None:
-        """Store one document, joined from its parts, because files have no size limit as ConfigMaps do."""
+        """Store one document, joined from its parts: unlike a ConfigMap, a file has no size limit."""
         assembler = DocumentAssembler()
         for blob in blobs:
             assembler.put(blob)
@@ -191,14 +197,14 @@ class DirectoryDocuments:
             if self._unwritten.is_empty:
                 self._reserve.grow()
             self._labels[name] = blobs[-1].labels
-        self._written()
+        self._on_write()
 
     async def withdraw(self, name: str) -> None:
         """Delete a document; no error if it does not exist."""
         self._labels.pop(name, None)
         with self._unwritten.writing(self._file(name)):
             self._file(name).unlink(missing_ok=True)
-        self._written()
+        self._on_write()
 
     async def tidy(self) -> None:
         """No-op: documents in files have no parts."""
@@ -221,14 +227,14 @@ def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 class DirectoryCredentialStore:
-    """Credentials of servers: one file each, whose name is the reference in the catalog."""
+    """Credentials of servers: one file per server. The catalog refers to the file by its name."""
 
     def __init__(self, directory: Path, unwritten: UnwrittenFiles | None = None) -> None:
         self._directory = private_directory(directory)
         self._unwritten = unwritten or UnwrittenFiles()
 
     def store(self, key: ServerKey, credential: Credential) -> CredentialRef:
-        """Store a server's credential for the gateway; return its reference."""
+        """Store a server's credential for the gateway; return the reference for the catalog."""
         file = self._file(key)
         value = msgspec.json.encode(credential, order="deterministic")
         with self._unwritten.writing(file):

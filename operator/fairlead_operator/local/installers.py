@@ -1,8 +1,7 @@
-"""Plans how a package of PyPI or npm is installed and started, and explains failed installations. It runs no program,
-and only reads installed files.
+"""Plans how a package of PyPI or npm is installed and started, and explains failed installations. Runs no program, and
+only reads installed files.
 
-`packages` runs the steps that are planned here. The addresses of registries come only from the configuration of `uv`
-and `npm`.
+`packages` runs the planned steps. The URLs of registries come only from the configuration of `uv` and `npm`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class PackageVersion(NamedTuple):
     name: str
     version: str
     executable: str | None = None
-    """The program of the package to run; None: its only program, or the one with the package's name."""
+    """Program of the package to run. None: its only program, or the program with the package's name."""
     build: bool = False
     """Whether the installation may run code of the package and its dependencies (builds, install scripts)."""
 
@@ -49,17 +48,17 @@ class PackageVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class Launch:
-    """Command of an installed package, which starts the server directly, without a wrapper process."""
+    """Command that starts the server of an installed package directly, without a wrapper process."""
 
     command: str
     args: tuple[str, ...] = ()
-    left_out: str = ""
-    """Sentence about skipped installation steps that the server may need; empty if none was skipped."""
+    skipped_steps: str = ""
+    """Clause about skipped installation steps that the server may need; empty if none was skipped."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """Paths of the programs that install and start packages; None for a program that this machine lacks."""
+    """Paths of the programs that install and start packages; None for a missing program."""
 
     uv: str | None = None
     npm: str | None = None
@@ -74,18 +73,20 @@ class Step:
 
     argv: tuple[str, ...]
     env: dict[str, str]
-    settings: str = ""
+    settings_prefix: str = ""
     """Prefix of the installer's own environment variables, in lower case."""
 
-    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Environment of the command. Of this process's variables (`ours`), only the basic ones, those about the
-        network, and the installer's own settings are passed on: code of the package may run, and could read secrets.
-        """
-        return {name: value for name, value in ours.items() if self._passes(name)} | self.env
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Environment of the command, from `environ`, that of this process.
 
-    def _passes(self, name: str) -> bool:
-        lower = name.lower()
-        return name in INHERITED or lower in NETWORK or (self.settings != "" and lower.startswith(self.settings))
+        Only basic variables, variables about the network, and the installer's own settings are inherited, because code
+        of the package may run and could read secrets.
+        """
+        return {name: value for name, value in environ.items() if self._is_inherited(name)} | self.env
+
+    def _is_inherited(self, name: str) -> bool:
+        lower, prefix = name.lower(), self.settings_prefix
+        return name in INHERITED or lower in NETWORK or (prefix != "" and lower.startswith(prefix))
 
 
 class InstallFailed(Exception):
@@ -97,7 +98,7 @@ class InstallFailed(Exception):
         """Whether the registry could not be reached, so that an early retry makes sense."""
 
 
-def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> list[Step]:
+def plan_steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> list[Step]:
     """The commands that install `package` into the empty folder `target`.
 
     Raises InstallFailed when a program is missing.
@@ -111,39 +112,37 @@ def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> l
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
         }
-        make = (tools.uv, "venv", "--quiet", "--no-project", "--python", tools.python, str(target))
+        create = (tools.uv, "venv", "--quiet", "--no-project", "--python", tools.python, str(target))
         wheels = () if package.build else ("--only-binary", ":all:")
         install = (tools.uv, "pip", "install", *wheels, "--python", str(_python(target)), str(package))
-        return [Step(make, env, "uv_"), Step(install, env, "uv_")]
+        return [Step(create, env, "uv_"), Step(install, env, "uv_")]
     if tools.npm is None or tools.node is None:
-        raise InstallFailed("npm is not installed on this machine: install Node.js, which includes it")
+        raise InstallFailed("npm is not installed on this machine: install Node.js, which includes npm")
     env = {"npm_config_update_notifier": "false", "npm_config_color": "false", "npm_config_progress": "false"}
     flags = ("--no-audit", "--no-fund", "--loglevel=http", *(() if package.build else ("--ignore-scripts",)))
     return [Step((tools.npm, "install", *flags, "--prefix", str(target), str(package)), env, "npm_config_")]
 
 
 def is_usable(package: PackageVersion, target: Path) -> bool:
-    """Whether the installation in `target` can still be started; its interpreter may have been removed."""
+    """Whether the package in `target` can still be started. Its interpreter may have been removed."""
     if package.registry == "npm":
         return (target / "node_modules" / package.name / "package.json").exists()
     return _python(target).exists()
 
 
-def launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
-    """The command of the package that is installed in `target`. Raises InstallFailed for a package without a
-    program.
-    """
+def find_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
+    """The command of the package in `target`. Raises InstallFailed if it has no program."""
     return _npm_launch(package, target, tools) if package.registry == "npm" else _pypi_launch(package, target)
 
 
 _PROGRESS_WORDS: Final = ("Resolved", "Downloading", "Downloaded", "Prepared", "Building")
 
 
-def progress(registry: Registry, line: str, seen: int) -> str | None:
-    """Progress message from one line of an installer's output, or None; `seen` is the number of lines before it."""
+def progress(registry: Registry, line: str, index: int) -> str | None:
+    """Progress message from one line of an installer's output, or None; `index` is the number of lines before it."""
     text = line.strip()
     if registry == "npm":
-        return f"fetched {seen + 1} files" if seen % 25 == 24 and text.startswith("npm http fetch") else None
+        return f"fetched {index + 1} files" if index % 25 == 24 and text.startswith("npm http fetch") else None
     return text[:1].lower() + text[1:] if text.startswith(_PROGRESS_WORDS) else None
 
 
@@ -212,7 +211,7 @@ def _canonical(name: str) -> str:
 
 
 def _choose(package: PackageVersion, names: Sequence[str], default: str) -> str | None:
-    """The program to run: the requested one, else the only one, else the one named `default`; None if there is none."""
+    """The program to run: the requested one, or else the only one, or else that with the name `default`, or None."""
     if package.executable is not None:
         return package.executable if package.executable in names else None
     if len(names) == 1:
@@ -226,7 +225,7 @@ def _no_program_error(package: PackageVersion, names: Sequence[str]) -> InstallF
     programs = f"{package} contains {', '.join(names)}"
     if package.executable is not None:
         return InstallFailed(f"{programs}, but no program named {package.executable}")
-    return InstallFailed(f"{programs}: set package.executable to the one to run")
+    return InstallFailed(f"{programs}: set package.executable to the program to run")
 
 
 def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
@@ -242,29 +241,28 @@ def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
     chosen = _choose(package, sorted(programs), unscoped)
     if chosen is None:
         raise _no_program_error(package, sorted(programs))
-    program, left_out = (folder / programs[chosen]).resolve(), "" if package.build else _scripts_left_out(target)
+    program = (folder / programs[chosen]).resolve()
+    skipped_steps = "" if package.build else _skipped_scripts(target)
     if _is_javascript(program) and tools.node is not None:
-        return Launch(tools.node, (str(program),), left_out)
-    return Launch(str(program), left_out=left_out)
+        return Launch(tools.node, (str(program),), skipped_steps)
+    return Launch(str(program), skipped_steps=skipped_steps)
 
 
-def _scripts_left_out(target: Path) -> str:
-    """Message about the packages whose install scripts were not run, from npm's lock file; empty without such
-    packages.
-    """
+def _skipped_scripts(target: Path) -> str:
+    """Clause about the packages whose install scripts were not run, from npm's lock file; empty if there are none."""
     try:
-        record = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
-        packages: dict[str, object] = record["packages"]
+        lock_file = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
+        packages: dict[str, object] = lock_file["packages"]
         with_scripts = [
             path for path, package in packages.items() if isinstance(package, dict) and package.get("hasInstallScript")
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""
+    if not with_scripts:
+        return ""
     names = ", ".join(sorted(path.rpartition("node_modules/")[2] for path in with_scripts)[:_MAX_NAMED])
     more = f" and {len(with_scripts) - _MAX_NAMED} more" if len(with_scripts) > _MAX_NAMED else ""
-    return (
-        f"install scripts of {names}{more} were not run; package.allowBuild: true allows them" if with_scripts else ""
-    )
+    return f"install scripts of {names}{more} were not run; package.allowBuild: true allows them"
 
 
 def _is_javascript(program: Path) -> bool:

@@ -1,7 +1,7 @@
-"""Inventory of the declared resources on this machine, in place of an API server's objects. No I/O.
+"""Inventory of the resources that are declared on this machine, in place of an API server's objects. No I/O.
 
-It sets the metadata that an API server would set: a UID, a generation that counts changes of the spec, and a creation
-time.
+The inventory sets the metadata that an API server would set: UID, generation (number of changes of the spec) and
+creation time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 
 @dataclass(frozen=True)
 class DeclaredSecret:
-    """A Secret or ConfigMap of a manifest, to which `env` and `auth` may refer."""
+    """A Secret or ConfigMap in a manifest, to which `env` and `auth` may refer."""
 
     namespace: str
     name: str
@@ -35,7 +35,7 @@ class DeclaredSecret:
 
 @dataclass(frozen=True)
 class DeclaredServer:
-    """An McpServer, and the members of a client configuration that an McpServer lacks."""
+    """An McpServer, with the members of a client configuration that the McpServer kind lacks."""
 
     server: McpServer
     credential: Credential = field(default_factory=Credential)
@@ -44,7 +44,7 @@ class DeclaredServer:
     origin: str = ""
     """File and line of the declaration, for messages."""
     secret: DeclaredSecret | None = None
-    """Secrets that the client configuration itself has for `spec.auth` and `spec.discovery.auth`."""
+    """Secrets for `spec.auth` and `spec.discovery.auth` that the client configuration itself contains."""
 
     @property
     def key(self) -> ServerKey:
@@ -61,12 +61,12 @@ class Contents:
     secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     refused: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
-    """Servers with an invalid declaration; a server that is also in `servers` keeps running as declared before."""
+    """Servers with an invalid declaration. A server that is also in `servers` keeps running as declared before."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two contents of an inventory."""
+    """Differences between the contents of an inventory before and after a change."""
 
     servers: frozenset[ServerKey]
     """Added, changed and removed servers."""
@@ -78,7 +78,7 @@ class Difference:
 
 
 class Inventory:
-    """The present contents. Implements the port Declarations."""
+    """The current contents. Implements the port Declarations."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
@@ -92,7 +92,7 @@ class Inventory:
         return self._contents
 
     def get(self, key: ServerKey) -> DeclaredServer | None:
-        """The server of that key; None if it is not declared."""
+        """The server with this key; None if it is not declared."""
         return self._contents.servers.get(key)
 
     def replace(self, contents: Contents) -> Difference:
@@ -103,8 +103,8 @@ class Inventory:
         changed = {key for key in {*before.servers, *servers} if before.servers.get(key) != servers.get(key)}
         if (before.secrets, before.config_maps) != (contents.secrets, contents.config_maps):
             changed |= set(servers)
-        labels_moved = _labels(before.servers.values()) != _labels(servers.values())
-        rules = labels_moved or (before.tiers, before.policies) != (contents.tiers, contents.policies)
+        labels_changed = _labels(before.servers.values()) != _labels(servers.values())
+        rules = labels_changed or (before.tiers, before.policies) != (contents.tiers, contents.policies)
         return Difference(frozenset(changed), rules)
 
     async def tiers(self) -> Collection[LatencyTier]:

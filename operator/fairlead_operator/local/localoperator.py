@@ -44,24 +44,24 @@ from fairlead_operator.workqueue import ItemBackoff
 SCAN_SECONDS: Final = 0.25
 """Seconds between two scans of the files; a change takes effect within twice this time."""
 DOCUMENTS_SECONDS: Final = 2.0
-"""Minimum seconds between two writes of measured latencies: these documents are files of this machine, and who has just
+"""Minimum seconds between two writes of measured latencies. Writes of local files are cheap, and a user who has just
 called a tool wants to see how fast it was.
 """
 RETRY_SECONDS: Final = 4.0
-"""Longest pause between two attempts for a server whose files cannot be written: there is no API server to spare."""
-UNWANTED_SECONDS: Final = 15.0
-"""Time after which a file that could not be written, and was not tried again, is not wanted any more."""
+"""Maximum seconds between two attempts for a server whose files cannot be written. Retries load no API server."""
+UNWRITTEN_SECONDS: Final = 15.0
+"""Seconds after which a file that could not be written is no longer reported, because nothing retries the write."""
 
 
 class Scanner(Protocol):
     """Source of declarations."""
 
     def scan(self) -> Scan | None:
-        """Everything that is declared now; None if nothing changed since the last scan."""
+        """All present declarations; None if nothing changed since the last scan."""
         ...
 
 
-class Fixed:
+class FixedDeclarations:
     """Declarations that never change, as in the quick start."""
 
     def __init__(self, contents: Contents) -> None:
@@ -81,7 +81,7 @@ class Folders:
     credentials: Path
     packages: Path
     approvals: Path | None = None
-    """Folder or file into which `fairlead approve` writes approvals; None: approvals are not read."""
+    """Folder into which `fairlead approve` writes approvals; None: approvals are not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +128,12 @@ class LocalOperator:
         self._problems = observer.problems
         self._runner = StepRunner()
         self._packages = PackageStore(
-            private_directory(folders.packages), tools, self._runner, on_change=self._package_changed
+            private_directory(folders.packages), tools, self._runner, on_change=self._on_package_change
         )
         self.inventory = Inventory()
         self._scan = Scan(self.inventory.contents, ())
-        self._storage: tuple[ManifestProblem, ...] = ()
-        self._unwritten = UnwrittenFiles(self._note_unwritten)
+        self._storage_problems: tuple[ManifestProblem, ...] = ()
+        self._unwritten = UnwrittenFiles(self._report_unwritten)
         self.documents = DirectoryDocuments(folders.documents, observer.on_document_write, self._unwritten)
         self._platform = LocalPlatform(
             self.inventory,
@@ -163,12 +163,12 @@ class LocalOperator:
         return f"<LocalOperator {self.inventory!r}>"
 
     @property
-    def declared(self) -> Mapping[ServerKey, str]:
-        """Every server that is declared now, with its file and line."""
+    def declared_servers(self) -> Mapping[ServerKey, str]:
+        """Each declared server, with the file and line of its declaration."""
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
 
     @property
-    def refused(self) -> Collection[ServerKey]:
+    def refused_servers(self) -> Collection[ServerKey]:
         """Servers that do not run, because their declaration is invalid."""
         return self.inventory.contents.refused.keys() - self.inventory.contents.servers.keys()
 
@@ -178,14 +178,14 @@ class LocalOperator:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the declared latency tiers, else of the default ones."""
+        """Names of the declared latency tiers, or of the default tiers if none is declared."""
         return tuple(tier.metadata.name for tier in self.inventory.contents.tiers or DEFAULT_TIERS)
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Scan files and approvals once, and enqueue the servers that changed. `run` does so periodically."""
         self._scan_approvals()
-        self._unwritten.forget_older(UNWANTED_SECONDS)
-        for key in self._api_documents.changed():
+        self._unwritten.forget_older(UNWRITTEN_SECONDS)
+        for key in self._api_documents.find_changed():
             self.controller.queue.add(key)
         scan = self._scanner.scan()
         if scan is None:
@@ -194,22 +194,22 @@ class LocalOperator:
         difference = self.inventory.replace(scan.contents)
         for key in difference.servers:
             self.controller.queue.add(key)
-        self._show_problems()
+        self._report_problems()
         if difference.rules:
             self.controller.rules_wanted.set()
         self._packages.retain(self._platform.needed_packages())
 
-    def _note_unwritten(self, failure: tuple[Path, str] | None) -> None:
-        """Show why documents or credentials cannot be written, or that they were written after all."""
+    def _report_unwritten(self, failure: tuple[Path, str] | None) -> None:
+        """Report why documents or credentials cannot be written; None: they can be written again."""
         problems = () if failure is None else (_unwritten_problem(*failure),)
-        if problems != self._storage:
-            self._storage = problems
-            self._show_problems()
+        if problems != self._storage_problems:
+            self._storage_problems = problems
+            self._report_problems()
 
-    def _show_problems(self) -> None:
-        self._problems((*self._storage, *self._scan.problems))
-        of_files = (*self._storage, *self._scan.of_files)
-        files = [FileProblem(file=each.file, message=str(each)[:MESSAGE_CHARS]) for each in of_files]
+    def _report_problems(self) -> None:
+        self._problems((*self._storage_problems, *self._scan.problems))
+        file_problems = (*self._storage_problems, *self._scan.file_problems)
+        files = [FileProblem(file=each.file, message=str(each)[:MESSAGE_CHARS]) for each in file_problems]
         self.controller.entries.refuse({each.key: each for each in self._refused_entries()}, files)
 
     def _refused_entries(self) -> Iterator[ServerEntry]:
@@ -233,13 +233,13 @@ class LocalOperator:
 
     async def prepare(self) -> None:
         """Publish entries of all declared servers, for a gateway that starts before `run`. Raises PlatformTrouble."""
-        self.documents.claim_space()
+        self.documents.reserve_space()
         await self.controller.prepare()
         await self.controller.entries.publish()
 
     async def run(self) -> None:
-        """Run until cancelled; then installations are cancelled, while child processes are left to their
-        `ChildHost`.
+        """Run until cancelled; then cancel installations. Child processes keep running until their `ChildHost` ends
+        them.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -253,14 +253,14 @@ class LocalOperator:
     async def _keep_scanning(self) -> None:
         while True:
             await asyncio.sleep(SCAN_SECONDS)
-            self.look()
+            self.scan()
 
-    def _package_changed(self, package: PackageVersion) -> None:
+    def _on_package_change(self, package: PackageVersion) -> None:
         for key in self._platform.users_of(package):
             self.controller.queue.add(key)
 
 
 def _unwritten_problem(file: Path, why: str) -> ManifestProblem:
-    waiting = "servers neither start nor change until it can be, which is retried every few seconds"
+    effect = "until it can be written, which is retried every few seconds, servers neither start nor change"
     advice = "free space there, or choose another folder with --state-dir"
-    return ManifestProblem(str(file.parent), 0, "", f"cannot be written: {why}; {waiting}: {advice}")
+    return ManifestProblem(str(file.parent), 0, "", f"cannot be written: {why}; {effect}: {advice}")

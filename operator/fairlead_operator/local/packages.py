@@ -29,37 +29,38 @@ from fairlead_operator.local.installers import (
     Step,
     Tools,
     explain,
+    find_launch,
     is_usable,
-    launch,
+    plan_steps,
     progress,
-    steps,
 )
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 2
+MAX_CONCURRENT: Final = 2
 """Number of concurrent installations. Installed packages start without waiting for a running installation."""
 STEP_SECONDS: Final = 600.0
 """Timeout of one command of an installation."""
-FIRST_RETRY: Final = 5.0
+NETWORK_FIRST_RETRY: Final = 5.0
 """Seconds until the first retry after a network failure; doubles with each failure."""
-FIRST_RETRY_OTHERWISE: Final = 60.0
-"""Seconds until the first retry after any other failure; doubles with each failure."""
-LAST_RETRY: Final = 300.0
+NETWORK_MAX_RETRY: Final = 300.0
 """Maximum seconds until a retry after a network failure."""
-LAST_RETRY_OTHERWISE: Final = 3600.0
+OTHER_FIRST_RETRY: Final = 60.0
+"""Seconds until the first retry after any other failure; doubles with each failure."""
+OTHER_MAX_RETRY: Final = 3600.0
 """Maximum seconds until a retry after any other failure: a script of the package may need much CPU each time."""
 _MARKER: Final = ".fairlead-installed"
 """Name of the empty file that marks a package's folder as complete."""
-_KEPT_LINES: Final = 60
+_MAX_LINES: Final = 60
+"""Number of lines of a step's output that may explain its failure."""
 
 
 @dataclass(frozen=True)
 class Installing:
-    """State of a package that is being installed, or waits for its installation."""
+    """State of a package that is being installed or waits for its installation."""
 
     progress: str
-    """Present step, for the server's condition."""
+    """The current step, for the server's condition."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class Failed:
 
 
 State = Installing | Installed | Failed
-Run = Callable[[Step, Callable[[str], None]], Awaitable[int]]
-"""Runs one step, passes on each line that it prints, and returns its exit code."""
+RunStep = Callable[[Step, Callable[[str], None]], Awaitable[int]]
+"""Runs one step, calls the callback with each line that it prints, and returns its exit code."""
 
 
 @dataclass
@@ -104,17 +105,17 @@ class PackageStore:
         self,
         root: Path,
         tools: Tools,
-        run: Run,
+        run: RunStep,
         *,
         on_change: Callable[[PackageVersion], None],
-        at_once: int = AT_ONCE,
+        max_concurrent: int = MAX_CONCURRENT,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._root = root
         self._tools = tools
-        self._run = run
+        self._run_step = run
         self._on_change = on_change
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(max_concurrent)
         self._jitter = jitter
         self._entries: dict[PackageVersion, _PackageState] = {}
 
@@ -125,10 +126,10 @@ class PackageStore:
             entry = self._entries[package] = _PackageState(Installing("waiting for its turn"))
             try:
                 if self._is_installed(package):
-                    entry.state = Installed(launch(package, self._target(package), self._tools))
+                    entry.state = Installed(find_launch(package, self._target(package), self._tools))
                     return entry.state
             except InstallFailed as error:
-                entry.state = Failed(str(error), FIRST_RETRY_OTHERWISE)
+                entry.state = Failed(str(error), OTHER_FIRST_RETRY)
             loop = asyncio.get_running_loop()
             entry.task = loop.create_task(self._install(package, entry), name=f"install {package}")
         return entry.state
@@ -175,16 +176,17 @@ class PackageStore:
         while True:
             try:
                 async with self._slots:
-                    started = await self._attempt(package, entry)
+                    launch = await self._attempt(package, entry)
             except (InstallFailed, OSError) as error:
                 network = isinstance(error, InstallFailed) and error.network
-                first, last = (FIRST_RETRY, LAST_RETRY) if network else (FIRST_RETRY_OTHERWISE, LAST_RETRY_OTHERWISE)
-                pause = min(first * 2 ** min(failures, 16), last) * (0.75 + self._jitter() / 2)
+                first = NETWORK_FIRST_RETRY if network else OTHER_FIRST_RETRY
+                longest = NETWORK_MAX_RETRY if network else OTHER_MAX_RETRY
+                pause = min(first * 2 ** min(failures, 16), longest) * (0.75 + self._jitter() / 2)
                 failures += 1
                 self._set_state(package, entry, Failed(str(error), pause, network))
                 await asyncio.sleep(pause)
             else:
-                self._set_state(package, entry, Installed(started))
+                self._set_state(package, entry, Installed(launch))
                 return
 
     def _set_state(self, package: PackageVersion, entry: _PackageState, state: State) -> None:
@@ -195,39 +197,39 @@ class PackageStore:
     async def _attempt(self, package: PackageVersion, entry: _PackageState) -> Launch:
         target = self._target(package)
         title = TITLES[package.registry]
-        plan = steps(package, target, self._tools, self._root)
+        steps = plan_steps(package, target, self._tools, self._root)
         if not isinstance(entry.state, Failed):
             self._set_state(package, entry, Installing(f"{package} from {title}"))
         target.parent.mkdir(parents=True, exist_ok=True)
         with (target.parent / f"{target.name}.lock").open("w") as lock:
             await _lock(lock)
             if self._is_installed(package):
-                return launch(package, target, self._tools)
+                return find_launch(package, target, self._tools)
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
             target.mkdir()
             entry.printed.record_start()
-            for step in plan:
-                await self._step(package, entry, step)
-            started = launch(package, target, self._tools)
+            for step in steps:
+                await self._install_step(package, entry, step)
+            launch = find_launch(package, target, self._tools)
             (target / _MARKER).touch()
-        return started
+        return launch
 
-    async def _step(self, package: PackageVersion, entry: _PackageState, step: Step) -> None:
+    async def _install_step(self, package: PackageVersion, entry: _PackageState, step: Step) -> None:
         entry.lines = []
-        seen = 0
+        line_count = 0
 
-        def take(line: str) -> None:
-            nonlocal seen
-            entry.lines = [*entry.lines[1 - _KEPT_LINES :], line]
+        def on_line(line: str) -> None:
+            nonlocal line_count
+            entry.lines = [*entry.lines[1 - _MAX_LINES :], line]
             entry.printed.add("stderr", printable(line.encode()))
-            sentence = progress(package.registry, line, seen)
-            seen += 1
-            if sentence is not None and isinstance(entry.state, Installing):
-                self._set_state(package, entry, Installing(f"{package}: {sentence}"))
+            message = progress(package.registry, line, line_count)
+            line_count += 1
+            if message is not None and isinstance(entry.state, Installing):
+                self._set_state(package, entry, Installing(f"{package}: {message}"))
 
         try:
             async with asyncio.timeout(STEP_SECONDS):
-                code = await self._run(step, take)
+                code = await self._run_step(step, on_line)
         except TimeoutError as error:
             raise InstallFailed(f"{package} was not installed within {STEP_SECONDS:.0f} s") from error
         if code != 0:
@@ -248,13 +250,13 @@ async def _lock(lock: IO[str]) -> None:
 
 
 class StepRunner:
-    """Runs installers with standard input closed. The installers end with this process, even if it is killed."""
+    """Runs installers with standard input closed. They end with this process, even if it is killed."""
 
     def __init__(self) -> None:
         self._guard = processes.GroupGuard()
 
-    async def __call__(self, step: Step, take: Callable[[str], None]) -> int:
-        """Implements `Run`. Cancelling it kills the whole process group of the step."""
+    async def __call__(self, step: Step, on_line: Callable[[str], None]) -> int:
+        """Implements `RunStep`. Cancelling it kills the whole process group of the step."""
         await self._guard.start()
         process = await asyncio.create_subprocess_exec(
             *step.argv,
@@ -268,7 +270,7 @@ class StepRunner:
         self._guard.add(process.pid)
         try:
             async for line in _output(process):
-                take(line)
+                on_line(line)
             return await process.wait()
         finally:
             processes.signal_group(process.pid, signal.SIGKILL)

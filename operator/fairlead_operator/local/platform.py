@@ -1,7 +1,7 @@
-"""Adapters of the ports for one machine: servers are child processes of this process, or remote behind a URL.
+"""Implements ports for one machine: servers are child processes of this process, or remote at a URL.
 
-Never waits for an installation or for the start of a process: `ensure` returns the present state, and `wake` is called
-with the server's key when that state changes.
+Nothing here waits for an installation or for the start of a process: `ensure` returns the present state, and a server
+is reconciled again when its state changes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fairlead_operator.local.documents import DirectoryCredentialStore
 from fairlead_operator.local.installers import Launch, PackageVersion
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
-from fairlead_operator.local.references import resolve, surroundings
+from fairlead_operator.local.references import inherited_environment, resolve
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import Announcement, ConditionVerdict, MethodObserver, ResolvedCredential, Workload
 
@@ -52,20 +52,20 @@ _REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server runs elsew
 _RUNNING: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server's process runs")
 _STARTING: Final = ConditionVerdict(None, Cause.DEPLOYING, "the server's process is starting")
 _NEVER_STARTED: Final = frozenset({Cause.COMMAND_NOT_FOUND, Cause.START_FAILED, Cause.BACKING_OFF})
-"""Failures of a process that never ran; with any other failure, a running process has ended."""
+"""Failures of a process that never ran. Any other failure ended a running process."""
 
 _WHY_SECOND: Final = "Fairlead started a second process of it, to compare the tools that it lists to different clients"
 
 
 class StatusObserver(Protocol):
-    """Receives statuses and announcements of servers. Methods are called in the event loop and must not raise."""
+    """Receives statuses and announcements of servers. Its methods are called in the event loop and must not raise."""
 
     def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """Receive each new status of a server."""
         ...
 
     def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
-        """Receive an announcement, which on a cluster is an Event."""
+        """Receive an announcement, which would be an Event on a cluster."""
         ...
 
     def on_removal(self, key: ServerKey) -> None:
@@ -76,7 +76,7 @@ class StatusObserver(Protocol):
 class LocalPlatform:
     """Implements the port Platform on one machine, with manifests on disk and child processes.
 
-    `environ` supplies PATH for the search of commands, and the proxy variables for their processes.
+    `environ` supplies PATH, in which commands are searched, and the variables that their processes inherit.
     """
 
     environment: Literal["local"] = "local"
@@ -124,18 +124,20 @@ class LocalPlatform:
         """Resolve references to Secrets and ConfigMaps of the manifests, and store the values for the gateway."""
         declared = self._inventory.get(server.key)
         if declared is None:
-            return ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted meanwhile"))
+            return ResolvedCredential(
+                ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted in the meantime")
+            )
         resolved = resolve(declared, self._inventory.contents)
         value = resolved.value or Credential()
         if resolved.verdict.ok:
-            value = structs.replace(value, env={**surroundings(declared, self._environ), **value.env})
+            value = structs.replace(value, env={**inherited_environment(declared, self._environ), **value.env})
         if value == Credential():
             self._credentials.drop(server.key)
             return replace(resolved, value=None)
         return replace(resolved, ref=self._credentials.store(server.key, value), value=value)
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
-        """Start the process of a stdio server. Idempotent: an equal spec keeps its process."""
+        """Start the process of a stdio server. Idempotent: the process of an equal spec keeps running."""
         declared = self._inventory.get(server.key)
         spec = server.spec
         if declared is None or not credential.verdict.ok:
@@ -203,12 +205,12 @@ class LocalPlatform:
         return None if package is None else self._packages.printed_lines(package)
 
     def users_of(self, package: PackageVersion) -> list[ServerKey]:
-        """The servers that are installed from `package`."""
+        """The servers whose package is `package`."""
         servers = self._inventory.contents.servers.items()
         return [key for key, declared in servers if _package(declared.server) == package]
 
     def _launch(self, declared: DeclaredServer) -> Launch | ConditionVerdict:
-        """The command to run, or why there is none yet."""
+        """The command to run, or the verdict why there is none yet."""
         spec = declared.server.spec
         package = _package(declared.server)
         if package is not None:
@@ -235,7 +237,7 @@ class LocalPlatform:
     def _start(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
         endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
         child = self._children.get(declared.key, child_spec(endpoint, credential))
-        programmed, down = _verdicts(child, launch.left_out)
+        programmed, down = _verdicts(child, launch.skipped_steps)
         return Workload(programmed, endpoint, revision=str(child.starts), down=down)
 
 
@@ -246,7 +248,7 @@ class LocalConnector:
         self._children = children
         self._installation = installation
         self._exclusive: dict[ServerKey, ChildSpec] = {}
-        """Servers of which a second process ends the first."""
+        """Servers whose second process ended the first, with their specs."""
         self._network = NetworkConnector(egress=egress, installation=installation)
 
     @asynccontextmanager
@@ -273,8 +275,8 @@ class LocalConnector:
             return
         spec = child_spec(endpoint, credential)
         child = self._children.get(key, spec)
-        modern = child.negotiated is not None and child.negotiated.era is Era.MODERN
-        if capabilities is None or modern:
+        is_modern = child.negotiated is not None and child.negotiated.era is Era.MODERN
+        if capabilities is None or is_modern:
             async with McpSession.over_child(child, capabilities or b"{}") as session:
                 via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
@@ -284,14 +286,14 @@ class LocalConnector:
 
     @asynccontextmanager
     async def _second_process(self, key: ServerKey, child: Child, capabilities: bytes) -> AsyncIterator[McpSession]:
-        """A session with a process beside `child`, which ends with the session. Raises McpError.
+        """A session with a second process, beside that of `child`. The process ends with the session. Raises McpError.
 
-        Some servers end whatever listens on their port, and so `child`: it is started again at once, and a second
-        process is not tried again.
+        Some servers end every other process that listens on their port, and so end `child`. It is then restarted at
+        once, and no second process of this spec is started again.
         """
         spec = child.program.spec
         if self._exclusive.get(key) == spec:
-            raise _not_beside(key)
+            raise _first_process_ended(key)
         await child.ready(child.clock() + LOOK_SECONDS)
         loop = asyncio.get_running_loop()
         name = f"{key} as seen with client capabilities"
@@ -300,15 +302,15 @@ class LocalConnector:
         try:
             await asyncio.wait((loss, connecting), return_when=asyncio.FIRST_COMPLETED)
             if loss.done():
-                raise _not_beside(key)
+                raise _first_process_ended(key)
             await connecting
             yield session
         finally:
             self._children.retire(name)
             if loss.done() and child.state is not StreamState.CLOSED:
                 self._exclusive[key] = spec
-                logger.warning("%s; it is started again", _not_beside(key))
-                child.program.printed.add("run", f"ended because {_WHY_SECOND}; it is started again")
+                logger.warning("%s; it is restarted", _first_process_ended(key))
+                child.program.printed.add("run", f"ended because {_WHY_SECOND}; it is restarted")
                 child.retry()
             loss.cancel()
             connecting.cancel()
@@ -329,49 +331,48 @@ class LocalConnector:
         return await self._network.open_idle_connection(key, endpoint, address)
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
-        """Whether a remote server has metadata of a protected resource."""
+        """Whether a remote server publishes protected resource metadata (RFC 9728)."""
         return await self._network.offers_sign_in(key, endpoint)
 
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:
-    """Process of an endpoint. Operator and gateway compute equal specs, and so share one process."""
+    """Spec of an endpoint's process. Operator and gateway compute equal specs, so that they share one process."""
     return ChildSpec.of(endpoint.command, endpoint.args, credential.env if credential else None, endpoint.cwd)
 
 
-def _not_beside(key: ServerKey) -> ConnectFailed:
+def _first_process_ended(key: ServerKey) -> ConnectFailed:
     return ConnectFailed(f"{key} ended because {_WHY_SECOND}", reason="StartFailed")
 
 
 class ChildObserver:
     """Reconciles a server when its child process changes state, or announces a changed list."""
 
-    def __init__(self, wake: Callable[[ServerKey], None], relisted: Callable[[ServerKey], None]) -> None:
-        self._wake = wake
-        self._relisted = relisted
+    def __init__(self, reconcile: Callable[[ServerKey], None], on_list_change: Callable[[ServerKey], None]) -> None:
+        """`reconcile` is called after a change of state, `on_list_change` after an announcement."""
+        self._reconcile = reconcile
+        self._on_list_change = on_list_change
 
     def child_changed(self, key: Hashable, child: Child) -> None:
         """Implements ChildListener."""
         if isinstance(key, ServerKey):
-            self._wake(key)
+            self._reconcile(key)
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
         """Implements ChildListener."""
         if isinstance(key, ServerKey) and method.endswith("/list_changed"):
-            self._relisted(key)
+            self._on_list_change(key)
 
 
 def _package(server: McpServer) -> PackageVersion | None:
     package = server.spec.package
-    return (
-        None
-        if package is None
-        else PackageVersion(package.registry, package.name, package.version, package.executable, package.allow_build)
-    )
+    if package is None:
+        return None
+    return PackageVersion(package.registry, package.name, package.version, package.executable, package.allow_build)
 
 
-def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Whether the process runs, and why it ended if it ran before. `left_out` names skipped parts of the installation,
-    which may explain a failure.
+def _verdicts(child: Child, skipped_steps: str) -> tuple[ConditionVerdict, ConditionVerdict | None]:
+    """Whether the process runs, and why it ended if it ran before. A failure mentions `skipped_steps` of the
+    installation, which may explain it.
     """
     if child.state is StreamState.RUNNING:
         return _RUNNING, None
@@ -385,5 +386,6 @@ def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionV
         cause = Cause(child.failure.reason)
     except ValueError:
         cause = Cause.CONNECTION_LOST
-    verdict = ConditionVerdict(False, cause, f"{child.failure}; {left_out}" if left_out else str(child.failure))
+    message = f"{child.failure}; {skipped_steps}" if skipped_steps else str(child.failure)
+    verdict = ConditionVerdict(False, cause, message)
     return (verdict, None) if cause in _NEVER_STARTED else (_RUNNING, verdict)

@@ -1,7 +1,7 @@
 """Resolves a server's references to its environment and headers, outside of a cluster. Pure.
 
-Secrets and ConfigMaps are looked up in the manifests. The rules of a cluster apply: a Secret for `auth` must have the
-credential label, and is sent only to the hosts in its annotation.
+Secrets and ConfigMaps are looked up in the manifests. The same rules apply as in a cluster: a Secret for `auth` must
+have the credential label, and is sent only to the hosts in its annotation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fairlead_operator.server.scheme_credentials import scheme_credentials, sent
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
-MOST_NAMED: Final = 3
+MAX_NAMED: Final = 3
 """Maximum number of servers that a message names."""
 
 
@@ -50,14 +50,14 @@ class Unresolved(Exception):
 
 
 def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
-    """The credential of a server, merged from its spec, its references, and its client configuration, in this order;
-    the value is empty, not None, for a server without one.
+    """The credential of a server, merged from its spec, its references, and its client configuration, in this order.
+    The value of a server without a credential is empty, not None.
     """
-    auth, listing = declared.server.spec.auth, declared.server.spec.discovery.auth
+    auth, discovery_auth = declared.server.spec.auth, declared.server.spec.discovery.auth
     try:
         env = _environment(declared, contents)
         calls = PresentedCredential() if auth is None else _present(declared, contents, auth)
-        listed = PresentedCredential() if listing is None else _present(declared, contents, listing)
+        lists = PresentedCredential() if discovery_auth is None else _present(declared, contents, discovery_auth)
         arguments, schemes = _arguments(declared, contents), _schemes(declared, contents)
     except (Unresolved, UnusableSecret) as error:
         return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)), value=Credential())
@@ -67,15 +67,15 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
     oauth = call_oauth_settings(calls, declared.server.spec, first_grant=True)
-    if declared.server.spec.starts_with_keys:  # the process for lists has `env` alone
+    if declared.server.spec.starts_with_keys:  # the operator's process has only `env`, and no user's key
         return ResolvedCredential(RESOLVED, value=value, oauth=oauth)
-    own = listed if auth is not None and auth.of_caller is not None else calls
-    operator = _with_headers(own.of_operator, configured.headers)
+    of_operator = lists if auth is not None and auth.of_caller is not None else calls
+    operator = _with_headers(of_operator.of_operator, configured.headers)
     return ResolvedCredential(RESOLVED, value=value, oauth=oauth, operator=operator)
 
 
 def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> OperatorCredential:
-    """The credential of the operator, with the headers of a client configuration, which go beside a token."""
+    """The operator's credential with the headers of a client configuration, which are sent in addition to a token."""
     if not headers:
         return operator
     value = operator.value or Credential()
@@ -87,9 +87,8 @@ def _arguments(declared: DeclaredServer, contents: Contents) -> dict[str, dict[s
     """The values of arguments that are in Secrets. Raises Unresolved, UnusableSecret."""
     values: dict[str, dict[str, str]] = {}
     for tool, argument, source in secret_arguments(declared.server.spec):
-        secret, spec = _referenced(declared, contents, source), declared.server.spec
-        value = argument_value(secret, spec, spec.remote_url or "")
-        values.setdefault(tool, {})[argument] = value
+        secret, spec = _find_secret(declared, contents, source), declared.server.spec
+        values.setdefault(tool, {})[argument] = argument_value(secret, spec, spec.remote_url or "")
     return values
 
 
@@ -98,22 +97,23 @@ def _schemes(declared: DeclaredServer, contents: Contents) -> dict[str, SentCred
     url, schemes = declared.server.spec.remote_url or "", {}
     for name, scheme in scheme_credentials(declared.server.spec).items():
         source = scheme.secret_ref
-        secret = None if source is None else _referenced(declared, contents, source)
+        secret = None if source is None else _find_secret(declared, contents, source)
         schemes[name] = sent_credential(scheme, secret, url)
     return schemes
 
 
-def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables that a server's command needs in addition to those of every child process."""
+def inherited_environment(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that a server's command inherits in addition to those that every child process inherits."""
     if not declared.server.spec.is_started:
         return {}
     command = declared.server.spec.command or [""]
     return inherited_variables(command[0], environ)
 
 
-def withheld_pointers(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:
-    """A problem for each file with servers that do not get all of the variables `POINTERS` that are set in this
-    environment. Such a variable tells tools what to work on. The message contains the variable's name, never its value.
+def find_withheld_variables(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:
+    """A problem for each file with servers that lack a variable of `POINTERS` that is set in this environment.
+
+    Such a variable tells tools what to work on. The message contains its name, never its value.
     """
     missing_by_file: dict[str, dict[str, list[str]]] = {}
     for declared in contents.servers.values():
@@ -121,28 +121,28 @@ def withheld_pointers(contents: Contents, environ: Mapping[str, str]) -> Iterato
             missing_by_file.setdefault(declared.origin.rpartition(":")[0], {})[declared.key.name] = missing
     for file, servers in missing_by_file.items():
         names = [name for name in POINTERS if name in chain.from_iterable(servers.values())]
-        what = f"{', '.join(names)} of this environment {'is' if len(names) == 1 else 'are'} not passed to"
-        server_names = ", ".join([*servers][:MOST_NAMED]) + (", …" if len(servers) > MOST_NAMED else "")
-        how = f"if a server's tools need it, set {names[0]} in the server's env to ${{{names[0]}}}"
-        yield ManifestProblem(file, 0, "", f"{what} {server_names}; {how}")
+        fact = f"{', '.join(names)} of this environment {'is' if len(names) == 1 else 'are'} not passed to"
+        server_names = ", ".join([*servers][:MAX_NAMED]) + (", …" if len(servers) > MAX_NAMED else "")
+        advice = f"if a server's tools need it, set {names[0]} in the server's env to ${{{names[0]}}}"
+        yield ManifestProblem(file, 0, "", f"{fact} {server_names}; {advice}")
 
 
 def _missing_pointers(declared: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
-    """Variables among `POINTERS` that a server's process does not get; empty for a server that does not start."""
+    """Variables of `POINTERS` that a server's process lacks; empty for a server that is not started here."""
     pointers = [name for name in POINTERS if environ.get(name)]
     if not pointers or not declared.server.spec.is_started:
         return []
     resolved = resolve(declared, contents)
-    given = surroundings(declared, environ).keys() | (resolved.value or Credential()).env.keys()
-    return [name for name in pointers if name not in given] if resolved.verdict.ok else []
+    passed = inherited_environment(declared, environ).keys() | (resolved.value or Credential()).env.keys()
+    return [name for name in pointers if name not in passed] if resolved.verdict.ok else []
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
-    """The environment variables of `env` and `envFrom`, with resolved references. Raises Unresolved."""
+    """The environment variables from `env` and `envFrom`, with resolved references. Raises Unresolved."""
     spec, namespace = declared.server.spec, declared.key.namespace
     env: dict[str, str] = {}
     for source in spec.env_from:
-        env |= _all_values(source, namespace, contents)
+        env |= _variables_from(source, namespace, contents)
     for variable in spec.env:
         value = _variable(variable, namespace, contents)
         if value is not None:
@@ -150,7 +150,7 @@ def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]
     return env
 
 
-def _all_values(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
+def _variables_from(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
     """The variables of one entry of `envFrom`. Raises Unresolved."""
     secret = source.secret_ref is not None
     reference = source.secret_ref or source.config_map_ref
@@ -160,7 +160,7 @@ def _all_values(source: EnvFromSource, namespace: str, contents: Contents) -> di
     if values is None:
         if reference.optional:
             return {}
-        raise _absent("Secret" if secret else "ConfigMap", reference.name)
+        raise _missing("Secret" if secret else "ConfigMap", reference.name)
     return {f"{source.prefix or ''}{name}": value for name, value in values.data.items()}
 
 
@@ -174,14 +174,14 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
     if selector is None:
         raise Unresolved(
             Cause.NOT_SUPPORTED_HERE,
-            f"env {variable.name} takes its value from a field of its pod, but outside of a cluster there are no pods",
+            f"env {variable.name} refers to a field of its pod, but outside of a cluster there are no pods",
         )
     values = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
     value = None if values is None else values.data.get(selector.key)
     if value is None and not selector.optional:
         kind = "Secret" if secret else "ConfigMap"
         if values is None:
-            raise _absent(kind, selector.name)
+            raise _missing(kind, selector.name)
         raise Unresolved(Cause.SECRET_KEY_MISSING, f"{kind} {selector.name} has no key {selector.key}")
     return value
 
@@ -190,14 +190,15 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     """Header or client that `auth` presents to the server. Raises Unresolved, UnusableSecret."""
     if auth.grant is not None:
         source = auth.grant.secret_ref
-        other = resource_secret_of(auth.grant)
-        secret = None if source is None else _referenced(declared, contents, source)
-        return present_client(auth.grant, secret, None if other is None else _referenced(declared, contents, other))
+        resource_source = resource_secret_of(auth.grant)
+        secret = None if source is None else _find_secret(declared, contents, source)
+        resource_secret = None if resource_source is None else _find_secret(declared, contents, resource_source)
+        return present_client(auth.grant, secret, resource_secret)
     if isinstance(auth, Auth) and auth.user_key is not None:
         return present_key(auth.user_key)
     if auth.static is None:  # possible only in a model that was not validated
         return PresentedCredential()
-    reference = _referenced(declared, contents, auth.static.secret_ref)
+    reference = _find_secret(declared, contents, auth.static.secret_ref)
     url = declared.server.spec.remote_url or ""
     if not hosts_allow(reference.hosts, url):
         raise Unresolved(
@@ -212,16 +213,13 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     return present_header(auth.static, value, reference.version)
 
 
-def _referenced(declared: DeclaredServer, contents: Contents, source: CredentialSource) -> ReferencedSecret:
-    """The key of a Secret that is marked as a credential. Raises Unresolved."""
+def _find_secret(declared: DeclaredServer, contents: Contents, source: CredentialSource) -> ReferencedSecret:
+    """The referenced key of a Secret with the credential label. Raises Unresolved."""
     own = declared.secret
-    secret = (
-        own
-        if own is not None and own.name == source.name
-        else contents.secrets.get((declared.key.namespace, source.name))
-    )
+    is_own = own is not None and own.name == source.name
+    secret = own if is_own else contents.secrets.get((declared.key.namespace, source.name))
     if secret is None:
-        raise _absent("Secret", source.name)
+        raise _missing("Secret", source.name)
     if secret.labels.get(LABEL_CREDENTIAL) != "true":
         raise Unresolved(
             Cause.SECRET_NOT_LABELLED,
@@ -232,7 +230,7 @@ def _referenced(declared: DeclaredServer, contents: Contents, source: Credential
     return ReferencedSecret("" if secret is own else source.name, source.key, value, hosts, sha256(value))
 
 
-def _absent(kind: str, name: str) -> Unresolved:
+def _missing(kind: str, name: str) -> Unresolved:
     return Unresolved(
         Cause.SECRET_NOT_FOUND, f"no manifest declares a {kind} with the name {name} in the server's namespace"
     )

@@ -1,9 +1,8 @@
-"""Program of the runner image: installs one package into a volume, and writes a program there that starts its
-server.
+"""Program of the runner image: installs one package into a volume, and writes a script there that starts its server.
 
 `python -m fairlead_operator.local.runner [--allow-build] REGISTRY NAME VERSION [EXECUTABLE]` runs as an init container
-of a `package` server. On failure it writes one sentence as the container's termination message; the operator makes a
-condition of the message and the exit code. The program only needs the standard library, to keep the image small.
+of a `package` server. On failure it writes one sentence as the container's termination message; the operator turns
+message and exit code into a condition. The program needs only the standard library, so that the image is small.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from fairlead_operator.local.installers import (
     Step,
     Tools,
     explain,
+    find_launch,
     is_usable,
-    launch,
-    steps,
+    plan_steps,
 )
 
 UNREACHABLE: Final = 75
@@ -45,16 +44,16 @@ def install(package: PackageVersion, volume: Path, tools: Tools) -> Launch:
     if not ((target / _MARKER).exists() and is_usable(package, target)):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        for step in steps(package, target, tools, volume):
+        for step in plan_steps(package, target, tools, volume):
             _run(package, step)
         (target / _MARKER).touch()
-    return launch(package, target, tools)
+    return find_launch(package, target, tools)
 
 
 def _run(package: PackageVersion, step: Step) -> None:
     """Run one step and pass on its output. Raises InstallFailed."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             step.argv,
             env=step.environment(os.environ),
             stdin=subprocess.DEVNULL,
@@ -68,27 +67,27 @@ def _run(package: PackageVersion, step: Step) -> None:
     except subprocess.TimeoutExpired as error:
         message = f"{package} was not installed within {STEP_SECONDS:.0f} s"
         raise InstallFailed(message, network=True) from error
-    sys.stdout.write(done.stdout)
-    if done.returncode:
-        raise explain(package, done.stdout.splitlines())
+    sys.stdout.write(completed.stdout)
+    if completed.returncode:
+        raise explain(package, completed.stdout.splitlines())
 
 
-def write_program(started: Launch, volume: Path) -> None:
-    """Write the program that starts the server, atomically, because another container may be reading it."""
-    words = shlex.join([started.command, *started.args])
+def write_program(launch: Launch, volume: Path) -> None:
+    """Write the script that starts the server, atomically, because another container may be reading it."""
+    command = shlex.join([launch.command, *launch.args])
     draft = volume / f".{PROGRAM}.{os.getpid()}"
     # skipped installation steps go to the server's log, because they may explain why the server ends
-    warning = f"echo {shlex.quote(started.left_out)} >&2\n" if started.left_out else ""
-    draft.write_text(f'#!/bin/sh\n{warning}exec {words} "$@"\n')
+    warning = f"echo {shlex.quote(launch.skipped_steps)} >&2\n" if launch.skipped_steps else ""
+    draft.write_text(f'#!/bin/sh\n{warning}exec {command} "$@"\n')
     draft.chmod(0o755)
     draft.replace(volume / PROGRAM)
 
 
 def main(arguments: Sequence[str], *, volume: Path = Path("/cache"), log: Path = TERMINATION_LOG) -> int:
-    """Install the package that the arguments name; return the exit code."""
+    """Install the package that the arguments describe; return the exit code."""
     build = arguments[0] == BUILD
-    named, name, version, *executable = arguments[build:]
-    registry: Registry = "npm" if named == "npm" else "pypi"
+    registry_argument, name, version, *executable = arguments[build:]
+    registry: Registry = "npm" if registry_argument == "npm" else "pypi"
     package = PackageVersion(registry, name, version, executable[0] if executable else None, build)
     tools = Tools(shutil.which("uv"), shutil.which("npm"), shutil.which("node"))
     try:

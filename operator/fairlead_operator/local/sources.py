@@ -1,8 +1,7 @@
-"""Reads manifests and client configurations into an inventory, and again when a file changes.
+"""Reads manifests and client configurations, and reads them again when a file changes. Files are never written.
 
 An unreadable file does not affect other files, and an invalid server does not affect other servers of its file. Both
-are reported as problems with file, line and field, and what they declared before keeps being served. Files are never
-written.
+are reported as problems with file, line and field, and their last valid declarations stay in use.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-from fairlead_operator.local.configfile import NAMED, read_configuration
+from fairlead_operator.local.configfile import MAX_NAMED, read_configuration
 from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
-from fairlead_operator.local.references import withheld_pointers
+from fairlead_operator.local.references import find_withheld_variables
 
 PROJECT_FILE: Final = ".mcp.json"
-"""The MCP servers of a project; the only hidden file that is read in a folder."""
+"""Client configuration of a project; the only hidden file of a folder that is read."""
 PROJECT_FILES: Final = (PROJECT_FILE, "mcp.json")
-"""File names that mark a list of servers even if the list is not inside a member such as `mcpServers`."""
-_OURS: Final = ("mcpServers", "fairlead.dev/")
-"""A file in a folder without any of these words belongs to another program, and its problems are not reported."""
+"""Names of files whose top-level value may be a list of servers, without a member such as `mcpServers`."""
+_FAIRLEAD_WORDS: Final = ("mcpServers", "fairlead.dev/")
+"""If a file of a folder contains none of these words, it belongs to another program, and its problems are not reported.
+"""
 
 Signature = tuple[int, int, int]
-"""Modification time in nanoseconds, size and inode of a file, by which a change is noticed."""
+"""Modification time in nanoseconds, size and inode of a file. A change of the signature is a change of the file."""
 KeyedT = TypeVar("KeyedT", bound=DeclaredServer | LatencyTier | ToolPolicy)
 
 
@@ -55,7 +55,7 @@ class FileContents:
     config_maps: list[DeclaredSecret] = field(default_factory=list)
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
-    """Problems that may be intended, such as an empty list; servers that the file declared before are stopped."""
+    """Problems that may be intended, such as an empty list. Servers that the file declared before are stopped."""
     refused: list[RefusedServer] = field(default_factory=list)
 
     @property
@@ -67,18 +67,19 @@ class FileContents:
 
 @dataclass(frozen=True)
 class Scan:
-    """Everything that the files declare now, and their problems."""
+    """All declarations of the files, and their problems."""
 
     contents: Contents
     problems: tuple[ManifestProblem, ...]
-    of_files: tuple[ManifestProblem, ...] = ()
-    """Problems, without notes, that concern a file as a whole or resources other than servers."""
+    file_problems: tuple[ManifestProblem, ...] = ()
+    """Problems (without notes) of files as a whole, and of resources other than servers."""
 
 
 class Sources:
     """Files and folders that are scanned repeatedly.
 
-    `environ` supplies the values of `${NAME}`. Servers whose URL is this gateway's, as `is_own` reports, are skipped.
+    `environ` supplies the values of `${NAME}`. Servers are skipped if `is_own` returns True for their URL: the URL is
+    that of this gateway.
     """
 
     def __init__(
@@ -101,28 +102,28 @@ class Sources:
     def scan(self) -> Scan | None:
         """Read the files that changed since the last scan; None if no file changed."""
         unreadable: list[ManifestProblem] = []
-        signatures = {file: (_signature(file), named) for file, named in self._files(unreadable)}
+        signatures = {file: (_signature(file), is_named) for file, is_named in self._files(unreadable)}
         signatures_before = {file: signature for file, (signature, _) in self._read_files.items()}
         now = {file: signature for file, (signature, _) in signatures.items()}
         if self._scanned and now == signatures_before and unreadable == self._unreadable:
             return None
         read_files = {}
-        for file, (signature, named) in signatures.items():
+        for file, (signature, is_named) in signatures.items():
             last = self._read_files.get(file)
             if last is not None and last[0] == signature:
                 read_files[file] = last
             else:
-                fresh = self._read(file, named)
-                read_files[file] = (signature, fresh if last is None else _keep_unreadable(fresh, last[1]))
+                fresh = self._read(file, is_named)
+                read_files[file] = (signature, fresh if last is None else _restore_unreadable(fresh, last[1]))
         self._read_files = read_files
         self._unreadable = unreadable
         self._scanned = True
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
         scan = _merge([folders, *(contents for _, contents in read_files.values())])
-        return replace(scan, problems=(*scan.problems, *withheld_pointers(scan.contents, self._environ)))
+        return replace(scan, problems=(*scan.problems, *find_withheld_variables(scan.contents, self._environ)))
 
     def _empty_folders(self) -> Iterator[ManifestProblem]:
-        """Problems of given folders that declare nothing."""
+        """Problems of the folders that declare nothing."""
         for path in self._paths:
             if not path.is_dir():
                 continue
@@ -130,10 +131,10 @@ class Sources:
             if all(contents.declares_nothing for contents in files) and not any(
                 problem.file == str(path) for problem in self._unreadable
             ):
-                yield ManifestProblem(str(path), 0, "", _nothing_in(len(files)))
+                yield ManifestProblem(str(path), 0, "", _empty_folder_message(len(files)))
 
     def _files(self, unreadable: list[ManifestProblem]) -> Iterator[tuple[Path, bool]]:
-        """Each file, and whether the user named the file itself, not only its folder. Appends problems of missing or
+        """Each file, and whether the user named the file itself instead of its folder. Appends problems of missing or
         unreadable paths to `unreadable`.
         """
         for path in self._paths:
@@ -152,7 +153,7 @@ class Sources:
                 if file.suffix in SUFFIXES and not hidden and not file.is_dir():
                     yield file, False
 
-    def _read(self, file: Path, named: bool) -> FileContents:
+    def _read(self, file: Path, is_named: bool) -> FileContents:
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
                 raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
@@ -162,10 +163,10 @@ class Sources:
         except UnicodeDecodeError:
             return FileContents(problems=[ManifestProblem(str(file), 0, "", "is not UTF-8 text: save it as UTF-8")])
         except (OSError, ValueError) as error:
-            words = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {words}")])
-        contents = self._parse(text, file, bare=named or file.name in PROJECT_FILES)
-        if not named and not any(word in text for word in _OURS):
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+            return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {reason}")])
+        contents = self._parse(text, file, bare=is_named or file.name in PROJECT_FILES)
+        if not is_named and not any(word in text for word in _FAIRLEAD_WORDS):
             contents.problems = []
             contents.remarks = []
             contents.refused = []
@@ -208,7 +209,7 @@ class Sources:
 
 
 def _with_document(server: McpServer, folder: Path) -> McpServer:
-    """The server, with the path of its OpenAPI document, which is relative to the manifest, made absolute."""
+    """The server with an absolute path of its OpenAPI document. In the manifest, the path is relative to `folder`."""
     api = server.spec.openapi
     if api is None or api.file is None:
         return server
@@ -236,11 +237,11 @@ def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Ma
     )
 
 
-def _nothing_in(files: int) -> str:
+def _empty_folder_message(files: int) -> str:
     """Message about a folder without servers, in which `files` files were read."""
     suffixes = ", ".join(SUFFIXES)
-    what = "no file in the folder declares a server" if files else f"the folder has no file with the ending {suffixes}"
-    return f"{what}: put an mcp.json or manifests into it; its subfolders are not read"
+    fact = "no file in the folder declares a server" if files else f"the folder has no file with the ending {suffixes}"
+    return f"{fact}: put an mcp.json or manifests into it; its subfolders are not read"
 
 
 def _signature(file: Path) -> Signature | None:
@@ -252,18 +253,18 @@ def _signature(file: Path) -> Signature | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _keep_unreadable(fresh: FileContents, last: FileContents) -> FileContents:
-    """`fresh`, completed with what an unreadable part of the file declared before, so that a typing error stops no
+def _restore_unreadable(fresh: FileContents, last: FileContents) -> FileContents:
+    """`fresh`, with the last declarations of the parts of the file that are unreadable now: a typing error stops no
     server.
 
-    If only some servers are refused, their last definitions are kept, and servers that are missing in the file are
-    removed. If other parts cannot be read either, a missing server may be in them, so all are kept.
+    If the only problems are refused servers, the last declarations of these servers are restored, and servers that are
+    missing in the file are removed. Otherwise, a missing server may be in an unreadable part, so all are restored.
     """
     refused = {each.key for each in fresh.refused}
     of_servers = {problem for each in fresh.refused for problem in each.problems}
     if of_servers.issuperset(fresh.problems):
         refused_before = [declared for declared in last.servers if declared.key in refused]
-        return replace(fresh, servers=_by_key(refused_before, fresh.servers))
+        return replace(fresh, servers=_merge_by_key(refused_before, fresh.servers))
     declared = {server.key for server in fresh.servers} | refused
     still_refused = [each for each in last.refused if each.key not in declared]
     secrets = {(secret.namespace, secret.name): secret for secret in [*last.secrets, *fresh.secrets]}
@@ -271,9 +272,9 @@ def _keep_unreadable(fresh: FileContents, last: FileContents) -> FileContents:
     running = sorted({server.key.name for server in last.servers} - {key.name for key in declared})
     return replace(
         fresh,
-        servers=_by_key(last.servers, fresh.servers),
-        tiers=_by_key(last.tiers, fresh.tiers),
-        policies=_by_key(last.policies, fresh.policies),
+        servers=_merge_by_key(last.servers, fresh.servers),
+        tiers=_merge_by_key(last.tiers, fresh.tiers),
+        policies=_merge_by_key(last.policies, fresh.policies),
         secrets=list(secrets.values()),
         config_maps=list(maps.values()),
         remarks=[*fresh.remarks, *([] if fresh.servers else last.remarks)],
@@ -292,13 +293,14 @@ def _add_running_servers(problem: ManifestProblem, names: Sequence[str]) -> Mani
     """The problem of an unreadable file, with the names of the servers that keep running as declared before."""
     if not names:
         return problem
-    some = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    keeps = "keeps" if len(names) == 1 else "keep"
-    return replace(problem, message=f"{problem.message} ({some} {keeps} running as declared before)")
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    verb = "keeps" if len(names) == 1 else "keep"
+    message = f"{problem.message} ({', '.join(names[:MAX_NAMED])}{more} {verb} running as declared before)"
+    return replace(problem, message=message)
 
 
-def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
-    """The resources of `last` and `fresh`; of two with the same key, the fresh one."""
+def _merge_by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
+    """The resources of `last` and `fresh`. If both have a resource with the same key, that of `fresh` counts."""
     return list({each.key: each for each in [*last, *fresh]}.values())
 
 
@@ -318,8 +320,8 @@ def _merge(files: Iterable[FileContents]) -> Scan:
             first = servers.setdefault(declared.key, declared)
             if first is not declared:
                 file, _, line = declared.origin.rpartition(":")
-                what = f"a server with the name {declared.key.name} is already declared in {first.origin}"
-                message = f"{what}, so this one is ignored: rename one of them"
+                fact = f"a server with the name {declared.key.name} is already declared in {first.origin}"
+                message = f"{fact}, so this one is ignored: rename one of them"
                 problems.append(ManifestProblem(file, int(line), "", message))
         for tier in contents.tiers:
             tiers.setdefault(tier.key, tier)
@@ -328,10 +330,10 @@ def _merge(files: Iterable[FileContents]) -> Scan:
         secrets |= {(secret.namespace, secret.name): secret for secret in contents.secrets}
         config_maps |= {(secret.namespace, secret.name): secret for secret in contents.config_maps}
     for key in refused.keys() & servers.keys():
-        problem, runs = refused[key].problem, servers[key].origin
-        if not runs.startswith(f"{problem.file}:"):
+        problem, origin = refused[key].problem, servers[key].origin
+        if not origin.startswith(f"{problem.file}:"):
             del refused[key]
-            note = f"{problem.message} (the server of this name in {runs} runs)"
+            note = f"{problem.message} (the server of this name in {origin} runs)"
             problems = [replace(each, message=note) if each == problem else each for each in problems]
     declared_contents = Contents(
         servers,
@@ -342,5 +344,5 @@ def _merge(files: Iterable[FileContents]) -> Scan:
         refused,
     )
     of_servers = {problem for each in refused.values() for problem in each.problems}
-    of_files = [problem for problem in problems if not problem.is_note and problem not in of_servers]
-    return Scan(declared_contents, tuple(problems), tuple(of_files))
+    file_problems = [problem for problem in problems if not problem.is_note and problem not in of_servers]
+    return Scan(declared_contents, tuple(problems), tuple(file_problems))

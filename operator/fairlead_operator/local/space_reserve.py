@@ -1,4 +1,4 @@
-"""Space on a disk that is kept for one file, so that it can be written when the disk is full."""
+"""Reserves disk space for one file, so that it can be written when the disk is full."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-LEAST_BYTES: Final = 8_192
-"""Two blocks of most file systems: the file that space is kept for has one, and is replaced by another."""
-MOST_BYTES: Final = 65_536
-SHARE: Final = 8
-"""The reserve takes one part in `SHARE` of the free space, within `MOST_BYTES`."""
+MIN_BYTES: Final = 8_192
+"""Minimum size of the reserve: two blocks of most file systems, one for the file and one for its replacement."""
+MAX_BYTES: Final = 65_536
+"""Maximum size of the reserve."""
+FREE_SPACE_DIVISOR: Final = 8
+"""The reserve takes this fraction (1/8) of the free space, within its minimum and maximum."""
 _BLOCK: Final = bytes(4096)
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class SpaceReserve:
-    """A file of zeros that is deleted to make room for another file."""
+    """A file of zeros, which is deleted to make room for another file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,18 +29,18 @@ class SpaceReserve:
     def __repr__(self) -> str:
         return f"<SpaceReserve {self._path} bytes={self._size}>"
 
-    def claim(self) -> None:
-        """Take up the least space. Raises OSError if there is less."""
-        self._fill(LEAST_BYTES)
+    def allocate(self) -> None:
+        """Allocate the minimum size. Raises OSError if the disk has less space."""
+        self._fill(MIN_BYTES)
 
     def grow(self) -> None:
-        """Take up more space if there is more now. Never raises."""
-        if self._size < MOST_BYTES:
+        """Allocate more space if the disk has more now. Never raises."""
+        if self._size < MAX_BYTES:
             with suppress(OSError):
-                self._fill(self._wanted)
+                self._fill(self._target_size)
 
     def use(self, write: Callable[[], None]) -> None:
-        """Call `write`; where the disk is full, call it again with the space of the reserve. Raises OSError."""
+        """Call `write`; if the disk is full, release the reserve and call it again. Raises OSError."""
         try:
             write()
         except OSError as error:
@@ -54,10 +55,10 @@ class SpaceReserve:
                     self._fill(size)
 
     @property
-    def _wanted(self) -> int:
-        """Size for the present free space."""
+    def _target_size(self) -> int:
+        """Size in bytes that suits the present free space."""
         disk = os.statvfs(self._path.parent)
-        return max(LEAST_BYTES, min(MOST_BYTES, disk.f_bavail * disk.f_frsize // SHARE))
+        return max(MIN_BYTES, min(MAX_BYTES, disk.f_bavail * disk.f_frsize // FREE_SPACE_DIVISOR))
 
     def _fill(self, size: int) -> None:
         """Write blocks until the file has `size` bytes. Raises OSError."""

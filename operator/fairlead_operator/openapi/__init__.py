@@ -1,5 +1,5 @@
-"""Servers that are HTTP APIs: reads their OpenAPI documents and lists the operations as tools.
+"""Servers that are HTTP APIs: reads their OpenAPI documents, and lists the operations as tools.
 
-A listing of such a server takes the place of a discovery over MCP. `fairlead_openapi` compiles the documents, in a
-process of its own.
+The listing of such a server replaces a discovery over MCP. `fairlead_openapi` compiles the documents in a separate
+process.
 """

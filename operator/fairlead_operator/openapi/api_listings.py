@@ -1,7 +1,7 @@
-"""Lists the tools of HTTP APIs: reads a document, compiles it if it has changed, and keeps the result.
+"""Lists the tools of HTTP APIs: reads a document, compiles it if it has changed, and caches the result.
 
-One document is compiled at a time, because a compilation takes up to a gigabyte of memory. Few are read at once,
-because each may have 32 MiB. APIs whose last listing failed wait only for each other.
+Only one document is compiled at a time, because a compilation takes up to a gigabyte of memory. Few documents are read
+at once, because each may have 32 MiB. APIs whose last listing failed wait only for each other, not for healthy ones.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from fairlead_openapi.compiling.compile import CompileOptions
 from fairlead_openapi.compiling.reading import DocumentRefused
 from fairlead_openapi.compiling.worker import compile_in_worker
 from fairlead_operator.off_loop import pack_listing, unpack_listing
-from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
-from fairlead_operator.openapi.compiled_listing import listing_of
+from fairlead_operator.openapi.api_source import ApiSource, DocumentLocation, UrlLocation
+from fairlead_operator.openapi.compiled_listing import build_listing
 from fairlead_operator.openapi.document_content import DocumentUnusable
 from fairlead_operator.openapi.document_fetch import DocumentVersion, fetch_document
 
-READ_AT_ONCE: Final = 3
+MAX_CONCURRENT_READS: Final = 3
 """Maximum number of documents in memory, plus one of an API whose last listing failed."""
 REFUSED_SECONDS: Final = 600.0
-"""Seconds after which a refused document is compiled again: a busy machine may have caused the refusal."""
-ReadDocument: TypeAlias = Callable[[DocumentPlace], Awaitable[bytes]]
+"""Seconds after which a refused document is compiled again, because a busy machine may have caused the refusal."""
+ReadDocument: TypeAlias = Callable[[DocumentLocation], Awaitable[bytes]]
 """Reads a document that is not at a URL. Raises DocumentUnusable."""
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """Listing of the document version with this digest and tag, or why it has none."""
+    """Result of the compilation of one version of a document: its listing, or the problem."""
 
     source: ApiSource
     digest: str
+    """SHA-256 of the document, hexadecimal."""
     etag: bytes
     listing: KeptListing | None
     problem: str = ""
@@ -55,9 +56,9 @@ class _Compiled:
 
 
 class ApiListings:
-    """Listings of the HTTP APIs of one operator: implements `ports.ApiLister`.
+    """Listings of all HTTP APIs. Implements `ports.ApiLister`.
 
-    `read` reads documents that are not at a URL. `resolve` maps host names to addresses, by DNS if it is None; `egress`
+    `read` reads documents that are not at a URL. `resolve` maps host names to addresses; the default is DNS. `egress`
     restricts the addresses; `monotonic` is a clock in seconds.
     """
 
@@ -75,13 +76,13 @@ class ApiListings:
         self._monotonic = monotonic
         self._failed: set[ServerKey] = set()
         """APIs whose last listing failed."""
-        self._reading = asyncio.Semaphore(READ_AT_ONCE)
-        self._reading_failed = asyncio.Semaphore(1)
-        self._one_at_a_time = asyncio.Lock()
+        self._read_slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
+        self._failed_read_slots = asyncio.Semaphore(1)
+        self._compile_lock = asyncio.Lock()
 
     async def list(self, key: ServerKey, source: ApiSource) -> RawListing:
         """The tools of an API. Raises McpError."""
-        async with self._reading_failed if key in self._failed else self._reading:
+        async with self._failed_read_slots if key in self._failed else self._read_slots:
             try:
                 listing = await self._list(key, source)
             except McpError:
@@ -99,29 +100,29 @@ class ApiListings:
         before = self._compiled.get(key)
         if before is not None and (before.source != source or before.until <= self._monotonic()):
             before = None
-        read = await self._changed_document(key, source, b"" if before is None else before.etag)
-        if read is None:
-            assert before is not None  # only the version of `before` can be unchanged
+        version = await self._read_if_changed(key, source, b"" if before is None else before.etag)
+        if version is None:
+            assert before is not None  # a document can be unchanged only if it was read before
             return await before.unpack()
-        digest = await asyncio.to_thread(_sha256, read.data)
+        digest = await asyncio.to_thread(_sha256, version.data)
         if before is not None and before.digest == digest:
             return await before.unpack()
-        options = CompileOptions(source.include, source.exclude, read.url)
+        options = CompileOptions(source.include, source.exclude, version.url)
         try:
-            async with self._one_at_a_time:
-                compiled = await compile_in_worker(read.data, options)
-            listing = await asyncio.to_thread(listing_of, compiled, digest, source)
+            async with self._compile_lock:
+                compiled = await compile_in_worker(version.data, options)
+            listing = await asyncio.to_thread(build_listing, compiled, digest, source)
         except (DocumentRefused, DocumentUnusable) as error:
             problem = f"{source.location}: {error}" if isinstance(error, DocumentRefused) else str(error)
             until = self._monotonic() + REFUSED_SECONDS
-            self._compiled[key] = _Compiled(source, digest, read.etag, None, problem, until)
+            self._compiled[key] = _Compiled(source, digest, version.etag, None, problem, until)
             raise DocumentUnusable(problem) from error
-        self._compiled[key] = _Compiled(source, digest, read.etag, await pack_listing(listing))
+        self._compiled[key] = _Compiled(source, digest, version.etag, await pack_listing(listing))
         return listing
 
-    async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:
-        """The document; None if it still is the version `etag`."""
-        if not isinstance(source.location, UrlPlace):
+    async def _read_if_changed(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:
+        """The current version of the document; None if it still has this `etag`."""
+        if not isinstance(source.location, UrlLocation):
             return DocumentVersion(await self._read(source.location))
         resolve = self._egress.guard(self._resolve, key.namespace)
         return await fetch_document(source.location.url, resolve, etag=etag)

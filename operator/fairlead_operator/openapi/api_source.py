@@ -9,8 +9,8 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 
 
 @dataclass(frozen=True)
-class ConfigMapPlace:
-    """A document in a ConfigMap; `key` is None for the only key."""
+class ConfigMapLocation:
+    """A document in a ConfigMap. If `key` is None, the ConfigMap must have only one key."""
 
     namespace: str
     name: str
@@ -21,7 +21,7 @@ class ConfigMapPlace:
 
 
 @dataclass(frozen=True)
-class FilePlace:
+class FileLocation:
     """A document on this machine's disk, at an absolute path."""
 
     path: str
@@ -31,7 +31,7 @@ class FilePlace:
 
 
 @dataclass(frozen=True)
-class UrlPlace:
+class UrlLocation:
     """A document at a URL."""
 
     url: str
@@ -40,38 +40,38 @@ class UrlPlace:
         return self.url
 
 
-DocumentPlace = ConfigMapPlace | FilePlace | UrlPlace
+DocumentLocation = ConfigMapLocation | FileLocation | UrlLocation
 
 
 @dataclass(frozen=True)
 class ApiSource:
     """Everything that determines the tools of an HTTP API."""
 
-    location: DocumentPlace
+    location: DocumentLocation
     base_url: str | None
-    """None: the base URL in the document."""
+    """Base URL of calls; None: that in the document."""
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     has_auth: bool
-    """Whether calls carry a credential, which may only be sent to the origin of `base_url`."""
+    """Whether calls carry a credential, which may be sent only to the origin of `base_url`."""
     with_secrets: frozenset[str] = frozenset()
-    """Tools whose calls carry values of Secrets in arguments, which may also only be sent there."""
+    """Tools whose calls carry values of Secrets in arguments, which may be sent only to the origin of `base_url`."""
     host_header: str | None = None
     ca_bundle: str | None = None
 
     @classmethod
     def of(cls, server: McpServer) -> ApiSource | None:
-        """The source of a server; None for a server of MCP."""
+        """The source of a server; None for an MCP server."""
         api = server.spec.openapi
         if api is None:
             return None
-        location: DocumentPlace
+        location: DocumentLocation
         if api.url is not None:
-            location = UrlPlace(api.url)
+            location = UrlLocation(api.url)
         elif api.config_map_ref is not None:
-            location = ConfigMapPlace(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
+            location = ConfigMapLocation(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
         else:
-            location = FilePlace(api.file or "")
+            location = FileLocation(api.file or "")
         return cls(
             location,
             api.base_url,
@@ -85,10 +85,10 @@ class ApiSource:
             ca_bundle=api.ca_bundle,
         )
 
-    def keeps_at_base(self, tool: str) -> bool:
-        """Whether calls of a tool carry a secret that may only be sent to the origin of `base_url`."""
+    def confines_secrets(self, tool: str) -> bool:
+        """Whether calls of a tool carry a secret that may be sent only to the origin of `base_url`."""
         return self.has_auth or tool in self.with_secrets
 
     def endpoint(self, url: str | None = None) -> OpenApiEndpoint:
-        """The endpoint of calls at `url`, else at the base URL; without both, empty until the document was read."""
+        """The endpoint of calls: at `url`, or else at the base URL, or else without URL until the document is read."""
         return OpenApiEndpoint(url=url or self.base_url or "", host_header=self.host_header, ca_bundle=self.ca_bundle)

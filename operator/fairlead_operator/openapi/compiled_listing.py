@@ -1,4 +1,4 @@
-"""Makes the listing of an HTTP API from its compiled document. Pure."""
+"""Builds the listing of an HTTP API from its compiled document. Pure."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ from fairlead_operator.openapi.document_content import DocumentUnusable
 _CAPABILITIES = Raw(b'{"tools":{}}')
 
 
-def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> RawListing:
+def build_listing(compiled: CompiledDocument, digest: str, source: ApiSource) -> RawListing:
     """The listing of a compiled document; `digest` is the document's SHA-256, hexadecimal. Raises DocumentUnusable."""
     base_url = source.base_url or compiled.base_url
     if not base_url:
         raise DocumentUnusable(
             "the document does not say where the API is: it has no server with an absolute URL; set openapi.baseURL"
         )
-    elsewhere = {
-        tool.name: tool for tool in compiled.tools if source.keeps_at_base(tool.name) and _is_elsewhere(tool, base_url)
+    refused = {
+        tool.name: tool
+        for tool in compiled.tools
+        if source.confines_secrets(tool.name) and _is_at_other_origin(tool, base_url)
     }
-    offered = [tool for tool in compiled.tools if tool.name not in elsewhere]
-    remarks = [*_left_out(compiled), *map(_credential_stays, elsewhere.values())]
-    losses = [remark for remark in _with_loss(compiled) if remark.tool not in elsewhere]
+    offered = [tool for tool in compiled.tools if tool.name not in refused]
+    remarks = [*_left_out(compiled), *map(_other_origin_remark, refused.values())]
+    losses = [remark for remark in _with_loss(compiled) if remark.tool not in refused]
     info = {"name": compiled.title or "HTTP API", "version": compiled.version}
     return RawListing(
         protocol_version=MODERN_VERSION,
@@ -57,8 +59,8 @@ def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> Ra
     )
 
 
-def _is_elsewhere(tool: CompiledTool, base_url: str) -> bool:
-    """Whether an operation has a server of its own at another origin (RFC 6454 section 5)."""
+def _is_at_other_origin(tool: CompiledTool, base_url: str) -> bool:
+    """Whether an operation has its own server, at another origin (RFC 6454 section 5)."""
     own = tool.operation.base_url
     return bool(own) and urlsplit(own)[:2] != urlsplit(base_url)[:2]
 
@@ -76,7 +78,7 @@ def _with_loss(compiled: CompiledDocument) -> Iterator[OperationRemark]:
             yield OperationRemark(operation=report.operation, tool=report.tool, why=why[:MAX_REMARK])
 
 
-def _credential_stays(tool: CompiledTool) -> OperationRemark:
+def _other_origin_remark(tool: CompiledTool) -> OperationRemark:
     operation = tool.operation
-    why = f"its own server {operation.base_url} is not at the origin of baseURL, where credentials may go"
+    why = f"its own server {operation.base_url} is not at the origin of baseURL, the only one that gets credentials"
     return OperationRemark(operation=f"{operation.method} {operation.path}", why=why[:MAX_REMARK])

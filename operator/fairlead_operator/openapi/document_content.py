@@ -1,6 +1,4 @@
-"""Content of stored OpenAPI documents: which key of a ConfigMap contains the document, and whether it is compressed.
-Pure.
-"""
+"""Content of stored OpenAPI documents: finds the document's key in a ConfigMap, and decompresses it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import Final
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.errors import McpError
 from fairlead_openapi.compiling.reading import MAX_DOCUMENT_BYTES
-from fairlead_operator.openapi.api_source import ConfigMapPlace
+from fairlead_operator.openapi.api_source import ConfigMapLocation
 
 _GZIP: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
@@ -19,20 +17,20 @@ _GZIP_WINDOW: Final = 31
 
 
 class DocumentUnusable(McpError):
-    """A document is missing, or no tools can be made of it."""
+    """A document is missing, or cannot be converted to tools."""
 
     reason = Cause.DOCUMENT_UNUSABLE
 
 
-def chosen_key(location: ConfigMapPlace, keys: Collection[str]) -> str:
-    """The key of the document. Raises DocumentUnusable."""
+def document_key(location: ConfigMapLocation, keys: Collection[str]) -> str:
+    """The key of the ConfigMap that contains the document. Raises DocumentUnusable."""
     if not keys:
         raise DocumentUnusable(f"the ConfigMap {location.name} is empty: put the document under one of its keys")
     names = ", ".join(sorted(keys))
     if location.key is None and len(keys) != 1:
         raise DocumentUnusable(
-            f"the ConfigMap {location.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the one "
-            "with the document"
+            f"the ConfigMap {location.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the "
+            "key with the document"
         )
     key = next(iter(keys)) if location.key is None else location.key
     if key not in keys:
@@ -40,7 +38,7 @@ def chosen_key(location: ConfigMapPlace, keys: Collection[str]) -> str:
     return key
 
 
-def unpacked(data: bytes, location: object) -> bytes:
+def decompress(data: bytes, location: object) -> bytes:
     """`data`, decompressed if it begins like gzip. Raises DocumentUnusable."""
     plain, complete = data, True
     if data.startswith(_GZIP):

@@ -1,7 +1,7 @@
-"""Requests OpenAPI documents over HTTP: bounded, without credentials, and only from addresses that egress rules allow.
+"""Fetches OpenAPI documents over HTTP, without credentials, and only from addresses that egress rules allow.
 
-Redirects are followed, because hosts of documents redirect to their file servers; each target is checked like the first
-one.
+Redirects are followed, because hosts of documents redirect to their file servers. Each target is checked like the first
+URL.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _HEADERS: Final = {"User-Agent": "fairlead"}
 _ACCEPT: Final = b"Accept: %b\r\n" % ACCEPTED_TYPES.encode()
 _OK: Final = 200
 _NOT_MODIFIED: Final = 304
-_OF_MCP: Final = ("NotFound", "MethodNotAllowed", "NotAcceptable", "UnsupportedMediaType", "MisdirectedRequest")
-"""Reasons of refusals that say of a server that it does not speak MCP, which a document's host need not."""
+_MCP_REASONS: Final = ("NotFound", "MethodNotAllowed", "NotAcceptable", "UnsupportedMediaType", "MisdirectedRequest")
+"""Reasons of HttpRefused that mean that a server does not speak MCP. They do not apply to the host of a document."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
@@ -39,7 +39,7 @@ class DocumentVersion:
 
     data: bytes
     url: str = ""
-    """URL that the last redirect led to; empty for a document that is not at a URL."""
+    """URL to which the last redirect led; empty for a document that is not at a URL."""
     etag: bytes = b""
     """Tag of this version (`ETag`, RFC 9110 section 8.8.3); empty if the host sends none."""
 
@@ -47,9 +47,9 @@ class DocumentVersion:
 async def fetch_document(
     url: str, resolve: Resolve, *, etag: bytes = b"", make_tls: MakeTls = load_tls
 ) -> DocumentVersion | None:
-    """Return the document at `url`; None if it still is the version `etag`.
+    """Fetch the document at `url`; None if it still has this `etag`.
 
-    `resolve` is guarded by egress rules. Raises McpError.
+    `resolve` must apply the egress rules. Raises McpError.
     """
     status, deadline = 0, time.monotonic() + FETCH_SECONDS
     for _ in range(MAX_REDIRECTS + 1):
@@ -61,13 +61,13 @@ async def fetch_document(
         if answer.status == _OK and not looks_like_html(answer):
             return DocumentVersion(answer.body, url, answer.headers.get(b"etag", b""))
         location = answer.headers.get(b"location", b"").decode("latin-1")
-        weaker = target.tls and not urljoin(url, location).startswith("https://")
-        if answer.status not in _REDIRECTS or not location or weaker:
+        is_downgrade = target.tls and not urljoin(url, location).startswith("https://")
+        if answer.status not in _REDIRECTS or not location or is_downgrade:
             raise _refusal(url, answer)
         url = urljoin(url, location)
     raise HttpRefused(
-        f"{plain_address(url)} is the end of more than {MAX_REDIRECTS} redirects: set openapi.url to the address of "
-        "the document itself",
+        f"openapi.url led to {plain_address(url)} by more than {MAX_REDIRECTS} redirects: set it to the URL of the "
+        "document itself",
         status=status,
     )
 
@@ -85,12 +85,12 @@ async def _get(target: Target, resolve: Resolve, etag: bytes, ssl: tls.SSLContex
 def _refusal(url: str, answer: Answer) -> HttpRefused:
     status = f"status {answer.status}"
     page = "a web page" if answer.status == _OK else f"{status} with a web page"
-    what, linked = (page, "which such a page links to, and ") if looks_like_html(answer) else (status, "")
+    content, hint = (page, " (such a page links to it)") if looks_like_html(answer) else (status, "")
     error = HttpRefused(
-        f"{plain_address(url)} answered {what} instead of the OpenAPI document: what is wanted is the address of the "
-        f"document itself, {linked}which must not need a credential",
+        f"{plain_address(url)} answered {content} instead of the OpenAPI document: set openapi.url to the URL of the "
+        f"document itself{hint}, which must be readable without a credential",
         status=answer.status,
     )
-    if error.reason in _OF_MCP:
+    if error.reason in _MCP_REASONS:
         error.reason = HttpRefused.reason
     return error

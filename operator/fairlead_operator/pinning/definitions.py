@@ -23,7 +23,7 @@ from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.server_listing import RawListing
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.gated_tools import complete_from_catalog
 from fairlead_operator.pinning import cleanness, pin_decision
@@ -64,13 +64,13 @@ class _Scanned:
     findings: tuple[Finding, ...] = ()
 
 
-async def _catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
+async def _catalog(server: McpServer, listing: RawListing, access: CallAccess) -> tuple[Catalog, ListingFindings]:
     """Call `build_catalog`, for large listings in a thread, because unusual definitions can take a tenth of a
     second.
     """
     if listing.size <= IN_THREAD:
-        return build_catalog(server, listing, reached)
-    return await asyncio.to_thread(build_catalog, server, listing, reached)
+        return build_catalog(server, listing, access)
+    return await asyncio.to_thread(build_catalog, server, listing, access)
 
 
 class PinnedDefinitions:
@@ -107,7 +107,7 @@ class PinnedDefinitions:
         return () if pins is None else pins.approvals
 
     async def offer(
-        self, server: McpServer, listing: RawListing, reached: Reached, published: Catalog | None
+        self, server: McpServer, listing: RawListing, access: CallAccess, published: Catalog | None
     ) -> PinnedOffer:
         """The catalog of a listing, without its definitions that are held back. Raises PLATFORM_ERRORS.
 
@@ -115,14 +115,14 @@ class PinnedDefinitions:
         catalog count as approved, because users have seen them.
         """
         key, listing = server.key, complete_from_catalog(listing, published)
-        catalog, findings = await _catalog(server, listing, reached)
+        catalog, findings = await _catalog(server, listing, access)
         listed = pinnable_definitions(catalog)
         suspicious, announcements = await self._scan(key, listed)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
             decision, new_announcements = await self._decide(server, listed, published)
             if decision.in_force != listed:
-                catalog, _ = await _catalog(server, pin_decision.restore(listing, decision.in_force), reached)
+                catalog, _ = await _catalog(server, pin_decision.restore(listing, decision.in_force), access)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             suspicious_identities = {(finding.sort, finding.name) for finding in suspicious}
             suspicious_held = [

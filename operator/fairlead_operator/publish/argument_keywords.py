@@ -1,4 +1,4 @@
-"""Keywords in the `arguments` of a policy's rules that JSON Schema does not have: they restrict nothing. Pure."""
+"""Finds unknown JSON Schema keywords in the `arguments` of a policy's rules, because they restrict nothing. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 from fairlead_mcp.schemas import KEYWORDS, REFERENCES, all_schemas
 
 _NAMED: Final = 3
-"""Keywords that a message names."""
-_KNOWN: Final = frozenset(
+"""Maximum number of keywords that a message names."""
+_KEYWORDS: Final = frozenset(
     {
         *KEYWORDS,
         *REFERENCES,
@@ -22,19 +22,16 @@ _KNOWN: Final = frozenset(
         *("deprecated", "readOnly", "writeOnly"),
     }
 )
-"""Those of the drafts 4 to 2020-12, with annotations; `x-…` is taken as well."""
+"""Keywords of JSON Schema drafts 4 to 2020-12, including annotations. `x-…` is allowed too."""
 
 
 def find_unknown_keywords(schema: Mapping[str, Any]) -> list[str]:
-    """The first keywords of a schema, or of a schema within it, that restrict nothing, each with the one that may be
-    meant.
-    """
-    names = {name for part in all_schemas(dict(schema)) for name in part if name not in _KNOWN}
+    """The first unknown keywords of a schema and its subschemas, each with a suggestion if one is similar."""
+    names = {name for part in all_schemas(dict(schema)) for name in part if name not in _KEYWORDS}
     unknown = sorted(name for name in names if not name.startswith("x-"))
-    return [_with_near(name) for name in unknown[:_NAMED]]
+    return [_with_suggestion(name) for name in unknown[:_NAMED]]
 
 
-def _with_near(name: str) -> str:
-    near = difflib.get_close_matches(name, _KNOWN, n=1)
-    shown = name[:64]
-    return f"{shown} (did you mean {near[0]}?)" if near else shown
+def _with_suggestion(name: str) -> str:
+    suggestions = difflib.get_close_matches(name, _KEYWORDS, n=1)
+    return f"{name[:64]} (did you mean {suggestions[0]}?)" if suggestions else name[:64]

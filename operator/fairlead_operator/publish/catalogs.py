@@ -32,10 +32,8 @@ def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
     }
 
 
-class _Stamped(NamedTuple):
-    """Digest and time of a published catalog. The catalog itself is not kept, because a thousand catalogs would take
-    ten megabytes.
-    """
+class _PublishedVersion(NamedTuple):
+    """Digest and time of a published catalog. Not the catalog itself: a thousand would take ten megabytes."""
 
     digest: str
     updated_at: str
@@ -50,8 +48,8 @@ class _Retained(NamedTuple):
 
 
 class Catalogs:
-    """The catalogs of one installation. `now` returns the time for changed catalogs; `on_changes` is called with the
-    changes of tools in each published catalog.
+    """The catalogs of one installation. `now` returns the time for changed catalogs. `on_changes` receives the changes
+    of tools in each published catalog.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class Catalogs:
         self._documents = documents
         self._now = now
         self._on_changes = on_changes
-        self._last: dict[ServerKey, _Stamped] = {}
+        self._last: dict[ServerKey, _PublishedVersion] = {}
         self._retained: dict[ServerKey, _Retained] = {}
 
     async def read(self, key: ServerKey, uid: str) -> Catalog | None:
@@ -81,20 +79,20 @@ class Catalogs:
         return catalog
 
     def retain(self, catalog: Catalog) -> None:
-        """Keep a copy of a stored catalog whose server has not answered yet, to restore it if somebody deletes it."""
+        """Store a copy of a catalog whose server has not answered yet, to restore it if somebody deletes it."""
         copy = self._retained.get(catalog.key)
         if copy is None or (copy.hash, copy.updated_at) != (catalog.hash, catalog.updated_at):
             data = zlib.compress(encode(catalog), level=1)
             self._retained[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
 
     def retained_copy(self, key: ServerKey, uid: str) -> Catalog | None:
-        """The kept copy of the server's catalog; None without a copy, or if it is of an earlier server of that name."""
+        """The copy of the server's catalog; None if there is none, or it is of an earlier server with this name."""
         copy = self._retained.get(key)
         catalog = None if copy is None else decode(zlib.decompress(copy.data))
         return catalog if isinstance(catalog, Catalog) and catalog.uid == uid else None
 
     def release(self, key: ServerKey) -> None:
-        """Drop the copy, because the server has answered."""
+        """Drop the copy of the server's catalog, because the server has answered."""
         self._retained.pop(key, None)
 
     async def names(self) -> Collection[str]:
@@ -102,7 +100,7 @@ class Catalogs:
         return await self._documents.heads()
 
     async def orphans(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
-        """Stored catalogs of servers that are not `alive`, by key and uid. Raises PLATFORM_ERRORS."""
+        """Stored catalogs of servers whose key and UID are not in `alive`. Raises PLATFORM_ERRORS."""
         catalogs = []
         for name in await self._orphaned_documents(alive, CATALOG):
             data = await self._documents.read(name)
@@ -115,17 +113,15 @@ class Catalogs:
         return catalogs
 
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
-        """Publish `catalog` if it differs from the stored catalog, and return it as published. `stored` is from
-        `read`.
-        """
+        """Publish `catalog` if it differs from `stored`, the result of `read`; return it as published."""
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
-        unstamped = encode(content(catalog))
-        digest = await off_loop(len(unstamped), sha256, unstamped)
-        catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, digest, stored))
+        encoded_content = encode(content(catalog))
+        digest = await off_loop(len(encoded_content), sha256, encoded_content)
+        catalog = msgspec.structs.replace(catalog, updated_at=self._updated_at(catalog, digest, stored))
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         document = encode(catalog)
         blobs = await off_loop(len(document), pack, name, CATALOG, document, labels)
-        self._last[catalog.key] = _Stamped(digest, catalog.updated_at)
+        self._last[catalog.key] = _PublishedVersion(digest, catalog.updated_at)
         if not changed and await self._documents.holds(blobs):
             return catalog
         await self._documents.publish(blobs)
@@ -139,9 +135,9 @@ class Catalogs:
         )
         return catalog
 
-    def _stamp(self, catalog: Catalog, digest: str, stored: Catalog | None) -> str:
-        """Time at which this content was first published. A document that is published again because somebody deleted
-        or edited it keeps its time.
+    def _updated_at(self, catalog: Catalog, digest: str, stored: Catalog | None) -> str:
+        """Time at which this content was first published. It stays the same when a document is published again because
+        somebody deleted or edited it.
         """
         if stored is not None and same_content(stored, catalog):
             return stored.updated_at
@@ -168,7 +164,8 @@ class Catalogs:
         """
         withdrawn = []
         for name, labels in (await self._orphaned_documents(alive, CATALOG, PINS)).items():
-            if (await self._documents.heads()).get(name) == labels:  # not replaced while other documents were withdrawn
+            present = await self._documents.heads()
+            if present.get(name) == labels:  # the document was not replaced while others were withdrawn
                 await self._documents.withdraw(name)
                 logger.info("document %s withdrawn: its server was deleted", name)
                 withdrawn.append(name)
@@ -178,7 +175,7 @@ class Catalogs:
     async def _orphaned_documents(
         self, alive: Collection[tuple[ServerKey, str]], *kinds: str
     ) -> Mapping[str, Mapping[str, str]]:
-        """Names and labels of the stored documents of these kinds whose server, by key and uid, is not `alive`."""
+        """Names and labels of the stored documents of these kinds whose server, by key and UID, is not `alive`."""
         identities = {_identity(labels_for(key, uid)) for key, uid in alive}
         return {
             name: labels

@@ -21,14 +21,15 @@ def compile_rules(
     policies: Collection[ToolPolicy],
     labels: Mapping[ServerKey, Mapping[str, str]],
     default_action: str = "Allow",
-    named: str = "",
+    configured_default: str = "",
 ) -> Rules:
-    """The rules document; equal resources result in equal documents.
+    """The rules document. Equal resources result in equal documents.
 
-    `labels` are the labels of all McpServers. `named` is the default tier from the installation's settings, or empty.
+    `labels` are the labels of all McpServers. `configured_default` is the default tier in the installation's settings,
+    or empty.
     """
     declared = tiers or DEFAULT_TIERS
-    default = default_tier(declared, named)
+    default = default_tier(declared, configured_default)
     compiled = [_tier(tier, default=tier.metadata.name == default) for tier in declared]
     selecting = {policy.metadata.namespace for policy in policies if not selects_all(policy.spec.servers)}
     return Rules(
@@ -42,26 +43,26 @@ def compile_rules(
     )
 
 
-def default_tier(tiers: Collection[LatencyTier], named: str = "") -> str | None:
-    """Name of the tier for agents that name no tier: `named` if it exists, otherwise the oldest tier with `default:
-    true`.
-
-    If there is no such tier (None), these agents are offered every tool.
+def default_tier(tiers: Collection[LatencyTier], configured_default: str = "") -> str | None:
+    """Name of the tier for agents that name no tier: `configured_default` if it exists, or else the oldest tier with
+    `default: true`. None if there is no such tier: these agents are offered every tool.
     """
-    if any(tier.metadata.name == named for tier in tiers):
-        return named
-    asking = [tier.metadata for tier in tiers if tier.spec.default]
-    if not asking:
+    if any(tier.metadata.name == configured_default for tier in tiers):
+        return configured_default
+    candidates = [tier.metadata for tier in tiers if tier.spec.default]
+    if not candidates:
         return None
-    return min(asking, key=lambda m: (m.creation_timestamp.timestamp() if m.creation_timestamp else 0.0, m.name)).name
+    return min(
+        candidates, key=lambda m: (m.creation_timestamp.timestamp() if m.creation_timestamp else 0.0, m.name)
+    ).name
 
 
 def selects(selector: ServerSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector selects a server with these labels; no selector selects every server."""
+    """Whether a selector selects a server with these labels. None selects every server."""
     if selector is None:
         return True
-    exact = all(labels.get(key) == value for key, value in selector.match_labels.items())
-    return exact and all(_meets(requirement, labels) for requirement in selector.match_expressions)
+    has_labels = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return has_labels and all(_satisfies(requirement, labels) for requirement in selector.match_expressions)
 
 
 def selects_all(selector: ServerSelector | None) -> bool:
@@ -69,8 +70,8 @@ def selects_all(selector: ServerSelector | None) -> bool:
     return selector is None or not (selector.match_labels or selector.match_expressions)
 
 
-def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy one requirement of a selector's `matchExpressions`."""
+def _satisfies(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether `labels` satisfy one requirement of a selector's `matchExpressions`."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

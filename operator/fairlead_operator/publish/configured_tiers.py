@@ -1,6 +1,4 @@
-"""Reads the LatencyTiers that an installation uses while none is declared, from a file; otherwise, the default
-tiers.
-"""
+"""Provides the LatencyTiers that an installation uses while none is declared: from a file, or the default tiers."""
 
 from __future__ import annotations
 
@@ -16,11 +14,9 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 
-def tiers_in(path: str) -> Collection[LatencyTier]:
-    """The tiers of a YAML file with a list of mappings, each with `name` and `spec`; without a path, the default
-    tiers.
-
-    Raises BadSetting.
+def read_tiers(path: str) -> Collection[LatencyTier]:
+    """The tiers of a YAML file with a list of mappings, each with `name` and `spec`. With an empty path, the default
+    tiers. Raises BadSetting.
     """
     if not path:
         return DEFAULT_TIERS
@@ -35,8 +31,8 @@ def tiers_in(path: str) -> Collection[LatencyTier]:
     except ValidationError as error:
         problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise BadSetting(f"FAIRLEAD_TIERS: {path}: {problem}") from error
-    for given, tier in zip(listed, tiers, strict=True):
-        if unknown := _members(given["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
+    for mapping, tier in zip(listed, tiers, strict=True):
+        if unknown := _members(mapping["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
             raise BadSetting(
                 f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has the unknown spec.{', spec.'.join(sorted(unknown))}"
             )

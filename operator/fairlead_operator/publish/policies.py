@@ -1,6 +1,6 @@
-"""Writes the status of ToolPolicies and the conditions of LatencyTiers.
+"""Writes the statuses of ToolPolicies and the conditions of LatencyTiers.
 
-Both are reviewed again when policies, tiers, servers or their tools change.
+They are computed again when policies, tiers, servers or their tools change.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_operator.condition_assembly import conditions, verdict_of
 from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
-from fairlead_operator.publish.policy_review import IN_FORCE, Review, review, selectable
+from fairlead_operator.publish.policy_review import IN_FORCE, Review, review, selectable_tools
 
 logger = logging.getLogger(__name__)
 
 
 class PolicyStatuses:
-    """Writes the statuses of all ToolPolicies. `wanted` is set when a review is due."""
+    """Writes the statuses of all ToolPolicies. `outdated` is set when a review is due."""
 
     def __init__(
         self, declarations: Declarations, platform: Platform, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -42,35 +42,33 @@ class PolicyStatuses:
         """Servers that were reconciled and have not listed their tools."""
         self._announced: dict[ServerKey, tuple[Cause, ...]] = {}
         """Causes of the last announcement about each policy."""
-        self.wanted = asyncio.Event()
+        self.outdated = asyncio.Event()
 
     def take_rules(self, rules: Rules) -> None:
-        """Take over the published rules."""
-        self.wanted.set()
+        """Use the published rules."""
+        self.outdated.set()
         self._rules = rules
 
     def take_catalog(self, catalog: Catalog) -> None:
-        """Take over the tools of a published catalog."""
+        """Use the tools of a published catalog."""
         self._unlisted.discard(catalog.key)
-        tools = selectable(catalog)
+        tools = selectable_tools(catalog)
         if self._listed.get(catalog.key) != tools:
             self._listed[catalog.key] = tools
-            self.wanted.set()
+            self.outdated.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
-        """Record that a server was reconciled. A server that is not ready and has no catalog counts as not having
-        listed its tools.
-        """
+        """Record that a server was reconciled. If it is not ready and has no catalog, it has not listed its tools."""
         if not ready and key not in self._listed and key not in self._unlisted:
             self._unlisted.add(key)
-            self.wanted.set()
+            self.outdated.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Forget all servers that are not `alive`."""
         self._unlisted.intersection_update(alive)
         for key in self._listed.keys() - set(alive):
             del self._listed[key]
-            self.wanted.set()
+            self.outdated.set()
 
     async def show(self) -> None:
         """Review every policy, and write the statuses that changed. Raises PLATFORM_ERRORS."""
@@ -85,8 +83,8 @@ class PolicyStatuses:
         for policy in await self._declarations.policies():
             reviewed = reviews.get(policy.key)
             if reviewed is None:
-                continue  # newer than the rules, which will be compiled again soon
-            reviewed = _with_unknown_as_shown(policy, reviewed)
+                continue  # the policy is newer than the rules, which will be compiled again soon
+            reviewed = _with_stored_condition(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
                 await self._declarations.write_policy_status(policy, status)
@@ -96,8 +94,8 @@ class PolicyStatuses:
 
     async def _announce(self, policy: ToolPolicy, reviewed: Review) -> None:
         """Announce new warnings about a policy, and announce when they no longer apply."""
-        status = self._announced.get(policy.key)
-        before = _causes_shown(policy) if status is None else status
+        announced = self._announced.get(policy.key)
+        before = _causes_shown(policy) if announced is None else announced
         now = self._announced[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
         if now == before:
             return
@@ -108,8 +106,8 @@ class PolicyStatuses:
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 
     async def _write_tier_conditions(self) -> None:
-        """Write the conditions of each tier: whether it is in force, and whether it has `default: true` but another
-        tier is the default.
+        """Write the conditions of each tier: that it is in force, and if it has `default: true` while another tier is
+        the default.
         """
         default = next((tier.name for tier in self._rules.tiers if tier.default), None)
         compiled = {tier.name for tier in self._rules.tiers}
@@ -118,16 +116,16 @@ class PolicyStatuses:
             name = tier.metadata.name
             if name in compiled:
                 is_not_default = tier.spec.default and default is not None and default != name
-                given = {
+                verdicts = {
                     ConditionType.ACCEPTED: IN_FORCE,
                     ConditionType.CONFLICTED: _default_conflict(default) if is_not_default else None,
                 }
-                shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
+                shown[name] = conditions(verdicts, tier.status.conditions, tier.metadata.generation, self._now())
         await self._declarations.write_tier_conditions(shown, default)
 
 
 _MATCHES_NOTHING: Final = frozenset({Cause.RULES_MATCH_NOTHING, Cause.PINS_MATCH_NOTHING})
-"""Causes that are judged only after all selected servers have been reconciled."""
+"""Causes that can be decided only after all selected servers have been reconciled."""
 
 
 def _default_conflict(default: str | None) -> ConditionVerdict:
@@ -136,16 +134,16 @@ def _default_conflict(default: str | None) -> ConditionVerdict:
 
 
 def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
-    """Causes that an earlier leader announced, from the policy's status."""
+    """Causes that a previous leader announced, from the policy's status."""
     conditions = (
         (kind, verdict_of(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
     )
     return tuple(v.cause for kind, v in conditions if v is not None and bool(v.ok) == (kind in ABNORMAL))
 
 
-def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
-    """The review, completed with the stored condition about rules that match nothing, while this leader cannot judge
-    the rules itself, because it has not reconciled all selected servers yet.
+def _with_stored_condition(policy: ToolPolicy, reviewed: Review) -> Review:
+    """The review with the stored condition about rules that match nothing, until this leader has reconciled all
+    selected servers and can decide about it.
     """
     condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
     shown = verdict_of(condition)
@@ -157,19 +155,19 @@ def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
 
 
 def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicyStatus:
-    """The status from a review; values that are unknown now stay as they are stored."""
-    shown, generation = policy.status, policy.metadata.generation
-    given = {
+    """The status that results from a review. Values that are still unknown are copied from the stored status."""
+    stored, generation = policy.status, policy.metadata.generation
+    verdicts = {
         ConditionType.ACCEPTED: reviewed.accepted,
         ConditionType.PARTIALLY_INVALID: reviewed.partially_invalid,
         ConditionType.CONFLICTED: reviewed.conflicted,
     }
     return ToolPolicyStatus(
-        conditions=conditions(given, shown.conditions, generation, now),
+        conditions=conditions(verdicts, stored.conditions, generation, now),
         observed_generation=generation,
         servers=reviewed.servers,
-        tools=shown.tools if reviewed.tools is None else reviewed.tools,
+        tools=stored.tools if reviewed.tools is None else reviewed.tools,
         conflicts=list(reviewed.conflicts),
-        unmatched_rules=shown.unmatched_rules if reviewed.unmatched is None else list(reviewed.unmatched),
-        unlisted_servers=shown.unlisted_servers if reviewed.unlisted is None else list(reviewed.unlisted),
+        unmatched_rules=stored.unmatched_rules if reviewed.unmatched is None else list(reviewed.unmatched),
+        unlisted_servers=stored.unlisted_servers if reviewed.unlisted is None else list(reviewed.unlisted),
     )

@@ -1,6 +1,6 @@
 """Reviews each ToolPolicy: which servers it selects, which tools it matches, and which other policies contradict it.
 
-Pure. Rules are matched by the gateway's own index, so that the review agrees with what agents are offered.
+Pure. Rules are matched by the gateway's own index, so that the review agrees with the tools that agents are offered.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Review:
     tools: int | None
     """Number of tools that the policy allows; None while a selected server was not reconciled yet."""
     unmatched: tuple[str, ...] | None
-    """Rules that match no listed tool, by name or index; None while a selected server was not reconciled yet."""
+    """Names or indexes of rules that match no listed tool; None while a selected server was not reconciled yet."""
     unlisted: tuple[str, ...] | None = ()
     """Selected servers that were reconciled and have not listed tools; None while a selected server was not reconciled
     yet.
     """
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
-    """Verdict about parts of the spec that have no effect; None if all parts have an effect."""
+    """Verdict about parts of the spec without effect; None if all parts have an effect."""
 
     @property
     def conflicted(self) -> ConditionVerdict | None:
@@ -80,10 +80,10 @@ class SelectableTool(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     categories: tuple[str, ...]
     definition: bytes
-    """The definition's hints alone: `{"annotations": …}`, or `{}`."""
+    """Only the annotations of the definition: `{"annotations": …}`, or `{}`."""
 
 
-def selectable(catalog: Catalog) -> IndexedServer:
+def selectable_tools(catalog: Catalog) -> IndexedServer:
     """A server's tools for the review of policies, which takes far less memory than the whole catalog."""
     tools = tuple(
         SelectableTool(tool.name, tool.tags, tool.categories, hints_alone(bytes(tool.shown_definition)))
@@ -94,8 +94,8 @@ def selectable(catalog: Catalog) -> IndexedServer:
 
 
 @dataclass
-class _Space:
-    """Policies of one namespace, and the listed tools of its servers."""
+class _Namespace:
+    """The policies and servers of one namespace, with the listed tools of the servers."""
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
@@ -105,11 +105,11 @@ class _Space:
     """Servers that were reconciled and have not listed their tools."""
 
     def index(self) -> ToolIndex:
-        """Index of the listed tools, by which rules are matched."""
-        return ToolIndex(selectable for _, selectable in sorted(self.listed.items()))
+        """Index of the listed tools, against which rules are matched."""
+        return ToolIndex(server for _, server in sorted(self.listed.items()))
 
     def trusting_index(self) -> ToolIndex:
-        """Like `index`, as if every server were trusted with annotations."""
+        """Like `index`, as if the annotations of every server were trusted."""
         return ToolIndex(msgspec.structs.replace(server, trusted=True) for _, server in sorted(self.listed.items()))
 
 
@@ -121,57 +121,62 @@ def review(
 ) -> dict[ServerKey, Review]:
     """Review every policy of the rules; the result is by namespace and name.
 
-    `servers` are all existing servers, `listed` the tools of each server that has listed any (see `selectable`), and
-    `unlisted` the servers that were reconciled and have not listed tools.
+    `servers` are all existing servers, `listed` the tools of each server that has listed any (see `selectable_tools`),
+    and `unlisted` the servers that were reconciled and have not listed tools.
     """
-    spaces = {policy.namespace: _Space(()) for policy in rules.policies}
-    for namespace, space in spaces.items():
-        space.servers = tuple(key.name for key in servers if key.namespace == namespace)
-        space.unlisted = {key.name for key in unlisted if key.namespace == namespace}
+    namespaces = {policy.namespace: _Namespace(()) for policy in rules.policies}
+    for name, namespace in namespaces.items():
+        namespace.servers = tuple(key.name for key in servers if key.namespace == name)
+        namespace.unlisted = {key.name for key in unlisted if key.namespace == name}
     for policy in rules.policies:
-        spaces[policy.namespace].policies.append(policy)
-    for key, selectable in listed.items():
-        if key.namespace in spaces and key.name in spaces[key.namespace].servers:
-            spaces[key.namespace].listed[key.name] = selectable
+        namespaces[policy.namespace].policies.append(policy)
+    for key, indexed in listed.items():
+        if key.namespace in namespaces and key.name in namespaces[key.namespace].servers:
+            namespaces[key.namespace].listed[key.name] = indexed
     tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
     reviews = {}
-    for namespace, space in spaces.items():
-        index = space.index()
-        compares = any(rule.annotations for policy in space.policies for rule in policy.rules)
-        trusting = space.trusting_index() if compares and not all(s.trusted for s in space.listed.values()) else index
-        for policy in space.policies:
-            reviews[ServerKey(namespace, policy.name)] = _review(policy, space, index, trusting, tiers)
+    for name, namespace in namespaces.items():
+        index = namespace.index()
+        uses_annotations = any(rule.annotations for policy in namespace.policies for rule in policy.rules)
+        all_trusted = all(server.trusted for server in namespace.listed.values())
+        trusting = namespace.trusting_index() if uses_annotations and not all_trusted else index
+        for policy in namespace.policies:
+            reviews[ServerKey(name, policy.name)] = _review(policy, namespace, index, trusting, tiers)
     return reviews
 
 
-def _review(policy: Policy, space: _Space, index: ToolIndex, trusting: ToolIndex, tiers: Mapping[str, float]) -> Review:
+def _review(
+    policy: Policy, namespace: _Namespace, index: ToolIndex, trusting: ToolIndex, tiers: Mapping[str, float]
+) -> Review:
     """Review one policy. `tiers` are the limits of the existing tiers in milliseconds, by name; `trusting` is the index
     with every server trusted.
     """
-    selected = [name for name in space.servers if selects(policy, name)]
-    reach = selected_by(index, policy)
+    selected = [name for name in namespace.servers if selects(policy, name)]
+    reach = selected_by(index, policy)  # bits of all tools of the selected servers
     matched = [index.matching(rule) & reach for rule in policy.rules]
-    unlisted = tuple(sorted(name for name in selected if name not in space.listed))
-    complete = all(name in space.unlisted for name in unlisted)
+    unlisted = tuple(sorted(name for name in selected if name not in namespace.listed))
+    complete = all(name in namespace.unlisted for name in unlisted)
     unmatched = tuple(policy.rules[number].label(number) for number, bits in enumerate(matched) if not bits)
-    conflicts = _conflicts(policy, space.policies, index)
+    conflicts = _conflicts(policy, namespace.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
+    # rules and pins without a match are reported only after all servers have listed; a prefix is wrong in any case
+    partially_invalid = _partially_invalid(
+        policy,
+        selected,
+        () if unlisted else unmatched,
+        _prefixed_patterns(policy, matched, [name for name in selected if name in namespace.listed]),
+        () if unlisted else _idle_pins(policy, index, reach),
+        _untrusted_hints(policy, index, trusting, reach),
+        tiers,
+    )
     return Review(
-        IN_FORCE,
-        len(selected),
-        allowed.bit_count() if complete else None,
-        unmatched if complete else None,
-        unlisted[:MOST_UNLISTED] if complete else None,
-        conflicts,
-        _partially_invalid(
-            policy,
-            selected,
-            () if unlisted else unmatched,
-            _prefixed(policy, matched, [name for name in selected if name in space.listed]),
-            () if unlisted else _idle_pins(policy, index, reach),
-            _untrusted_hints(policy, index, trusting, reach),
-            tiers,
-        ),  # what matches nothing is reported only after all servers have listed; a prefix is wrong whatever they list
+        accepted=IN_FORCE,
+        servers=len(selected),
+        tools=allowed.bit_count() if complete else None,
+        unmatched=unmatched if complete else None,
+        unlisted=unlisted[:MOST_UNLISTED] if complete else None,
+        conflicts=conflicts,
+        partially_invalid=partially_invalid,
     )
 
 
@@ -184,13 +189,14 @@ def _partially_invalid(
     untrusted_hints: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is that of the
-    worst fault."""
+    """Verdict about the parts of a policy without effect. Its message names all faults, its cause is that of the worst
+    fault.
+    """
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
         f"rules[{rule.label(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
         for number, rule in enumerate(policy.rules)
-        if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
+        if rule.arguments is not None and (fault := _schema_fault(rule.arguments)) is not None
     ]
     faults_by_cause += [(Cause.RULE_INVALID, fault) for fault in faults]
     unknown_keywords = [
@@ -222,22 +228,19 @@ def _partially_invalid(
     if not selected:
         faults_by_cause.append((Cause.NOTHING_SELECTED, "the policy selects no McpServer of its namespace"))
     elif unmatched:
-        names = ", ".join(
-            f"rules[{name}]" if name.isdecimal() else name for name in unmatched
-        )  # a bare "0" would read as "none"
+        # an unnamed rule is shown as rules[0], because "0" would read as "none"
+        names = ", ".join(f"rules[{name}]" if name.isdecimal() else name for name in unmatched)
         faults_by_cause.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
     faults_by_cause += [(Cause.RULES_MATCH_NOTHING, sentence) for sentence in prefixed]
     if selected and idle_pins:
         faults_by_cause.append((Cause.PINS_MATCH_NOTHING, f"pinned names that match no tool: {', '.join(idle_pins)}"))
-    return (
-        ConditionVerdict(True, faults_by_cause[0][0], "; ".join(text for _, text in faults_by_cause))
-        if faults_by_cause
-        else None
-    )
+    if not faults_by_cause:
+        return None
+    return ConditionVerdict(True, faults_by_cause[0][0], "; ".join(text for _, text in faults_by_cause))
 
 
 def _untrusted_hints(policy: Policy, index: ToolIndex, trusting: ToolIndex, reach: int) -> tuple[str, ...]:
-    """A sentence per rule that would match other tools if the hints of all selected servers counted."""
+    """A sentence for each rule that would match other tools if the annotations of all selected servers were trusted."""
     if trusting is index:
         return ()
     sentences = []
@@ -252,9 +255,9 @@ def _untrusted_hints(policy: Policy, index: ToolIndex, trusting: ToolIndex, reac
     return tuple(sentences)
 
 
-def _prefixed(policy: Policy, matched: Sequence[int], listed: Sequence[str]) -> tuple[str, ...]:
-    """A sentence per pattern of a rule without tools that begins with the name of a server, as tools have it at the
-    gateway. `matched` are the tools of each rule, `listed` the selected servers that have listed tools.
+def _prefixed_patterns(policy: Policy, matched: Sequence[int], listed: Sequence[str]) -> tuple[str, ...]:
+    """A sentence for each pattern that matches no tool because it begins with the server's prefix, which tools have at
+    the gateway only. `matched` are the tools of each rule, `listed` the selected servers that have listed tools.
     """
     sentences = []
     for number, (rule, bits) in enumerate(zip(policy.rules, matched, strict=True)):
@@ -273,10 +276,8 @@ def _idle_pins(policy: Policy, index: ToolIndex, reach: int) -> tuple[str, ...]:
     return tuple(glob for glob in policy.pinned if not index.match((glob,)) & reach)[:_EXAMPLES]
 
 
-def _fault(schema: Mapping[str, Any]) -> str | None:
-    """Why the gateway's validator, which matches patterns without back-tracking, rejects a schema; None if the
-    validator accepts it.
-    """
+def _schema_fault(schema: Mapping[str, Any]) -> str | None:
+    """Why the gateway's validator, whose patterns do not backtrack, rejects a schema; None if it accepts the schema."""
     try:
         jsonschema_rs.validator_for(
             dict(schema),
@@ -300,7 +301,7 @@ def _union(policy: Policy, matched: Sequence[int], action: str) -> int:
 
 
 def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
-    """The other policies of the namespace that contradict a policy for a common subject."""
+    """The policies among `others` that contradict a policy for a common subject."""
     conflicts = []
     for other in others:
         if other is not policy and _share_subjects(policy, other):
@@ -311,8 +312,7 @@ def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tu
 
 
 def _share_subjects(first: Policy, second: Policy) -> bool:
-    """Whether it is certain that some principal is a subject of both policies. Memberships in groups are not known
-    here."""
+    """Whether some principal is certainly a subject of both policies. Memberships in groups are not known here."""
     subjects, other_subjects = (
         {key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (first, second)
     )
@@ -331,12 +331,12 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
         matched = [index.matching(rule) & both for rule in each.rules]
         free = [bits if rule.arguments is None else 0 for rule, bits in zip(each.rules, matched, strict=True)]
         sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
-    (allows, denies, allows_freely), (they_allow, they_deny, they_freely) = sides
+    (allows, denies, allows_freely), (they_allow, they_deny, they_allow_freely) = sides
     if bits := allows & ~denies & they_deny:
         yield f"that policy denies {_names(index, bits)}, which this policy allows: denied"
     if bits := denies & they_allow & ~they_deny:
         yield f"that policy allows {_names(index, bits)}, which this policy denies: denied"
-    if bits := allows & ~allows_freely & they_freely & ~denies & ~they_deny:
+    if bits := allows & ~allows_freely & they_allow_freely & ~denies & ~they_deny:
         yield (
             f"that policy allows {_names(index, bits)} with any arguments, which this policy restricts: "
             "any arguments are allowed"

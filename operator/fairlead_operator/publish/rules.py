@@ -1,4 +1,4 @@
-"""Keeps the rules document equal to the declared tiers and policies."""
+"""Publishes the rules document when the declared tiers, policies or labels of servers have changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class RulesPublisher:
-    """Compiles and publishes the rules document; writes nothing if the stored document is equal."""
+    """Compiles the rules document, and publishes it if it differs from the stored document."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class RulesPublisher:
         default_tier: str = "",
         on_compiled: Callable[[Rules], None] = lambda rules: None,
     ) -> None:
-        """`on_compiled` is called with the rules after each compilation. `default_tier` is the default tier from the
+        """`on_compiled` receives the rules after each compilation. `default_tier` is the default tier in the
         installation's settings, which overrides `default: true` of LatencyTiers; empty if the settings name no tier.
         """
         self._declarations = declarations
@@ -35,10 +35,10 @@ class RulesPublisher:
         self._on_compiled = on_compiled
         self._default_tier = default_tier
         self._missing: tuple[str, ...] | None = None
-        """The existing tiers that the last warning about a missing default tier named; None without such a warning."""
+        """The existing tiers that the last warning about a missing default tier listed; None without such a warning."""
 
     async def publish(self) -> bool:
-        """Publish the rules of the present declarations; return whether they had to be written."""
+        """Publish the rules of the current declarations; return whether they had to be written."""
         rules = compile_rules(
             await self._declarations.tiers(),
             await self._declarations.policies(),
@@ -57,7 +57,7 @@ class RulesPublisher:
         return True
 
     def _warn_if_default_missing(self, names: tuple[str, ...]) -> None:
-        """Log once that the named default tier does not exist."""
+        """Log once that the configured default tier does not exist."""
         missing = names if self._default_tier and self._default_tier not in names else None
         if missing is not None and missing != self._missing:
             logger.warning(

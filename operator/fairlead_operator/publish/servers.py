@@ -1,5 +1,5 @@
-"""Publishes the servers document, with the entries of all servers that are not ready or have a problem, the reserved
-prefixes, and problems of files.
+"""Publishes the servers document: entries of all servers that are not ready or have a problem, reserved prefixes, and
+problems of files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServerEntries:
-    """The servers document of one installation. `wanted` is set while the stored document may be outdated."""
+    """The servers document of one installation. `outdated` is set while the stored document may be outdated."""
 
     def __init__(self, documents: Documents, prefixes: Prefixes) -> None:
         self._documents = documents
@@ -33,11 +33,11 @@ class ServerEntries:
         self._refused: dict[ServerKey, ServerEntry] = {}
         """Entries of servers with invalid declarations: failed, or ready as declared before."""
         self._files: tuple[FileProblem, ...] = ()
-        self.wanted = asyncio.Event()
+        self.outdated = asyncio.Event()
 
     async def restore(self) -> None:
-        """Take over the stored document of the previous leader, so that entries of failed servers stay until they are
-        reconciled, and reserved prefixes survive a change of the leader. Raises PLATFORM_ERRORS.
+        """Restore the document of the previous leader. Entries of failed servers then remain until the servers are
+        reconciled, and prefixes remain reserved. Raises PLATFORM_ERRORS.
         """
         data = await self._documents.read(SERVERS_NAME)
         try:
@@ -48,7 +48,7 @@ class ServerEntries:
         if isinstance(stored, Servers):
             self._entries = {entry.key: entry for entry in stored.servers} | self._entries
             self._prefixes.restore(stored.prefixes)
-        self.wanted.set()
+        self.outdated.set()
 
     def put(self, key: ServerKey, entry: ServerEntry | None) -> None:
         """Replace the entry of a server; None removes it."""
@@ -58,7 +58,7 @@ class ServerEntries:
             del self._entries[key]
         else:
             self._entries[key] = entry
-        self.wanted.set()
+        self.outdated.set()
 
     def add(self, entry: ServerEntry) -> None:
         """Add the entry of a server, unless it has one."""
@@ -66,26 +66,26 @@ class ServerEntries:
             self.put(entry.key, entry)
 
     def refuse(self, entries: Mapping[ServerKey, ServerEntry], files: Sequence[FileProblem] = ()) -> None:
-        """Replace the entries of all servers with invalid declarations, and the problems of `files`.
+        """Replace the entries of all servers with invalid declarations, and the problems of files.
 
         The state of an entry is FAILED for a server that does not run, and READY for a server that runs as declared
         before. A READY entry is published only if the server has no other entry.
         """
         self._refused = dict(entries)
         self._files = tuple(files[:MOST_FILE_PROBLEMS])
-        self.wanted.set()
+        self.outdated.set()
 
     def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
-        """Answer a requested refresh of a server that does not run because its declaration is invalid; False for other
-        servers.
+        """Fail a requested refresh of a server that does not run because its declaration is invalid. Returns False for
+        other servers.
         """
         entry = self._refused.get(key)
-        is_answered = entry is not None and entry.state == FAILED
-        if entry is not None and is_answered:
-            refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
-            self._refused[key] = msgspec.structs.replace(entry, refreshed=refreshed)
-            self.wanted.set()
-        return is_answered
+        if entry is None or entry.state != FAILED:
+            return False
+        refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
+        self._refused[key] = msgspec.structs.replace(entry, refreshed=refreshed)
+        self.outdated.set()
+        return True
 
     def retain(self, alive: Collection[ServerKey]) -> None:
         """Drop the entries of servers that are not `alive`."""
@@ -93,8 +93,9 @@ class ServerEntries:
             self.put(key, None)
 
     async def publish(self) -> bool:
-        """Store the document if it differs from the stored document; return whether it was written. Raises
-        PLATFORM_ERRORS."""
+        """Publish the document if it differs from the stored one; return whether it was written. Raises
+        PLATFORM_ERRORS.
+        """
         async with self._writing:
             entries = {**self._entries}
             for key, refused in self._refused.items():

@@ -142,9 +142,8 @@ async def test_server_that_names_another_issuer_gets_nothing(tmp_path: Path) -> 
     async with two_gateways(tmp_path, issuer="https://other.example") as world, world.far.running(**TRUSTING):
         text = await world.call("alice")
         assert "step 2 of 2" in text
-        assert (
-            f"the server takes tokens of {world.far.url}, but the client is registered at https://other.example" in text
-        )
+        complaint = f"the server accepts tokens of {world.far.url}, but the client is registered at "
+        assert f"{complaint}https://other.example" in text
         assert await world.assertion_requests() == []
 
 

@@ -78,7 +78,7 @@ async def world(
             gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], token)
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(Puller(gateways, timekeeper.take).run()),
+                    group.create_task(Puller(gateways, timekeeper.take_report).run()),
                     group.create_task(timekeeper.run()),
                 ]
                 try:
@@ -128,7 +128,10 @@ async def test_a_custom_tool_is_measured_and_moved_though_no_operator_declares_i
         gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], "")
         here = World(gateway, timekeeper)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(Puller(gateways, timekeeper.take).run()), group.create_task(timekeeper.run())]
+            tasks = [
+                group.create_task(Puller(gateways, timekeeper.take_report).run()),
+                group.create_task(timekeeper.run()),
+            ]
             await here.until("ponder")
             for _ in range(6):
                 await ask(gateway, calling("ponder"))
@@ -219,7 +222,7 @@ async def test_early_reports_of_gateways_are_judged_by_the_published_tiers(
     await again.restore()
     again.take_catalog(shop)
     heard = ToolAttempts("default", "shop", "knot", (Attempt(1, 0.0, 5.0, OK),))
-    again.take(Report(replica="r", cursor="r.1.0", environment="cluster", tools=(heard,)))
+    again.take_report(Report(replica="r", cursor="r.1.0", environment="cluster", tools=(heard,)))
     again.use_tiers(TIERS)
     await again.round()
     (state,) = again.ledger.states(shop.key, 0.0)

@@ -33,7 +33,10 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
     host = ChildHost()
     subject = DiscoveryTarget("uid", ChildEndpoint(command=sys.executable, args=(SCRIPT,)), "", "")
     discoverer = Discoverer(
-        LocalConnector(host), lambda key: None, pace=DiscoveryOptions(floor=0.05), clocks=Clocks(rng=random.Random(1))
+        LocalConnector(host),
+        lambda key: None,
+        options=DiscoveryOptions(floor=0.05),
+        clocks=Clocks(rng=random.Random(1)),
     )
     stop = host.listen(ChildObserver(lambda key: None, discoverer.request_discovery))
 

@@ -69,7 +69,7 @@ async def test_a_catalog_that_cannot_be_written_is_a_problem_until_it_can_be(tmp
     async def is_solved_everywhere() -> bool:
         return not problems[-1] and statuses.ready.get(KEY, False) and not await published_files()
 
-    operator.look()
+    operator.scan()
     task = asyncio.create_task(operator.run())
     try:
         await until_async("the problem", is_told_everywhere)

@@ -94,7 +94,7 @@ async def laptop(folder: Path, url: str, own: dict[str, Any], environ: dict[str,
         LocalObserver(statuses=statuses, problems=problems.extend),
         LocalOptions(environ=environ),
     )
-    operator.look()
+    operator.scan()
     task = asyncio.create_task(operator.run())
     try:
         yield Laptop(folder, operator, statuses, problems)

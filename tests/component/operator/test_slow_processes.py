@@ -22,7 +22,7 @@ from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.connector import NetworkConnector
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.first_verdict import before_first_answer
-from fairlead_operator.discovery.gated_tools import KEPT_SECONDS
+from fairlead_operator.discovery.gated_tools import MAX_AGE_SECONDS
 from fairlead_operator.discovery.state import STILL_SILENT, DiscoveryFailure, DiscoveryState, DiscoveryTarget
 from operatorfakes import mcp_server
 from rawserver import encode
@@ -128,7 +128,7 @@ async def test_a_process_that_never_answers_has_its_120_seconds_and_the_verdict_
         assert state.failure is not None
         assert state.failure.reason == Cause.START_TIMEOUT
         assert "within 120 s of its start" in state.failure.message
-        assert state.failure.wants_words, "the log of the process may say why"
+        assert state.failure.wants_log_line, "the log of the process may say why"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -143,7 +143,7 @@ async def test_discovery_stream_and_comparison_of_a_slow_server_find_room_in_a_l
         contextlib.aclosing(Discoverer(NetworkConnector(), lambda key: due.set(), clocks=clocks)) as discoverer,
     ):
         target = DiscoveryTarget("uid", server.endpoint, "", "")
-        while loop.time() < 2 * KEPT_SECONDS:
+        while loop.time() < 2 * MAX_AGE_SECONDS:
             state = discoverer.discover_if_due(KEY, target, None, 600.0)
             results.append((0 if state.listing is None else len(state.listing.unpack().tools), state.failure))
             due.clear()

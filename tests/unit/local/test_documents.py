@@ -106,7 +106,7 @@ async def test_failed_writes_are_reported_until_every_file_is_written(tmp_path: 
 async def test_the_servers_document_has_space_on_a_full_disk_and_other_documents_have_not(tmp_path: Path) -> None:
     """Writing `/dev/full` fails as on a full disk."""
     documents = DirectoryDocuments(tmp_path)
-    documents.claim_space()
+    documents.reserve_space()
     reserved = (tmp_path / RESERVE).stat()
     assert reserved.st_blocks * 512 >= reserved.st_size > 0
     for name in (SERVERS_NAME, catalog_name(KEY)):
@@ -120,7 +120,7 @@ async def test_the_servers_document_has_space_on_a_full_disk_and_other_documents
     (tmp_path / RESERVE).unlink()
     (tmp_path / RESERVE).symlink_to("/dev/full")
     with pytest.raises(DirectoryTrouble, match="No space left"):
-        documents.claim_space()
+        documents.reserve_space()
 
 
 def test_a_file_that_is_not_written_again_counts_as_unwanted(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from fairlead_operator.local.installers import (
     Registry,
     Tools,
     explain,
-    launch,
+    find_launch,
+    plan_steps,
     progress,
-    steps,
 )
 
 TIME = PackageVersion("pypi", "mcp-server-time", "1.0")
@@ -103,7 +103,7 @@ def test_progress_is_what_somebody_who_waits_wants_to_know(
 
 
 def test_a_pypi_package_gets_an_environment_and_a_cache_of_its_own(tmp_path: Path) -> None:
-    make, install = steps(TIME, tmp_path / "t", TOOLS, tmp_path)
+    make, install = plan_steps(TIME, tmp_path / "t", TOOLS, tmp_path)
     assert make.argv[:2] == ("/bin/uv", "venv")
     assert make.argv[-2:] == ("/bin/python3", str(tmp_path / "t"))
     assert install.argv[-1] == "mcp-server-time==1.0"
@@ -112,14 +112,14 @@ def test_a_pypi_package_gets_an_environment_and_a_cache_of_its_own(tmp_path: Pat
 
 
 def test_an_npm_package_gets_a_folder_of_its_own(tmp_path: Path) -> None:
-    (install,) = steps(FILES, tmp_path, TOOLS, tmp_path)
+    (install,) = plan_steps(FILES, tmp_path, TOOLS, tmp_path)
     assert install.argv[-3:] == ("--prefix", str(tmp_path), "@scope/server-files@2.0")
 
 
 @pytest.mark.parametrize(("package", "missing"), [(TIME, "uv"), (FILES, "npm")])
 def test_a_missing_installer_is_named(package: PackageVersion, missing: str, tmp_path: Path) -> None:
     with pytest.raises(InstallFailed, match=missing):
-        steps(package, tmp_path, Tools(), tmp_path)
+        plan_steps(package, tmp_path, Tools(), tmp_path)
 
 
 def distribution(target: Path, name: str, scripts: list[str]) -> None:
@@ -143,27 +143,30 @@ def test_the_program_of_a_pypi_package_is_found(
 ) -> None:
     distribution(tmp_path, "mcp_server_time", scripts)
     distribution(tmp_path, "dependency", ["mcp-server-time-helper"])
-    assert launch(TIME._replace(executable=executable), tmp_path, TOOLS) == Launch(str(tmp_path / "bin" / program))
+    assert find_launch(TIME._replace(executable=executable), tmp_path, TOOLS) == Launch(str(tmp_path / "bin" / program))
 
 
 def test_a_package_without_a_program_is_run_as_a_module_where_it_can(tmp_path: Path) -> None:
     distribution(tmp_path, "mcp_server_time", [])
     with pytest.raises(InstallFailed, match="is a library: it contains no program to run"):
-        launch(TIME, tmp_path, TOOLS)
+        find_launch(TIME, tmp_path, TOOLS)
     module = tmp_path / "lib" / "python3.11" / "site-packages" / "mcp_server_time" / "__main__.py"
     module.parent.mkdir()
     module.touch()
-    assert launch(TIME, tmp_path, TOOLS) == Launch(str(tmp_path / "bin" / "python"), ("-m", "mcp_server_time"))
+    assert find_launch(TIME, tmp_path, TOOLS) == Launch(str(tmp_path / "bin" / "python"), ("-m", "mcp_server_time"))
 
 
 @pytest.mark.parametrize(
     ("executable", "message"),
-    [(None, "contains a, b: set package.executable to the one to run"), ("c", "contains a, b, but no program named c")],
+    [
+        (None, "contains a, b: set package.executable to the program to run"),
+        ("c", "contains a, b, but no program named c"),
+    ],
 )
 def test_a_choice_that_is_not_clear_is_left_to_the_person(executable: str | None, message: str, tmp_path: Path) -> None:
     distribution(tmp_path, "mcp_server_time", ["a", "b"])
     with pytest.raises(InstallFailed, match=message):
-        launch(TIME._replace(executable=executable), tmp_path, TOOLS)
+        find_launch(TIME._replace(executable=executable), tmp_path, TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +184,4 @@ def test_the_program_of_an_npm_package_is_found(declared: object, content: str, 
     program = folder / ("dist/index.js" if isinstance(declared, str) else "run")
     program.write_text(content)
     expected = Launch("/bin/node", (str(program),)) if by_node else Launch(str(program))
-    assert launch(FILES, tmp_path, TOOLS) == expected
+    assert find_launch(FILES, tmp_path, TOOLS) == expected

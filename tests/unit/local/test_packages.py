@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_operator.local.installers import PackageVersion, Step, Tools
-from fairlead_operator.local.packages import Failed, Installed, Installing, PackageStore, Run
+from fairlead_operator.local.packages import Failed, Installed, Installing, PackageStore, RunStep
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time
@@ -57,7 +57,7 @@ class Installer:
 class World:
     """A package store whose reported states tests can await."""
 
-    def __init__(self, root: Path, run: Run) -> None:
+    def __init__(self, root: Path, run: RunStep) -> None:
         self._changed = asyncio.Event()
         self.store = PackageStore(root, TOOLS, run, on_change=lambda changed: self._changed.set(), jitter=lambda: 0.5)
 

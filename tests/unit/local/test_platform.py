@@ -287,7 +287,7 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
         await child.ready(child.clock() + 5)
         assert len(bench.launcher.launched) == 3  # the server, the second process, the server
         assert child.starts == 2
-        assert sum("it is started again" in record.message for record in caplog.records) == 1
+        assert sum("it is restarted" in record.message for record in caplog.records) == 1
         assert any("Fairlead started a second process" in line.text for line in child.program.printed.after())
 
 

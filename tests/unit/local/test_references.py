@@ -9,7 +9,7 @@ import pytest
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
-from fairlead_operator.local.references import resolve, surroundings
+from fairlead_operator.local.references import inherited_environment, resolve
 
 LABELS = {"fairlead.dev/credential": "true"}
 BEARER = {"url": "https://tools.example.com/mcp", "auth": {"bearer": {"secretRef": {"name": "s"}}}}
@@ -117,17 +117,17 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
         "npm_config_cache": "k",
     }
     network = {"HTTPS_PROXY": "p", "no_proxy": "n", "SSL_CERT_FILE": "c"}
-    assert surroundings(declare({"command": ["server"]}), ours) == network
-    assert surroundings(declare({"command": ["/usr/bin/uvx"]}), ours) == {**network, "UV_INDEX_URL": "u"}
+    assert inherited_environment(declare({"command": ["server"]}), ours) == network
+    assert inherited_environment(declare({"command": ["/usr/bin/uvx"]}), ours) == {**network, "UV_INDEX_URL": "u"}
     npm = {"NPM_CONFIG_REGISTRY": "r", "npm_config_cache": "k"}
-    assert surroundings(declare({"command": ["npx", "-y", "x"]}), ours) == {**network, **npm}
-    assert surroundings(declare({"command": ["docker", "run", "x"]}), {**ours, "DOCKER_HOST": "d"}) == {
+    assert inherited_environment(declare({"command": ["npx", "-y", "x"]}), ours) == {**network, **npm}
+    assert inherited_environment(declare({"command": ["docker", "run", "x"]}), {**ours, "DOCKER_HOST": "d"}) == {
         **network,
         "DOCKER_HOST": "d",
     }
     package = {"registry": "npm", "name": "x", "version": "1"}
-    assert surroundings(declare({"package": package}), ours) == network
-    assert surroundings(declare({"url": "http://x/mcp"}), ours) == {}
+    assert inherited_environment(declare({"package": package}), ours) == network
+    assert inherited_environment(declare({"url": "http://x/mcp"}), ours) == {}
 
 
 def test_a_person_who_consents_calls_with_a_client_and_lists_with_the_first_grant() -> None:

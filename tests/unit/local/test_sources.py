@@ -181,12 +181,12 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json('"a": {"command": "x"}', UNUSABLE))
     sources = over([file])
-    assert scan_sources(sources).of_files == ()
+    assert scan_sources(sources).file_problems == ()
     rewrite(file, "{")
-    (problem,) = scan_sources(sources).of_files
+    (problem,) = scan_sources(sources).file_problems
     assert problem.message.endswith(" (a keeps running as declared before)")
     rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
-    assert scan_sources(sources).of_files == ()
+    assert scan_sources(sources).file_problems == ()
 
 
 def test_remarks_about_servers_that_run_on_are_kept_while_their_file_is_broken(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_notes_that_ask_for_nothing_are_not_problems_of_their_file(tmp_path: Pat
     file.write_text('{"context_servers": {"ext": {"source": "extension"}, "b": {"command": "y"}}}')
     scan = scan_sources(over([file]))
     assert [problem.is_note for problem in scan.problems] == [True]
-    assert scan.of_files == ()
+    assert scan.file_problems == ()
 
 
 def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: P
     sources = over([file])
     scan_sources(sources)
     rewrite(file, "{")
-    (problem,) = scan_sources(sources).of_files
+    (problem,) = scan_sources(sources).file_problems
     some = "s00, s01, s02, s03, s04, s05, s06, s07 and 4 more"
     assert problem.message.endswith(f" ({some} keep running as declared before)")
 
@@ -254,7 +254,7 @@ def test_an_invalid_server_of_another_file_does_not_blame_the_server_of_its_name
     scan = scan_sources(over([good, bad]))
     assert names(scan) == ["e"]
     assert scan.contents.refused == {}
-    (problem,) = scan.of_files
+    (problem,) = scan.file_problems
     assert problem.file == str(bad)
     assert problem.message.endswith(f"(the server of this name in {good}:1 runs)")
 

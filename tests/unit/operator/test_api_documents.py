@@ -22,50 +22,50 @@ from fairlead_mcp.http.dial import resolve_by_dns
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
 from fairlead_openapi.compiling.report import CompiledDocument
 from fairlead_openapi.compiling.worker import compile_in_worker
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.kube.platform import endpoint_of
 from fairlead_operator.openapi import api_listings, document_content, document_fetch
-from fairlead_operator.openapi.api_listings import READ_AT_ONCE, REFUSED_SECONDS, ApiListings
-from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, UrlPlace
-from fairlead_operator.openapi.compiled_listing import listing_of
-from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
+from fairlead_operator.openapi.api_listings import MAX_CONCURRENT_READS, REFUSED_SECONDS, ApiListings
+from fairlead_operator.openapi.api_source import ApiSource, ConfigMapLocation, DocumentLocation, UrlLocation
+from fairlead_operator.openapi.compiled_listing import build_listing
+from fairlead_operator.openapi.document_content import DocumentUnusable, decompress, document_key
 from fairlead_operator.openapi.document_fetch import fetch_document
 from petstore import DOCUMENT, document
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
 KEY = ServerKey("team-a", "pets")
-STORED = ApiSource(ConfigMapPlace("team-a", "pets", None), None, (), (), has_auth=False)
-UNUSABLE = ApiSource(ConfigMapPlace("team-a", "none", None), None, (), (), has_auth=False)
+STORED = ApiSource(ConfigMapLocation("team-a", "pets", None), None, (), (), has_auth=False)
+UNUSABLE = ApiSource(ConfigMapLocation("team-a", "none", None), None, (), (), has_auth=False)
 PEM = "-----BEGIN CERTIFICATE-----"
 
 
-async def read_nowhere(location: DocumentPlace) -> bytes:
+async def read_nowhere(location: DocumentLocation) -> bytes:
     raise AssertionError(location)
 
 
 def test_the_only_key_of_a_config_map_is_the_document_and_a_named_one_among_several() -> None:
-    assert chosen_key(ConfigMapPlace("a", "m", None), ["x"]) == "x"
-    assert chosen_key(ConfigMapPlace("a", "m", "y"), ["x", "y"]) == "y"
+    assert document_key(ConfigMapLocation("a", "m", None), ["x"]) == "x"
+    assert document_key(ConfigMapLocation("a", "m", "y"), ["x", "y"]) == "y"
     with pytest.raises(DocumentUnusable, match=r"has 2 keys \(x, y\): set openapi.configMapRef.key"):
-        chosen_key(ConfigMapPlace("a", "m", None), ["x", "y"])
+        document_key(ConfigMapLocation("a", "m", None), ["x", "y"])
     with pytest.raises(DocumentUnusable, match="the ConfigMap m is empty"):
-        chosen_key(ConfigMapPlace("a", "m", "x"), [])
+        document_key(ConfigMapLocation("a", "m", "x"), [])
     with pytest.raises(DocumentUnusable, match="no key z, but x"):
-        chosen_key(ConfigMapPlace("a", "m", "z"), ["x"])
+        document_key(ConfigMapLocation("a", "m", "z"), ["x"])
 
 
 def test_a_packed_document_is_unpacked_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = gzip.compress(b"openapi: 3.1.0")
-    assert unpacked(packed, "m") == b"openapi: 3.1.0"
-    assert unpacked(b"openapi: 3.1.0", "m") == b"openapi: 3.1.0"
+    assert decompress(packed, "m") == b"openapi: 3.1.0"
+    assert decompress(b"openapi: 3.1.0", "m") == b"openapi: 3.1.0"
     with pytest.raises(DocumentUnusable, match="its end is missing"):
-        unpacked(packed[:-9], "m")
+        decompress(packed[:-9], "m")
     with pytest.raises(DocumentUnusable, match="cannot be decompressed"):
-        unpacked(packed[:4] + b"\xff" * 40, "m")
+        decompress(packed[:4] + b"\xff" * 40, "m")
     monkeypatch.setattr(document_content, "MAX_DOCUMENT_BYTES", 1 << 20)
     with pytest.raises(DocumentUnusable, match="more than 1 MiB"):
-        unpacked(gzip.compress(bytes(2 << 20)), "m")
+        decompress(gzip.compress(bytes(2 << 20)), "m")
 
 
 def test_calls_go_to_the_base_url_with_its_host_header_and_certificates() -> None:
@@ -87,7 +87,7 @@ def test_a_tool_with_a_value_of_a_secret_is_offered_only_at_the_origin_of_the_ba
         server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": spec})
         source = ApiSource.of(server)
         assert source is not None
-        listing = listing_of(compiled, "0" * 64, source)
+        listing = build_listing(compiled, "0" * 64, source)
         assert any(b"listPets" in bytes(tool) for tool in listing.tools) is listed
 
 
@@ -100,8 +100,8 @@ def test_the_definitions_of_a_published_catalog_have_the_hashes_of_the_listing_t
     server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": spec})
     source = ApiSource.of(server)
     assert source is not None
-    reached = Reached(OpenApiEndpoint(url="https://b/v1"), None, "api")
-    catalog, _ = build_catalog(server, listing_of(compiled, "0" * 64, source), reached)
+    reached = CallAccess(OpenApiEndpoint(url="https://b/v1"), None, "api")
+    catalog, _ = build_catalog(server, build_listing(compiled, "0" * 64, source), reached)
     published = decode(encode(catalog))
     assert isinstance(published, Catalog)
     assert held_hash(pinnable_definitions(published)) == held_hash(pinnable_definitions(catalog))
@@ -126,7 +126,7 @@ async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> No
         assert fetched is not None
         assert json.loads(fetched.data) == DOCUMENT
         for path, words in (
-            ("page", "document itself, which such a page links to, and which must not"),
+            ("page", r"document itself \(such a page links to it\), which must be readable"),
             ("ring", "more than 3 redirects"),
             ("none", "status 401"),
         ):
@@ -158,7 +158,7 @@ async def test_a_document_larger_than_the_limit_is_not_read(monkeypatch: pytest.
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]"])
 async def test_a_document_at_an_address_that_servers_may_not_have_is_not_requested(host: str) -> None:
-    source = ApiSource(UrlPlace(f"http://{host}/openapi.json"), None, (), (), has_auth=False)
+    source = ApiSource(UrlLocation(f"http://{host}/openapi.json"), None, (), (), has_auth=False)
     with pytest.raises(McpError) as caught:
         await ApiListings(read_nowhere, Egress()).list(KEY, source)
     assert caught.value.reason == "AddressNotAllowed"
@@ -169,7 +169,7 @@ async def test_a_redirect_to_such_an_address_is_not_followed() -> None:
         reply.send(302, location="http://169.254.169.254/openapi.json")
 
     async with raw_server(handle) as server:
-        source = ApiSource(UrlPlace(f"http://127.0.0.1:{server.port}/"), None, (), (), has_auth=False)
+        source = ApiSource(UrlLocation(f"http://127.0.0.1:{server.port}/"), None, (), (), has_auth=False)
         with pytest.raises(McpError) as caught:
             await ApiListings(read_nowhere, Egress()).list(KEY, source)
     assert caught.value.reason == "AddressNotAllowed"
@@ -215,7 +215,7 @@ def test_a_document_is_told_from_other_files_by_its_version(tmp_path: Path, text
 async def test_few_documents_are_read_at_once_and_those_of_failing_apis_beside_the_others() -> None:
     going_on, reading, failing = asyncio.Event(), 0, ServerKey("team-a", "failing")
 
-    async def read(location: DocumentPlace) -> bytes:
+    async def read(location: DocumentLocation) -> bytes:
         nonlocal reading
         if location == UNUSABLE.location:
             raise DocumentUnusable("not there")
@@ -229,10 +229,10 @@ async def test_few_documents_are_read_at_once_and_those_of_failing_apis_beside_t
         with pytest.raises(DocumentUnusable):
             await listings.list(failing, UNUSABLE)
     lists = [asyncio.create_task(listings.list(ServerKey("team-a", f"pets-{n}"), STORED)) for n in range(6)]
-    await eventually(lambda: reading == READ_AT_ONCE)
+    await eventually(lambda: reading == MAX_CONCURRENT_READS)
     with pytest.raises(DocumentUnusable, match="not there"):
         await listings.list(failing, UNUSABLE)
-    assert reading == READ_AT_ONCE
+    assert reading == MAX_CONCURRENT_READS
     for task in lists:
         task.cancel()
     await asyncio.gather(*lists, return_exceptions=True)
@@ -247,7 +247,7 @@ async def test_a_refused_document_is_not_compiled_again_before_a_while_unless_it
         compiled.append(given)
         return await compile_in_worker(given, options)
 
-    async def read(location: DocumentPlace) -> bytes:
+    async def read(location: DocumentLocation) -> bytes:
         return data
 
     monkeypatch.setattr(api_listings, "compile_in_worker", record_and_compile)

@@ -12,11 +12,11 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
 from fairlead_api.v1alpha1.mcpserver import ToolOverride
 from fairlead_mcp.server_listing import RawListing
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from operatorfakes import URL, mcp_server
 
-REACHED = Reached(HttpEndpoint(url=URL), None, "demo")
+REACHED = CallAccess(HttpEndpoint(url=URL), None, "demo")
 
 
 def listing_of(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_operator.kube.service_account import owner_references
-from fairlead_operator.publish.configured_tiers import tiers_in
+from fairlead_operator.publish.configured_tiers import read_tiers
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 
@@ -32,12 +32,12 @@ def claims(namespace: str) -> dict[str, Any]:
 
 
 def test_without_a_file_the_default_tiers_are_created() -> None:
-    assert tiers_in("") is DEFAULT_TIERS
+    assert read_tiers("") is DEFAULT_TIERS
 
 
 def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
     path = write_file(tmp_path, "[{name: voice, spec: {maxLatency: 300ms, default: true}}, {name: rest, spec: {}}]")
-    voice, rest = tiers_in(path)
+    voice, rest = read_tiers(path)
     assert (voice.metadata.name, voice.spec.max_latency, voice.spec.default) == ("voice", "300ms", True)
     assert (rest.metadata.name, rest.spec.max_latency) == ("rest", None)
 
@@ -56,7 +56,7 @@ def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
 )
 def test_a_file_that_holds_no_tiers_is_named_with_its_fault(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(BadSetting, match=f"FAIRLEAD_TIERS: .*{sentence}"):
-        tiers_in(write_file(tmp_path, text))
+        read_tiers(write_file(tmp_path, text))
 
 
 def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import definition_hash
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.server_listing import RawListing
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.offerable import DEFINITION_LIMIT
 from operatorfakes import RUNS, mcp_server, tool_named
@@ -27,7 +27,7 @@ def judge(
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
     assert RUNS.endpoint is not None
     listing = RawListing(version, tools=raws, **more)
-    catalog, remarks = build_catalog(mcp_server(), listing, Reached(RUNS.endpoint, None, "demo"))
+    catalog, remarks = build_catalog(mcp_server(), listing, CallAccess(RUNS.endpoint, None, "demo"))
     return [tool.name for tool in catalog.tools], remarks
 
 
@@ -137,7 +137,9 @@ def test_a_definition_that_is_mended_for_clients_is_kept_as_the_server_wrote_it_
 ) -> None:
     raw = Raw(msgspec.json.encode({**tool_named("odd"), **members}))
     assert RUNS.endpoint is not None
-    catalog, remarks = build_catalog(mcp_server(), RawListing("x", tools=(raw,)), Reached(RUNS.endpoint, None, "demo"))
+    catalog, remarks = build_catalog(
+        mcp_server(), RawListing("x", tools=(raw,)), CallAccess(RUNS.endpoint, None, "demo")
+    )
     assert catalog.tools[0].definition == raw
     assert catalog.tools[0].hash == definition_hash(raw)
     verdict = remarks.verdict()
@@ -156,7 +158,7 @@ def test_the_first_of_two_definitions_of_one_name_is_offered() -> None:
     first, second = ({**tool_named("twice"), "description": text} for text in ("one", "two"))
     raws = tuple(Raw(msgspec.json.encode(tool)) for tool in (first, second))
     assert RUNS.endpoint is not None
-    catalog, _ = build_catalog(mcp_server(), RawListing("x", tools=raws), Reached(RUNS.endpoint, None, "demo"))
+    catalog, _ = build_catalog(mcp_server(), RawListing("x", tools=raws), CallAccess(RUNS.endpoint, None, "demo"))
     assert [msgspec.json.decode(tool.definition)["description"] for tool in catalog.tools] == ["one"]
 
 

@@ -64,7 +64,7 @@ class Dialled:
         *,
         capabilities: bytes | None = None,
     ) -> AbstractAsyncContextManager[McpSession]:
-        raise AssertionError("a line asks nothing")
+        raise AssertionError("a open_idle_connection asks nothing")
 
 
 def connect_failure(number: int | None = None, reason: str = "Unreachable") -> ConnectFailed:

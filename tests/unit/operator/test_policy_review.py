@@ -12,7 +12,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.publish.compile import compile_rules
 from fairlead_operator.publish.policies import PolicyStatuses
-from fairlead_operator.publish.policy_review import Review, review, selectable
+from fairlead_operator.publish.policy_review import Review, review, selectable_tools
 from gatewayworld import catalog, entry
 from operatorfakes import MemoryDeclarations, MemoryPlatform
 from toolservers import tool
@@ -41,7 +41,7 @@ def deny(*tools: str, **more: Any) -> Rule:
 
 def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
     """Review of the first policy."""
-    listed = {each.key: selectable(each) for each in catalogs}
+    listed = {each.key: selectable_tools(each) for each in catalogs}
     rules = Rules(policies=policies, tiers=TIERS)
     return review(rules, [WEB, FILE], listed, unlisted)[ServerKey("n", policies[0].name)]
 

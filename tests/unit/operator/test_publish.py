@@ -18,7 +18,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_gateway.conversation.shipped_words import words_of
 from fairlead_mcp.server_listing import RawListing
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.publish.compile import compile_rules, selects
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
@@ -76,9 +76,9 @@ def test_the_oldest_of_several_default_tiers_is_the_default() -> None:
 
 def test_the_tier_that_the_installation_names_is_the_default_whatever_the_tiers_say() -> None:
     tiers = [tier("a", default=True), tier("b")]
-    assert [t.name for t in compile_rules(tiers, [], {}, named="b").tiers if t.default] == ["b"]
-    assert [t.name for t in compile_rules(tiers, [], {}, named="none-such").tiers if t.default] == ["a"]
-    assert [t.name for t in compile_rules([], [], {}, named="deep").tiers if t.default] == ["deep"]
+    assert [t.name for t in compile_rules(tiers, [], {}, configured_default="b").tiers if t.default] == ["b"]
+    assert [t.name for t in compile_rules(tiers, [], {}, configured_default="none-such").tiers if t.default] == ["a"]
+    assert [t.name for t in compile_rules([], [], {}, configured_default="deep").tiers if t.default] == ["deep"]
 
 
 def test_equal_resources_give_equal_bytes_in_whatever_order_they_come() -> None:
@@ -185,7 +185,7 @@ def catalog(*names: str, uid: str = "u") -> Catalog:
     tools = tuple(msgspec.Raw(msgspec.json.encode(tool_named(name))) for name in names)
     assert RUNS.endpoint is not None
     server = mcp_server(uid=uid)
-    return build_catalog(server, RawListing("2026-07-28", tools=tools), Reached(RUNS.endpoint, None, "demo"))[0]
+    return build_catalog(server, RawListing("2026-07-28", tools=tools), CallAccess(RUNS.endpoint, None, "demo"))[0]
 
 
 class Clock:

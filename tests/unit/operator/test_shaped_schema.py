@@ -58,8 +58,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 PLANS: dict[str, ArgumentPlan] = {
     "renamed": ArgumentPlan(renamed={"a": "first", "c": "count"}),
     "swapped": ArgumentPlan(renamed={"a": "b", "b": "a"}),
-    "value": ArgumentPlan(hidden=frozenset({"a"}), sent={"a": "x"}),
-    "other value": ArgumentPlan(hidden=frozenset({"a"}), sent={"a": "y"}, renamed={"b": "a"}),
+    "value": ArgumentPlan(hidden=frozenset({"a"}), values={"a": "x"}),
+    "other value": ArgumentPlan(hidden=frozenset({"a"}), values={"a": "y"}, renamed={"b": "a"}),
     "hidden": ArgumentPlan(hidden=frozenset({"b"}), renamed={"a": "first"}),
 }
 
@@ -74,8 +74,8 @@ def call_shape(plan: ArgumentPlan) -> ToolCallShape:
             definition=Raw(b"{}"),
             arguments={new: old for old, new in plan.renamed.items()},
             hidden=tuple(plan.hidden),
-            values=dict(plan.sent),
-            defaults=dict(plan.filled),
+            values=dict(plan.values),
+            defaults=dict(plan.defaults),
         ),
         (),
     )
@@ -112,7 +112,7 @@ def test_the_shaped_schema_accepts_what_the_server_accepts(part: dict[str, Any],
 
 @pytest.mark.parametrize("name", ["required", "closed", "oneOf", "anyOf", "allOf", "not", "if", "cycle"])
 def test_a_default_makes_an_argument_optional_wherever_it_is_required(name: str) -> None:
-    plan, original = ArgumentPlan(filled={"c": 1}), whole(SCHEMAS[name])
+    plan, original = ArgumentPlan(defaults={"c": 1}), whole(SCHEMAS[name])
     calls = calls_of(plan)
     valid = jsonschema_rs.validator_for(ShapedSchema(original, plan).schema).is_valid
     assert [valid(call) for call in calls] == accepted_calls(original, plan, calls)
@@ -149,7 +149,7 @@ def test_a_definition_that_nested_values_use_too_stays_as_it_is_for_them() -> No
 def test_descriptions_and_defaults_are_shown_and_the_rest_of_an_argument_stays() -> None:
     root = whole({"required": ["a", "c"]})
     root["properties"] = {**PROPERTIES, "c": {"type": "integer", "x-mcp-header": "Count", "description": "old"}}
-    plan = ArgumentPlan(renamed={"c": "count"}, descriptions={"c": "How many"}, filled={"c": 5})
+    plan = ArgumentPlan(renamed={"c": "count"}, descriptions={"c": "How many"}, defaults={"c": 5})
     shaped = ShapedSchema(root, plan).schema
     assert shaped["properties"]["count"] == {
         "type": "integer",
@@ -168,8 +168,8 @@ def test_descriptions_and_defaults_are_shown_and_the_rest_of_an_argument_stays()
             ArgumentPlan(hidden=frozenset("a")),
             "the hidden argument 'a' is required and has no value",
         ),
-        ({}, ArgumentPlan(hidden=frozenset("c"), sent={"c": "x"}), "the value of the argument 'c' does not match"),
-        ({}, ArgumentPlan(filled={"c": "x"}), "the default of the argument 'c' does not match"),
+        ({}, ArgumentPlan(hidden=frozenset("c"), values={"c": "x"}), "the value of the argument 'c' does not match"),
+        ({}, ArgumentPlan(defaults={"c": "x"}), "the default of the argument 'c' does not match"),
         ({}, ArgumentPlan(renamed={"a": "b"}), "the arguments 'a' and 'b' would both be called 'b'"),
         ({"patternProperties": {"^a": {}}}, ArgumentPlan(renamed={"a": "first"}), "by the pattern '^a'"),
         ({"propertyNames": {"pattern": "^.$"}}, ArgumentPlan(renamed={"a": "first"}), "propertyNames"),

@@ -13,7 +13,7 @@ from fairlead_api.documents.catalog import Catalog, HttpEndpoint, definition_has
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.calibration.plan import plan
-from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from operatorfakes import URL, mcp_server
 
@@ -36,7 +36,7 @@ def build(*tools: dict[str, Any], **spec: Any) -> tuple[Catalog, ListingFindings
     """Catalog of a server that lists these tools."""
     raws = tuple(Raw(msgspec.json.encode({"inputSchema": {"type": "object"}, **tool})) for tool in tools)
     listing = RawListing(protocol_version="2026-07-28", tools=raws)
-    return build_catalog(mcp_server(**spec), listing, Reached(HttpEndpoint(url=URL), None, "demo"))
+    return build_catalog(mcp_server(**spec), listing, CallAccess(HttpEndpoint(url=URL), None, "demo"))
 
 
 def build_shaped(override: dict[str, Any], *others: dict[str, Any], **spec: Any) -> tuple[Catalog, ListingFindings]:

@@ -26,9 +26,9 @@ OFFERS: dict[str, object] = {"tools": {}, "prompts": {}}
 async def discover(script: Script, timeout: float = 60.0) -> DiscoveryState:
     """Run one discovery of a server."""
     done = asyncio.Event()
-    pace = DiscoveryOptions(timeout=timeout)
+    options = DiscoveryOptions(timeout=timeout)
     discoverer = Discoverer(
-        ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, clocks=Clocks(rng=random.Random(1))
+        ScriptedConnector({KEY: script}), lambda key: done.set(), options=options, clocks=Clocks(rng=random.Random(1))
     )
     round_ = discoverer.discover_if_due(KEY, SUBJECT, None, 600.0)
     await done.wait()
@@ -78,7 +78,7 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
     discoverer = Discoverer(
         ScriptedConnector(scripts),
         lambda key: answered.set() if key == good else None,
-        at_once=64,
+        max_concurrent=64,
         clocks=Clocks(rng=random.Random(1), monotonic=loop.time),
     )
     for key in hanging:

@@ -13,7 +13,7 @@ import pytest
 from consentissuer import CALLBACK, ConsentWorld, consent_world
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Address
-from fairlead_mcp.oauth.client_registrations import MOST, MOST_OF_URI
+from fairlead_mcp.oauth.client_registrations import MAX_PER_REDIRECT_URI, MAX_REGISTRATIONS
 from fairlead_mcp.oauth.consent import FLOW_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
@@ -258,7 +258,7 @@ async def test_issuers_without_end_leave_few_registrations() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
         url = world.issuer.url
-        names = [f"{url}/{number}" for number in range(MOST_OF_URI + 2)]
+        names = [f"{url}/{number}" for number in range(MAX_PER_REDIRECT_URI + 2)]
 
         def describe(request: Request, reply: Reply) -> bool:
             name = url + request.path.removeprefix(_METADATA)
@@ -273,11 +273,11 @@ async def test_issuers_without_end_leave_few_registrations() -> None:
             world.resource["authorization_servers"] = [name]
             assert (await world.begin()).issuer == name
         names_left = [key.server for key, _ in await world.store.of_person(b"")]
-        assert sorted(names_left) == [f"registration:{name} {CALLBACK}" for name in names[-MOST_OF_URI:]]
-        for number in range(MOST + 2):
+        assert sorted(names_left) == [f"registration:{name} {CALLBACK}" for name in names[-MAX_PER_REDIRECT_URI:]]
+        for number in range(MAX_REGISTRATIONS + 2):
             world.later(1)
             await world.flow.begin(f"{CALLBACK}/{number}", challenge=world.challenge)
-        assert len(await world.store.of_person(b"")) == MOST
+        assert len(await world.store.of_person(b"")) == MAX_REGISTRATIONS
         world.resource["authorization_servers"] = [url]
         assert (await world.source.obtain(world.person("alice"))).value, "a grant keeps its own client"
 

@@ -14,7 +14,7 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.client_registrations import registration_key
-from fairlead_mcp.oauth.consented_clients import MOST_CLIENTS
+from fairlead_mcp.oauth.consented_clients import MAX_CLIENTS
 from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
@@ -495,13 +495,13 @@ async def test_token_that_the_server_refuses_is_renewed_once() -> None:
 
 async def test_clients_of_many_registrations_do_not_keep_their_connections() -> None:
     async with consent_world() as world:
-        for number in range(MOST_CLIENTS + 2):
+        for number in range(MAX_CLIENTS + 2):
             uri = f"{CALLBACK}/{number}"
             authorization = await world.flow.begin(uri, challenge=world.challenge)
             grant, _ = await world.flow.finish(authorization, world.issuer.browse(authorization.url))
             await world.store.write(world.key(f"p{number}"), grant)
             assert (await world.source.obtain(world.person(f"p{number}"))).value
-    assert len(world.issuer.registrations) == MOST_CLIENTS + 2
+    assert len(world.issuer.registrations) == MAX_CLIENTS + 2
 
 
 @pytest.mark.parametrize(

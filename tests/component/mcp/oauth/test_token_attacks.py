@@ -183,7 +183,7 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
             for _ in range(5):
                 clock.now += DISCOVERY_SECONDS
                 assert (await failure(source, refused=token)).cause == ISSUER_MISMATCH
-            assert endpoint._retired is None
+            assert endpoint._previous_http is None
             named[:] = [provider.url]
             for other in (second, third):
                 provider.metadata = {"token_endpoint": other.token_url}

@@ -15,9 +15,9 @@ from fairlead_mcp.oauth.entered_keys import (
     EnteredKeys,
     KeyEntry,
     UnusableKey,
+    key_token,
+    normalize_key,
     program_address,
-    token_of_key,
-    usable_key,
 )
 from fairlead_mcp.oauth.errors import CONFIGURATION, INSUFFICIENT_SCOPE, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
@@ -175,13 +175,13 @@ def test_settings_that_do_not_say_where_the_key_goes_are_refused(key: UserKeySet
 @pytest.mark.parametrize("text", ["", " ", "a b", "a\nb", "a\x00", "kéy", "k" * (MAX_KEY_CHARS + 1)])
 def test_a_key_is_one_printable_word(text: str) -> None:
     with pytest.raises(UnusableKey):
-        usable_key(HEADER, text)
-    assert usable_key(HEADER, " key\r\n") == "key"
+        normalize_key(HEADER, text)
+    assert normalize_key(HEADER, " key\r\n") == "key"
 
 
 def test_the_line_of_a_key_is_its_header() -> None:
-    assert token_of_key(HEADER, "key", 0.0).header == {"X-Api-Key": "key"}
-    bearer = token_of_key(UserKeySettings(header="Authorization", prefix="Bearer"), "key", 0.0)
+    assert key_token(HEADER, "key", 0.0).header == {"X-Api-Key": "key"}
+    bearer = key_token(UserKeySettings(header="Authorization", prefix="Bearer"), "key", 0.0)
     assert bearer.header_line == b"Authorization: Bearer key\r\n"
     assert "key" not in repr(bearer)
 

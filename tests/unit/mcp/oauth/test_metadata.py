@@ -81,7 +81,7 @@ def test_resource_metadata_of_a_challenge_is_read_at_the_servers_origin_only() -
     ],
 )
 def test_resource_is_the_servers_url_or_a_parent_at_its_origin(resource: str, included: bool) -> None:
-    assert metadata.includes(resource, SERVER) is included
+    assert metadata.covers(resource, SERVER) is included
 
 
 def test_server_that_names_other_issuers_only_is_refused_with_all_names() -> None:
@@ -145,7 +145,7 @@ def test_names_from_metadata_are_shown_on_one_line_without_control_characters() 
     with pytest.raises(GrantFailed) as insecure:
         metadata.read_server_metadata(document(token_endpoint=name.replace("https", "http")), ISSUER, "u")
     failures += [str(other_issuer.value), str(other_metadata.value), str(insecure.value)]
-    failures.append(str(metadata.other_resource(metadata.ProtectedResourceMetadata(name), SERVER)))
+    failures.append(str(metadata.other_resource_failure(metadata.ProtectedResourceMetadata(name), SERVER)))
     for message in failures:
         assert "evil.example.com" in message
         assert message.isprintable()
@@ -176,7 +176,7 @@ def test_metadata_readers_raise_nothing_but_grant_failures(body: bytes) -> None:
 @settings(max_examples=examples())
 @given(st.text(max_size=100))
 def test_untrusted_urls_raise_nothing_but_grant_failures(text: str) -> None:
-    assert metadata.includes(text, SERVER) in (True, False)
+    assert metadata.covers(text, SERVER) in (True, False)
     for read in (metadata.server_metadata_urls, lambda url: metadata.resource_metadata_path(SERVER, url)):
         with contextlib.suppress(GrantFailed):
             read(f"https://tools.example.com{text}")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_mcp.oauth.provider_clock import MOST_OFFSET, clock_offset
+from fairlead_mcp.oauth.provider_clock import MAX_OFFSET, clock_offset
 
 NOW = 1_795_000_000.0
 
@@ -20,4 +20,4 @@ def test_offset_is_that_of_the_date_within_ten_minutes(ahead: float, offset: flo
 
 @given(st.none() | st.binary(max_size=80) | st.text(max_size=40).map(str.encode))
 def test_offset_of_any_bytes_is_bounded(date: bytes | None) -> None:
-    assert abs(clock_offset(date, NOW)) <= MOST_OFFSET
+    assert abs(clock_offset(date, NOW)) <= MAX_OFFSET

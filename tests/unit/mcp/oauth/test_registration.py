@@ -16,9 +16,9 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, CONFIGURATION, GRANT_CAUSES, P
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata
 from fairlead_mcp.oauth.registration import (
     authentication_method,
-    by_hand,
     is_current,
     is_loopback,
+    manual_registration_failure,
     read_registration,
     registration_request,
 )
@@ -169,7 +169,7 @@ def test_refused_registration_says_what_this_provider_wants(status: int, body: b
     ("redirect_uri", "port"), [(LAPTOP, 8765), ("http://localhost:9000/callback", 9000)], ids=["any port", "its own"]
 )
 def test_a_laptop_is_told_to_register_by_hand_in_words_of_its_file(redirect_uri: str, port: int) -> None:
-    text = str(by_hand(ISSUER, "registers no clients that ask for it", redirect_uri))
+    text = str(manual_registration_failure(ISSUER, "registers no clients that ask for it", redirect_uri))
     assert f"the redirect URI http://localhost:{port}/callback," in text
     assert LAPTOP not in text
     named = [f"oauth.{name}" for name in ("clientId", "callbackPort", "clientSecret", "issuer")]

@@ -274,7 +274,7 @@ def test_words_about_a_person_are_for_the_person_alone() -> None:
     assert "alice" in str(failed)
     assert "alice" not in failed.impersonal
     assert "(invalid_client): compare clientID" in failed.impersonal
-    for copy in (failed.again(), failed.at_server("default/box")):
+    for copy in (failed.copy(), failed.at_server("default/box")):
         assert copy.impersonal == failed.impersonal
     with pytest.raises(GrantFailed) as own:
         read_token(

@@ -155,11 +155,11 @@ class World:
 
     def hide(self, tool: str, limit_ms: float = 500.0) -> None:
         self.hidden[tool] = limit_ms
-        self.prober.look_again(KEY)
+        self.prober.reschedule(KEY)
 
     def show(self, tool: str) -> None:
         self.hidden.pop(tool)
-        self.prober.look_again(KEY)
+        self.prober.reschedule(KEY)
 
     def calls(self, tool: str) -> list[float]:
         return [at for at, name in self.server.called if name == tool]
@@ -407,7 +407,7 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
     [
         (ProbePlan(policy="Never"), Cause.CALIBRATION_DISABLED),
         (ProbePlan(refused=("odd",)), Cause.NOTHING_TO_PROBE),
-        (ProbePlan(has_no_person=True), Cause.NOTHING_TO_PROBE),
+        (ProbePlan(lacks_user_token=True), Cause.NOTHING_TO_PROBE),
     ],
 )
 async def test_a_server_without_probes_says_why(plan: ProbePlan, cause: Cause) -> None:

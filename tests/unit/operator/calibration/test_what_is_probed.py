@@ -129,6 +129,6 @@ def test_probes_need_a_credential_of_the_operator_where_calls_go_as_a_person(gra
 
     for without in (lists, {**lists, **first}):
         probes = plan_probe(entry(READ_ONLY, NEEDS_X), grant=grant, **without)
-        assert probes == ProbePlan(policy="ReadOnly", has_no_person=True)
+        assert probes == ProbePlan(policy="ReadOnly", lacks_user_token=True)
     assert len(plan_probe(entry(READ_ONLY, NEEDS_X), grant=grant, **lists, **own).probes) == 1
     assert len(plan_probe(entry(READ_ONLY, NEEDS_X), grant=CLIENT_CREDENTIALS).probes) == 1

@@ -25,7 +25,7 @@ def test_four_bad_calls_degrade_a_tool_and_five_good_ones_heal_it(calls: str, sc
     health = HealthScore()
     for call in calls:
         health.observe(bad=call == "B")
-        health.decide(0.0, watched=True)
+        health.decide(0.0, probed=True)
     assert (health.score, health.degraded) == (score, degraded)
 
 
@@ -33,11 +33,11 @@ def test_a_tool_that_nothing_reaches_is_tried_again_by_itself() -> None:
     health = HealthScore()
     for _ in range(4):
         health.observe(bad=True)
-    health.decide(0.0, watched=False)
-    assert not health.decide(29.0, watched=False)
-    assert health.decide(30.0, watched=False)
+    health.decide(0.0, probed=False)
+    assert not health.decide(29.0, probed=False)
+    assert health.decide(30.0, probed=False)
     health.observe(bad=True)
-    assert not health.decide(31.0, watched=False)
+    assert not health.decide(31.0, probed=False)
 
 
 def mixture(seed: int, share_fast: float, fast: float, slow: float, sigma: float) -> list[float]:

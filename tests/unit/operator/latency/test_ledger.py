@@ -64,19 +64,19 @@ def test_a_server_that_nobody_called_writes_nothing() -> None:
 
 def test_steady_figures_are_published_once_and_then_not_again() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
     assert len(publish(figures, 0.0)) == 1
-    figures.take(ROPE, calls(20, 105.0, at=61.0), 61.0)
+    figures.add_samples(ROPE, calls(20, 105.0, at=61.0), 61.0)
     assert publish(figures, 61.0) == []
 
 
 def test_steady_figures_are_published_again_once_far_more_calls_stand_behind_them() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(2, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(2, 100.0), 0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(5, 100.0, at=61.0), 61.0)
+    figures.add_samples(ROPE, calls(5, 100.0, at=61.0), 61.0)
     assert publish(figures, 61.0) == []
-    figures.take(ROPE, calls(1, 100.0, at=122.0), 122.0)
+    figures.add_samples(ROPE, calls(1, 100.0, at=122.0), 122.0)
     (state,) = publish(figures, 122.0)
     assert state.servers[0].tools[0].quantiles is not None
     assert state.servers[0].tools[0].quantiles.samples == 8
@@ -84,9 +84,9 @@ def test_steady_figures_are_published_again_once_far_more_calls_stand_behind_the
 
 def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(80, 150.0, at=10.0), 10.0)
+    figures.add_samples(ROPE, calls(80, 150.0, at=10.0), 10.0)
     assert publish(figures, 59.0) == []
     (state,) = publish(figures, 60.0)
     assert state.servers[0].tools[0].quantiles is not None
@@ -96,9 +96,9 @@ def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
 def test_a_ledger_with_a_shorter_interval_publishes_new_figures_sooner() -> None:
     figures = Ledger(TIERS, figures_every=2.0)
     figures.take_catalog(catalog(), 0.0)
-    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(80, 150.0, at=1.0), 1.0)
+    figures.add_samples(ROPE, calls(80, 150.0, at=1.0), 1.0)
     assert publish(figures, 1.0) == []
     assert len(publish(figures, 2.0)) == 1
 
@@ -106,12 +106,12 @@ def test_a_ledger_with_a_shorter_interval_publishes_new_figures_sooner() -> None
 def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were() -> None:
     figures = ledger()
     tar = ToolKey(ROPE.server, "tar", "cluster")
-    figures.take(ROPE, calls(20, 100.0), 0.0)
-    figures.take(tar, calls(20, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(tar, calls(20, 100.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
-    figures.take(tar, calls(10, 900.0, at=1.0), 1.0)
+    figures.add_samples(ROPE, calls(80, 105.0, at=1.0), 1.0)
+    figures.add_samples(tar, calls(10, 900.0, at=1.0), 1.0)
     figures.decide(1.0)
     (state,) = publish(figures, 1.0)
     rope, moved = (tool.quantiles for tool in state.servers[0].tools)
@@ -119,7 +119,7 @@ def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were(
     assert moved is not None
     assert (rope.p50_ms, rope.p99_ms, rope.samples) == (100.0, 100.0, 100)
     assert moved.p99_ms == 900.0
-    figures.take(ROPE, calls(100, 112.0, at=2.0), 2.0)
+    figures.add_samples(ROPE, calls(100, 112.0, at=2.0), 2.0)
     figures.rewrite(0)
     (state,) = publish(figures, 2.0)
     assert [tool.quantiles.p50_ms for tool in state.servers[0].tools if tool.quantiles] == [112.0, 900.0]
@@ -128,12 +128,12 @@ def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were(
 def test_the_reasons_of_a_document_state_the_quantile_that_stands_in_its_figures() -> None:
     figures = ledger()
     tar = ToolKey(ROPE.server, "tar", "cluster")
-    figures.take(ROPE, calls(20, 100.0), 0.0)
-    figures.take(tar, calls(20, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(tar, calls(20, 100.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
-    figures.take(tar, calls(10, 900.0, at=1.0), 1.0)
+    figures.add_samples(ROPE, calls(80, 105.0, at=1.0), 1.0)
+    figures.add_samples(tar, calls(10, 900.0, at=1.0), 1.0)
     figures.decide(1.0)
     (state,) = publish(figures, 1.0)
     for tool in state.servers[0].tools:
@@ -144,10 +144,10 @@ def test_the_reasons_of_a_document_state_the_quantile_that_stands_in_its_figures
 
 def test_a_tool_that_leaves_a_tier_is_published_with_the_figures_that_decided_it() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(100, 490.0), 0.0)
+    figures.add_samples(ROPE, calls(100, 490.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(30, 530.0, at=1.0), 1.0)
+    figures.add_samples(ROPE, calls(30, 530.0, at=1.0), 1.0)
     assert [move.after for move in figures.decide(1.0)] == [("deep",)]
     (state,) = publish(figures, 1.0)
     (rope,) = state.servers[0].tools
@@ -158,9 +158,9 @@ def test_a_tool_that_leaves_a_tier_is_published_with_the_figures_that_decided_it
 
 def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
     publish(figures, 0.0)
-    figures.take(ROPE, calls(5, 900.0, at=1.0), 1.0)
+    figures.add_samples(ROPE, calls(5, 900.0, at=1.0), 1.0)
     (move,) = figures.decide(1.0)
     assert (move.tool, move.before, move.after) == (ROPE, ("fast", "deep"), ("deep",))
     (state,) = publish(figures, 1.0)
@@ -172,7 +172,7 @@ def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
 
 def test_a_document_that_could_not_be_written_is_due_again() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(5, 900.0), 0.0)
+    figures.add_samples(ROPE, calls(5, 900.0), 0.0)
     figures.decide(0.0)
     assert len(figures.due(0.0, STAMP)) == 1
     assert len(figures.due(0.1, STAMP)) == 1
@@ -180,7 +180,7 @@ def test_a_document_that_could_not_be_written_is_due_again() -> None:
 
 def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 100.0) + calls(5, 900.0, at=1.0), 1.0)
+    figures.add_samples(ROPE, calls(20, 100.0) + calls(5, 900.0, at=1.0), 1.0)
     figures.decide(1.0)
     (state,) = publish(figures, 1.0)
     again = Ledger(TIERS)
@@ -188,7 +188,7 @@ def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -
     again.take_catalog(catalog(), 0.0)
     assert publish(again, 0.0) == []
     assert again.states(ROPE.server, 0.0) == state.servers[0].tools
-    again.take(ROPE, calls(1, 100.0, at=2.0), 2.0)
+    again.add_samples(ROPE, calls(1, 100.0, at=2.0), 2.0)
     assert again.decide(2.0) == []
 
 
@@ -196,7 +196,7 @@ def test_tools_and_servers_that_are_gone_leave_the_documents() -> None:
     figures = ledger(catalog(), catalog("other"))
     tar = ToolKey(ServerKey("shop", "other"), "tar", "cluster")
     for key in (ROPE, tar):
-        figures.take(key, calls(20, 100.0), 0.0)
+        figures.add_samples(key, calls(20, 100.0), 0.0)
     publish(figures, 0.0)
     figures.take_catalog(catalog(tools=("tar",)), 1.0)
     figures.forget({ROPE.server})
@@ -205,14 +205,14 @@ def test_tools_and_servers_that_are_gone_leave_the_documents() -> None:
 
 
 def test_samples_of_tools_that_nobody_knows_are_refused() -> None:
-    assert not ledger().take(ToolKey(ROPE.server, "sextant", "cluster"), calls(1, 5.0), 0.0)
+    assert not ledger().add_samples(ToolKey(ROPE.server, "sextant", "cluster"), calls(1, 5.0), 0.0)
 
 
 def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
     figures = ledger(catalog(tools=("rope", "tar"), estimated=800))
     tar = ToolKey(ROPE.server, "tar", "cluster")
-    figures.take(ROPE, calls(12, 100.0), 0.0)
-    figures.take(tar, calls(2, 100.0), 0.0)
+    figures.add_samples(ROPE, calls(12, 100.0), 0.0)
+    figures.add_samples(tar, calls(2, 100.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
     assert [state.tiers for state in figures.states(ROPE.server, 0.0)] == [("fast", "deep"), ("deep",)]
@@ -242,7 +242,7 @@ def restart(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -> 
 
 def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(5, 900.0), 0.0)
+    figures.add_samples(ROPE, calls(5, 900.0), 0.0)
     figures.decide(0.0)
     (state,) = publish(figures, 0.0)
     again = restart(state, 1000.0)
@@ -253,7 +253,7 @@ def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> Non
 
 def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 900.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 900.0), 0.0)
     figures.decide(0.0)
     (state,) = publish(figures, 0.0)
     assert state.servers[0].tools[0].tiers == ("deep",)
@@ -266,7 +266,7 @@ def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None
 
 def test_decisions_of_other_tiers_are_moves_and_published_at_once() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 300.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 300.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
     new = Tier(name="new", max_latency_ms=400)
@@ -279,7 +279,7 @@ def test_decisions_of_other_tiers_are_moves_and_published_at_once() -> None:
 
 def test_principals_of_a_tier_do_not_change_what_it_shows() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
     figures.use_tiers((Tier(name="fast", max_latency_ms=500, call_timeout_ms=900), TIERS[1]), 1.0)
@@ -291,8 +291,8 @@ def test_principals_of_a_tier_do_not_change_what_it_shows() -> None:
 def test_figures_of_two_environments_stay_apart() -> None:
     figures = ledger()
     there = ToolKey(ROPE.server, ROPE.name, "local")
-    figures.take(ROPE, calls(20, 100.0), 0.0)
-    figures.take(there, calls(20, 10.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 100.0), 0.0)
+    figures.add_samples(there, calls(20, 10.0), 0.0)
     assert [(s.environment, s.quantiles and s.quantiles.p50_ms) for s in figures.states(ROPE.server, 0.0)] == [
         ("cluster", 100.0),
         ("local", 10.0),
@@ -302,13 +302,13 @@ def test_figures_of_two_environments_stay_apart() -> None:
 def test_a_hundred_servers_share_a_document_and_the_next_begins_another() -> None:
     figures = ledger(*(catalog(f"s{n:03}") for n in range(101)))
     for n in range(101):
-        figures.take(ToolKey(ServerKey("shop", f"s{n:03}"), "rope", "cluster"), calls(20, 100.0), 0.0)
+        figures.add_samples(ToolKey(ServerKey("shop", f"s{n:03}"), "rope", "cluster"), calls(20, 100.0), 0.0)
     assert [len(state.servers) for state in publish(figures, 0.0)] == [100, 1]
 
 
 def test_other_tiers_judge_earlier_measurements_again() -> None:
     figures = ledger()
-    figures.take(ROPE, calls(20, 300.0), 0.0)
+    figures.add_samples(ROPE, calls(20, 300.0), 0.0)
     figures.use_tiers((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
     figures.decide(1.0)
     assert figures.states(ROPE.server, 1.0)[0].tiers == ("deep",)
@@ -319,7 +319,7 @@ def test_measurements_from_before_the_tiers_count_when_the_tiers_are_known() -> 
     always = ledger()
     early.take_catalog(catalog(), 0.0)
     for figures in (early, always):
-        assert figures.take(ROPE, calls(5, 700.0), 0.0)
+        assert figures.add_samples(ROPE, calls(5, 700.0), 0.0)
         figures.set_probed(ROPE.server, {ROPE.name})
         figures.decide(0.0)
     assert [state.servers for state in publish(early, 0.0)] == [()]
@@ -334,7 +334,7 @@ def test_measurements_from_before_the_tiers_count_when_the_tiers_are_known() -> 
 def test_servers_that_are_gone_before_the_tiers_are_known_leave_nothing() -> None:
     figures = Ledger(())
     figures.take_catalog(catalog(), 0.0)
-    figures.take(ROPE, calls(5, 700.0), 0.0)
+    figures.add_samples(ROPE, calls(5, 700.0), 0.0)
     figures.forget(())
     figures.use_tiers(TIERS, 1.0)
     figures.take_catalog(catalog(), 1.0)

@@ -96,7 +96,7 @@ def test_probes_in_time_in_a_row_bring_a_tool_back(probes: str, listed: bool) ->
     after(record, probes)
     assert ("fast" in record.tiers) is listed
     if listed:
-        assert record.state("t", "cluster", 0.0).points["fast"] == DETECTORS["p95"].again
+        assert record.state("t", "cluster", 0.0).points["fast"] == DETECTORS["p95"].after_return
 
 
 def test_a_tool_that_its_first_probes_hide_comes_back_by_probes_and_says_so() -> None:
@@ -179,7 +179,7 @@ def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> N
     record.observe(Sample("a", 0.2, 700.0, AttemptOutcome.RUNNING))
     record.observe(Sample("a", 0.3, 900.0, AttemptOutcome.BAD))
     score = record._scores[0]
-    assert (score.points, len(record.window), score.late(record.window)) == (6, 1, 1)
+    assert (score.points, len(record.window), score.count_late(record.window)) == (6, 1, 1)
     assert record.window.quantile(0.5) == 900.0
 
 

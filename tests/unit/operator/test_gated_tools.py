@@ -17,7 +17,7 @@ from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.gated_tools import (
     GRACE_SECONDS,
-    KEPT_SECONDS,
+    MAX_AGE_SECONDS,
     PAUSES,
     CapabilityComparisons,
     complete_from_catalog,
@@ -42,14 +42,16 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.connector = ScriptedConnector({KEY: self.script})
-        self.told: list[ServerKey] = []
-        self.looks = CapabilityComparisons(self.connector, self.told.append, lambda: self.now)
+        self.changed_servers: list[ServerKey] = []
+        self.capability_comparisons = CapabilityComparisons(
+            self.connector, self.changed_servers.append, lambda: self.now
+        )
 
     async def listing(self, *, again: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             listing = structs.replace(await read_everything(session), protocol_version=self.version)
-        await self.looks.compare(KEY, self.endpoint, None, listing, again=again, whole=True)
-        return self.looks.complete(KEY, listing)
+        await self.capability_comparisons.compare(KEY, self.endpoint, None, listing, again=again, required=True)
+        return self.capability_comparisons.complete(KEY, listing)
 
     def comparisons(self) -> int:
         """Number of sessions with capabilities since the last call."""
@@ -87,7 +89,7 @@ async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_afte
     assert bench.comparisons() == 1, "it lists other tools"
     await bench.listing(again=True)
     assert bench.comparisons() == 1, "somebody asked for it"
-    bench.now += KEPT_SECONDS + 1
+    bench.now += MAX_AGE_SECONDS + 1
     await bench.listing()
     assert bench.comparisons() == 1, "the last one is old"
 
@@ -95,7 +97,7 @@ async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_afte
 async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() -> None:
     bench = Bench(Script([tool_named("plain")]), CHILD)
     await bench.listing()
-    bench.now += KEPT_SECONDS + 1
+    bench.now += MAX_AGE_SECONDS + 1
     await bench.listing()
     assert bench.comparisons() == 1
 
@@ -152,7 +154,10 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     may_compare = asyncio.Event()
     bench = Bench(Script([tool_named("plain")], gated=GATED, comparable=may_compare))
     discoverer = Discoverer(
-        bench.connector, bench.told.append, pace=DiscoveryOptions(jitter=0.0), clocks=Clocks(monotonic=lambda: 0.0)
+        bench.connector,
+        bench.changed_servers.append,
+        options=DiscoveryOptions(jitter=0.0),
+        clocks=Clocks(monotonic=lambda: 0.0),
     )
     subject = DiscoveryTarget("uid", HTTP, "", "")
     discoverer.discover_if_due(KEY, subject, None, 600.0)
@@ -162,7 +167,7 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     assert (len(first.unpack().tools), first.unpack().compared) == (1, False)
     may_compare.set()
     await asyncio.sleep(1)
-    assert len(bench.told) == 2
+    assert len(bench.changed_servers) == 2
     second = discoverer.discover_if_due(KEY, subject, None, 600.0).listing
     assert second is not None
     assert (len(second.unpack().tools), second.unpack().compared) == (3, True)
@@ -176,7 +181,7 @@ async def test_a_comparison_that_fails_is_tried_again() -> None:
     assert not (await bench.listing()).compared
     bench.script.incomparable = None
     await asyncio.sleep(sum(PAUSES))
-    assert bench.told
+    assert bench.changed_servers
     assert len((await bench.listing()).tools) == 3
 
 
