@@ -234,7 +234,9 @@ class Controller:
         await self._keep_writing("sizes of tiers", self._write_tool_counts, changed, interval_s)
 
     async def _keep_entries(self) -> None:
-        await self._keep_writing("servers document", self.entries.publish, self.entries.outdated, self._options.entries_s)
+        await self._keep_writing(
+            "servers document", self.entries.publish, self.entries.outdated, self._options.entries_s
+        )
 
     async def _keep_writing(
         self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest_pause_s: float
