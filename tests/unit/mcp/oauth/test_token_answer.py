@@ -269,6 +269,16 @@ def test_description_is_cut_to_one_line_without_secrets_or_tokens() -> None:
         assert len(str(error)) < 700
 
 
+@pytest.mark.parametrize("secret", ["correct-horse-battery", "hunters", "/srv/grants/alice.json"])
+def test_secret_that_looks_like_words_or_a_path_is_not_in_the_message(secret: str) -> None:
+    body = json.dumps(
+        {"error": "invalid_grant", "error_description": f"not refresh_token={secret}&scope=read"}
+    ).encode()
+    with pytest.raises(GrantFailed, match=r"refresh_token=\[credential\]") as failed:
+        read_token(400, body, REQUEST._replace(mask=secret_mask((secret,))), NOW)
+    assert secret not in str(failed.value)
+
+
 def test_words_about_a_person_are_for_the_person_alone() -> None:
     failed = failure(401, error="invalid_client", error_description="alice may not use this client")
     assert "alice" in str(failed)
