@@ -239,19 +239,19 @@ class Controller:
         )
 
     async def _keep_writing(
-        self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest_pause_s: float
+        self, what: str, write: Callable[[], Awaitable[object]], outdated: asyncio.Event, longest_pause_s: float
     ) -> None:
-        """Call `write` whenever `outdated` is set: at once if the last write was `longest_pause_s` ago, else with pauses
-        that grow up to `longest_pause_s`.
+        """Call `write` whenever `outdated` is set: at once if the last write was `longest_pause_s` ago, else after
+        pauses that grow up to `longest_pause_s`.
         """
         pause, written_at = self._options.settle_s, -longest_pause_s
         while True:
-            await wanted.wait()
-            wanted.clear()
+            await outdated.wait()
+            outdated.clear()
             was_quiet = self._monotonic() - written_at >= longest_pause_s
             pause = self._options.settle_s if was_quiet else min(2 * pause, longest_pause_s)
             written_at = self._monotonic()
-            await self._run_or_retry(what, write, wanted)
+            await self._run_or_retry(what, write, outdated)
             await asyncio.sleep(pause)
 
     async def _write_tool_counts(self) -> None:

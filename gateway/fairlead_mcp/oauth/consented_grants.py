@@ -101,9 +101,8 @@ class ConsentedGrants(TokenGrants):
             if renewal is None:
                 renewal = self._renewals[key] = asyncio.get_running_loop().create_task(self._renew(key, request))
                 renewal.add_done_callback(lambda task: self._end(key, task))
-            token = await asyncio.shield(
-                renewal
-            )  # not cancelled with its waiters, or a new refresh token might be lost
+            # the renewal is not cancelled with its waiters, or a new refresh token might be lost
+            token = await asyncio.shield(renewal)
             if not is_shared or request.step_up <= token.scopes:
                 return token
 

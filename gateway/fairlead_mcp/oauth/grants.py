@@ -52,7 +52,7 @@ def check_settings(settings: OAuthSettings) -> None:
     elif not (settings.issuer or settings.token_url or (is_consent and has_no_secret)):
         problem = "set issuer or tokenURL"  # a secret is never sent to an authorization server that the server names
     elif standard:
-        problem = f"parameters must not contain the standard parameter {standard[0][:40]}"
+        problem = f"parameters must not replace the standard parameter {standard[0][:40]}"
     elif settings.profile == ENTRA_ON_BEHALF_OF and (settings.resource or settings.audience or not settings.scopes):
         problem = "EntraOnBehalfOf needs scopes, such as api://APPLICATION/.default, and has no resource or audience"
     if problem:

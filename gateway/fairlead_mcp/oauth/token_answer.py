@@ -13,7 +13,6 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.masking import SHOWN, Mask
@@ -109,7 +108,7 @@ def secret_mask(secrets: Iterable[str]) -> Mask:
     for secret in secrets:
         parts = [part for part in secret.split(".") if len(part) >= _MIN_PART]
         values += [secret, quote_plus(secret), *parts]
-    return Mask(Credential(env={str(number): value for number, value in enumerate(values)}))
+    return Mask.of_values(values)
 
 
 def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> IssuedToken:

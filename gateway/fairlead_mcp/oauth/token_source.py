@@ -286,9 +286,9 @@ class TokenSource:
         if not required:
             problem = "does not say which"
         elif required <= requested:
-            problem = f"requires {' '.join(challenge.scopes)[:200]}, which was requested but is not enough"
+            problem = f"{' '.join(challenge.scopes)[:200]} was already requested, and is not enough"
         elif not fit_one_token(self._all_scopes(person, present | required)):
-            problem = "requires too many"
+            problem = "one token cannot have so many"
         else:
             return present | required
         raise GrantFailed(

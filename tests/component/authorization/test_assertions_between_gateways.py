@@ -155,9 +155,9 @@ async def test_far_gateway_that_does_not_trust_the_provider_any_more_is_to_be_co
             text = await world.call("carol")
             assert "step 2 of 2" in text
             assert "(invalid_grant: “the issuer of the assertion (claim iss) is not one" in text
-            assert "let this authorization server trust the identity provider" in text
+            assert "configure this authorization server to trust the identity provider" in text
         async with world.far.running():
             text = await world.call("dave")
             assert "step 2 of 2" in text
-            assert "let this authorization server take assertions of the identity provider" in text
+            assert "configure this authorization server to accept assertions of the identity provider" in text
             assert "sign in" not in text

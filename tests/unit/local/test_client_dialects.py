@@ -390,7 +390,7 @@ def test_servers_of_openhands_that_run_elsewhere_are_named_after_their_hosts() -
 def test_a_member_mcp_without_servers_that_can_be_read_is_not_called_misspelt() -> None:
     bifrost = {"mcp": {"client_configs": [{"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}}]}}
     (problem,) = read(bifrost).problems
-    assert (problem.field, "put them into mcpServers" in problem.message) == ("mcp", True)
+    assert (problem.field, "move them into mcpServers" in problem.message) == ("mcp", True)
 
 
 def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:

@@ -348,7 +348,7 @@ async def test_declined_and_refused_sign_ins_say_why() -> None:
             await world.flow.finish(authorization, used)
     assert declined.cause == ACCESS_DENIED
     assert target.cause == INVALID_TARGET
-    assert "set resource of the server" in str(target)
+    assert "set the server's resource" in str(target)
     assert again.value.cause == INVALID_GRANT
     assert "sign in again" in str(again.value)
     for secret in (authorization.verifier, used["code"]):

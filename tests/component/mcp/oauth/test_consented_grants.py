@@ -347,7 +347,7 @@ async def test_person_without_a_refresh_token_signs_in_when_the_access_token_end
 
 async def test_grants_of_persons_are_not_for_callers_that_are_none() -> None:
     async with consent_world() as world:
-        with pytest.raises(GrantFailed, match="the caller is not one") as failed:
+        with pytest.raises(GrantFailed, match="the caller is not a user") as failed:
             await world.source.obtain(GATEWAY)
     assert failed.value.cause == SIGN_IN_REQUIRED
 
@@ -365,7 +365,7 @@ async def test_grant_of_another_issuer_or_client_than_the_settings_have_now_is_n
     assert {issuer_error.cause, client_error.cause, expired.cause} == {SIGN_IN_REQUIRED}
     assert world.issuer.url in str(issuer_error)
     assert "https://login.example.com" in str(issuer_error)
-    assert "another one since you signed in" in str(client_error)
+    assert "has changed since you signed in" in str(client_error)
     assert world.issuer.requests_of("refresh_token") == []
 
 

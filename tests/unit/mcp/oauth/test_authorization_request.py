@@ -140,7 +140,7 @@ def test_answer_without_a_usable_code_is_refused(code: str | None) -> None:
     [
         ("access_denied", ACCESS_DENIED, "declined"),
         ("invalid_scope", INVALID_SCOPE, "scopes"),
-        ("invalid_target", INVALID_TARGET, "set resource"),
+        ("invalid_target", INVALID_TARGET, "set the server's resource"),
         ("temporarily_unavailable", PROVIDER_ERROR, "in a moment"),
         ("something_else", INVALID_REQUEST, "registration"),
     ],

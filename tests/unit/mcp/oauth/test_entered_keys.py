@@ -120,7 +120,7 @@ async def test_a_new_key_is_used_at_once_after_a_refused_one() -> None:
     ("moved", "why"),
     [
         ({"url": "https://other.test/mcp"}, "but the server is at https://other.test/mcp now"),
-        ({"uid": "2"}, "was removed since you entered your key"),
+        ({"uid": "2"}, "that you entered your key for was removed"),
     ],
 )
 async def test_a_key_is_for_the_server_that_it_was_entered_for(moved: dict[str, str], why: str) -> None:

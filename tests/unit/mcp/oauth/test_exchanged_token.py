@@ -31,13 +31,15 @@ def check(token: str, subject_token: str = "the caller's own") -> None:
 
 @pytest.mark.parametrize("audience", [GATEWAY, [GATEWAY], ["desk", GATEWAY], ["desk", 7, None, [GATEWAY], GATEWAY]])
 def test_a_token_for_the_gateway_is_refused_whatever_else_it_is_for(audience: Any) -> None:
-    with pytest.raises(GrantFailed, match=r"login.example.com:443 .* is this gateway, .*: set audience") as refused:
+    with pytest.raises(
+        GrantFailed, match=r"login.example.com:443 .* is this gateway, .*: set the server's audience"
+    ) as refused:
         check(jwt_of({"aud": audience, "iss": "https://anybody"}))
     assert refused.value.cause == BAD_ANSWER
 
 
 def test_the_callers_own_token_is_refused_and_not_quoted() -> None:
-    with pytest.raises(GrantFailed, match=r"the caller's own token, .*: set audience") as refused:
+    with pytest.raises(GrantFailed, match=r"the caller's own token, .*: set the server's audience") as refused:
         check("opaque-own-token", "opaque-own-token")
     assert refused.value.cause == BAD_ANSWER
     assert "opaque-own-token" not in str(refused.value)

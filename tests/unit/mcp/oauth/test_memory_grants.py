@@ -50,7 +50,7 @@ async def test_grants_are_listed_for_their_person_and_all_together() -> None:
 async def test_full_store_takes_no_other_person_and_says_so() -> None:
     store = MemoryGrants(max_grants=1)
     await store.write(ALICE, GRANT)
-    with pytest.raises(GrantStoreError, match="limit"):
+    with pytest.raises(GrantStoreError, match="maximum"):
         await store.write(BOB, GRANT)
     await store.write(ALICE, OTHER)
 

@@ -191,10 +191,10 @@ def test_client_credentials_tell_nobody_to_sign_in(error: str) -> None:
         (401, "invalid_client", "clientAuthentication of resourceClient"),
         (401, None, "clientAuthentication of resourceClient"),
         (400, "unauthorized_client", "client in resourceClient"),
-        (400, "unsupported_grant_type", "take assertions of the identity provider"),
+        (400, "unsupported_grant_type", "accept assertions of the identity provider"),
         (400, "invalid_grant", "trust the identity provider"),
-        (400, "invalid_scope", "let the provider put these scopes into its assertions"),
-        (400, "invalid_target", "correct resource"),
+        (400, "invalid_scope", "configure the provider to put these scopes into its assertions"),
+        (400, "invalid_target", "correct the server's resource"),
         (400, "of_its_own", "trust the identity provider"),
     ],
 )
@@ -210,7 +210,7 @@ def test_refused_assertion_tells_nobody_to_sign_in_or_to_correct_the_client_of_t
 
 
 def test_provider_that_refuses_the_target_of_an_assertion_is_to_give_it() -> None:
-    with pytest.raises(GrantFailed, match="let the provider give this client") as failed:
+    with pytest.raises(GrantFailed, match="allow the provider to issue assertions") as failed:
         read_token(400, b'{"error":"invalid_target"}', REQUEST._replace(grant=ASSERTION_STEP), NOW)
     assert failed.value.cause == INVALID_TARGET
 
@@ -222,7 +222,7 @@ def test_provider_that_refuses_the_target_of_an_assertion_is_to_give_it() -> Non
         ("invalid_request", "client's registration"),
         ("of_its_own", "client's registration"),
         ("access_denied", "with another one"),
-        ("invalid_target", "set resource"),
+        ("invalid_target", "set the server's resource"),
         ("invalid_scope", "correct scopes"),
     ],
 )
@@ -267,6 +267,16 @@ def test_description_is_cut_to_one_line_without_secrets_or_tokens() -> None:
         assert quoted not in str(error)
         assert "\n" not in str(error)
         assert len(str(error)) < 700
+
+
+@pytest.mark.parametrize("secret", ["correct-horse-battery", "hunters", "/srv/grants/alice.json"])
+def test_secret_that_looks_like_words_or_a_path_is_not_in_the_message(secret: str) -> None:
+    body = json.dumps(
+        {"error": "invalid_grant", "error_description": f"not refresh_token={secret}&scope=read"}
+    ).encode()
+    with pytest.raises(GrantFailed, match=r"refresh_token=\[credential\]") as failed:
+        read_token(400, body, REQUEST._replace(mask=secret_mask((secret,))), NOW)
+    assert secret not in str(failed.value)
 
 
 def test_words_about_a_person_are_for_the_person_alone() -> None:
