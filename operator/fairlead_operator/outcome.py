@@ -16,7 +16,7 @@ class Done:
     """Seconds until the next reconcile; None: the next event of the object triggers it."""
 
     def no_later_than(self, seconds: float | None) -> Done:
-        """This outcome with the next reconcile after at most `seconds`; unchanged for None."""
+        """Copy of the outcome, with the next reconcile after at most `seconds`; unchanged for None."""
         delays = [delay for delay in (self.requeue_after, seconds) if delay is not None]
         return Done(min(delays, default=None))
 

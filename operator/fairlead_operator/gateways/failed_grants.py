@@ -27,7 +27,7 @@ GRANTED: Final = ConditionVerdict(True, Cause.AUTHORIZED, "no gateway reports fa
 
 @dataclass
 class _Replica:
-    """The last report of one gateway."""
+    """The grant failures that one gateway last reported."""
 
     reported_at: float
     """Time of the gateway's last report, in monotonic seconds."""
