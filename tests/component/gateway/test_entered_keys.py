@@ -153,9 +153,9 @@ async def test_a_key_that_the_server_refuses_is_asked_for_again_and_stays_until_
     ("key", "why"),
     [
         ("", "the key is empty"),
-        ("two words", "in one piece"),
-        ("ümlaut-key", "in one piece"),
-        ("x\r\nX-Admin: yes", "in one piece"),
+        ("two words", "copy only the key"),
+        ("ümlaut-key", "copy only the key"),
+        ("x\r\nX-Admin: yes", "copy only the key"),
         ("k" * 1025, "longer than 1024"),
         ("other-key", "keys of this server begin with alice- or bob-"),
     ],
