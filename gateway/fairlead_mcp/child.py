@@ -123,7 +123,10 @@ class Program(StreamOpener):
         return run
 
     def explain(self, error: McpError, seconds: float) -> ConnectFailed:
-        """Implements StreamOpener; adds what the process printed."""
+        """Implements StreamOpener; adds what the process printed. Masks secrets that the server quoted, as the failure
+        is logged.
+        """
+        error = self._mask.error(error)
         if isinstance(error, ConnectFailed):
             return error
         reason = error.reason

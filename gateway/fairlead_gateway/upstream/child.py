@@ -11,7 +11,6 @@ from collections.abc import Hashable
 
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.server_facts import ServerTraits
@@ -43,7 +42,7 @@ class ChildUpstream(StreamUpstream):
         self._key = key
         self._spec = spec
         self._shared = shared
-        self._mask = Mask(Credential(env={name: value for name, value in spec.env if name == spec.secret}))
+        self._mask = Mask.of_values(value for name, value in spec.env if name == spec.secret)
         self._unlisten = None if self.client_stream is None else host.listen(self)
         if not shared:
             self._child()

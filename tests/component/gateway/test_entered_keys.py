@@ -389,6 +389,31 @@ async def test_a_process_has_the_key_of_its_person_in_its_environment(tmp_path: 
         assert first.split()[1] != second.split()[1]
 
 
+REFUSING = """
+import json, os, sys
+for line in sys.stdin:
+    error = {"code": -32000, "message": "refused key " + os.environ["OWNER"]}
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": error}), flush=True)
+"""
+
+
+async def test_a_key_of_words_is_masked_where_a_refused_handshake_quotes_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, served = "correct-horse-battery", process_catalog(tmp_path, variable="OWNER")
+    (tmp_path / "keyed_server.py").write_text(REFUSING)
+    async with (
+        processes() as children,
+        shared_gateway(tmp_path, served, children=children, shared_children=False) as gateway,
+    ):
+        await enter_key(gateway, key, "alice")
+        answer = json.dumps((await call_whoami(gateway, call_of("alice"))).message)
+        assert "refused key [credential]" in answer
+        assert key not in answer
+    assert "refused key [credential]" in caplog.text
+    assert key not in caplog.text
+
+
 async def test_the_process_of_a_session_ends_with_its_key(tmp_path: Path) -> None:
     async with (
         processes() as children,
